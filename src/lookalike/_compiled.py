@@ -1,0 +1,36 @@
+"""Loads the compiled loops when they are first needed, and says so when that takes long."""
+
+import functools
+import importlib
+import logging
+import threading
+from types import ModuleType
+
+logger = logging.getLogger("lookalike")
+
+
+@functools.cache
+def kernels() -> ModuleType:
+    """The module of compiled loops; numba compiles them once for a machine and keeps them on disk.
+
+    >>> kernels().popcount.__name__
+    'popcount'
+    """
+    return _load("lookalike._kernels")
+
+
+@functools.cache
+def product_kernel() -> ModuleType:
+    """The module of the compiled matrix product."""
+    return _load("lookalike._product")
+
+
+def _load(name: str) -> ModuleType:
+    importlib.import_module("numba")  # first, so that the timer sees compiling alone
+    notice = threading.Timer(1.0, logger.warning, ["compiling for this machine: some ten seconds, only this once"])
+    notice.daemon = True
+    notice.start()
+    try:
+        return importlib.import_module(name)
+    finally:
+        notice.cancel()

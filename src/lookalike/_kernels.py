@@ -1,0 +1,330 @@
+"""The compiled loops: distances of packed codes, counting, and the three sums that numpy is too slow for.
+
+Every function has a plain twin of the same meaning elsewhere in the package, and tests hold them equal.
+Signatures are given, so that importing this module compiles everything or finds it in the cache on disk;
+only `_compiled.kernels` imports it. Read-only arrays are accepted everywhere.
+"""
+
+import numpy as np
+from llvmlite import binding
+from numba import boolean, float32, float64, int16, int32, int64, njit, types, uint32, uint64, void
+from numba.extending import intrinsic
+
+HAS_VECTOR_POPCOUNT = bool(binding.get_host_cpu_features().get("avx512vpopcntdq", False))
+BLOCK = 4096  # codes whose distances fit the first-level cache as bytes
+
+
+def _array(dtype, ndim):
+    return types.Array(dtype, ndim, "C", readonly=True)
+
+
+def _out(dtype, ndim):
+    return types.Array(dtype, ndim, "C")
+
+
+@intrinsic
+def popcount(typingctx, word):
+    """The number of ones in an unsigned word: one instruction."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.ctpop(arguments[0])
+
+    return word(word), codegen
+
+
+@njit(nogil=True)
+def _eight_queries(queries, gallery, out):
+    # Eight histograms at once: neighbouring increments never meet in one counter, so none waits for another.
+    histograms = np.zeros((8, 65), np.int64)
+    h0, h1, h2, h3 = histograms[0], histograms[1], histograms[2], histograms[3]
+    h4, h5, h6, h7 = histograms[4], histograms[5], histograms[6], histograms[7]
+    last = len(queries) - 1
+    for first in range(0, len(queries), 8):
+        histograms[:] = 0
+        q0, q1 = queries[first], queries[min(first + 1, last)]
+        q2, q3 = queries[min(first + 2, last)], queries[min(first + 3, last)]
+        q4, q5 = queries[min(first + 4, last)], queries[min(first + 5, last)]
+        q6, q7 = queries[min(first + 6, last)], queries[min(first + 7, last)]
+        for item in gallery:
+            h0[popcount(q0 ^ item)] += 1
+            h1[popcount(q1 ^ item)] += 1
+            h2[popcount(q2 ^ item)] += 1
+            h3[popcount(q3 ^ item)] += 1
+            h4[popcount(q4 ^ item)] += 1
+            h5[popcount(q5 ^ item)] += 1
+            h6[popcount(q6 ^ item)] += 1
+            h7[popcount(q7 ^ item)] += 1
+        for i in range(min(8, len(queries) - first)):
+            for d in range(out.shape[1]):
+                out[first + i, d] += histograms[i, d]
+
+
+@njit(nogil=True)
+def _distances(query, gallery, start, buffer):
+    # One pass over the block for each word: contiguous reads, which the compiler turns into vector instructions.
+    for w in range(len(query)):
+        word = query[w]
+        block = gallery[w, start : start + len(buffer)]
+        if w == 0:
+            for j in range(len(block)):
+                buffer[j] = popcount(word ^ block[j])
+        else:
+            for j in range(len(block)):
+                buffer[j] += popcount(word ^ block[j])
+
+
+@njit(nogil=True)
+def _byte_distances(queries, gallery, first, last, out):
+    # Distances below 256 as bytes; two bytes read as one uint16 count two items with one increment.
+    n_bins = out.shape[1]
+    buffer = np.empty(BLOCK, np.uint8)
+    pairs = np.zeros(256 * n_bins, np.uint32)
+    for i in range(len(queries)):
+        for start in range(first, last, BLOCK):
+            block = buffer[: min(BLOCK, last - start)]
+            _distances(queries[i], gallery, start, block)
+            if len(block) % 2:
+                out[i, block[len(block) - 1]] += 1
+            for pair in block[: len(block) // 2 * 2].view(np.uint16):
+                pairs[pair] += np.uint32(1)
+            if start + BLOCK >= last or (start - first) % (1 << 31) == (1 << 31) - BLOCK:  # no uint32 overflows
+                for high in range(n_bins):
+                    for low in range(n_bins):
+                        count = pairs[256 * high + low]
+                        out[i, high] += count
+                        out[i, low] += count
+                        pairs[256 * high + low] = 0
+
+
+@njit(nogil=True)
+def _long_distances(queries, gallery, first, last, out):
+    buffer = np.empty(BLOCK, np.uint16)
+    for i in range(len(queries)):
+        for start in range(first, last, BLOCK):
+            block = buffer[: min(BLOCK, last - start)]
+            _distances(queries[i], gallery, start, block)
+            for distance in block:
+                out[i, distance] += 1
+
+
+@njit(
+    void(_array(uint64, 2), _array(uint64, 2), _array(int64, 2), boolean, _out(int64, 2)),
+    nogil=True,
+    cache=True,
+)
+def scan(queries, gallery, runs, buffered, out):
+    """Add to `out` (queries, n_bits + 1) how many items stand at each distance from each query.
+
+    queries: (queries, words); gallery: (words, items). Each row (q0, q1, g0, g1) of `runs` compares queries
+    q0..q1 with items g0..g1. `buffered` chooses, for codes of one word, distances written to a buffer (best
+    where the processor counts the bits of a whole vector) over eight queries at a time (best elsewhere).
+    """
+    for t in range(len(runs)):
+        q0, q1, g0, g1 = runs[t]
+        if q0 == q1 or g0 == g1:
+            continue
+        if out.shape[1] > 256:
+            _long_distances(queries[q0:q1], gallery, g0, g1, out[q0:q1])
+        elif queries.shape[1] > 1 or buffered:
+            _byte_distances(queries[q0:q1], gallery, g0, g1, out[q0:q1])
+        else:
+            _eight_queries(queries[q0:q1, 0], gallery[0, g0:g1], out[q0:q1])
+
+
+@njit(
+    void(_array(uint64, 2), _array(uint64, 2), int64, _array(int16, 2), _out(int64, 3)),
+    nogil=True,
+    cache=True,
+)
+def scan_graded(queries, gallery, first, grades, out):
+    """Add to `out` (queries, n_bits + 1, grades) the items first, first + 1, … with the grades of a block."""
+    buffer = np.empty(BLOCK, np.uint16)
+    n_items = grades.shape[1]
+    for i in range(len(queries)):
+        for start in range(0, n_items, BLOCK):
+            block = buffer[: min(BLOCK, n_items - start)]
+            _distances(queries[i], gallery, first + start, block)
+            for j in range(len(block)):
+                out[i, block[j], grades[i, start + j]] += 1
+
+
+@njit(
+    void(_array(uint64, 1), _array(int32, 1), _array(int32, 1), _out(uint32, 2)),
+    nogil=True,
+    cache=True,
+)
+def tabulate(words, labels, rows, out):
+    """Add one to out[rows[label], code] for every item whose label has a row; -1 is none."""
+    for i in range(len(words)):
+        row = rows[labels[i]]
+        if row >= 0:
+            out[row, words[i]] += np.uint32(1)
+
+
+@njit(void(_out(uint32, 2)), nogil=True, cache=True)
+def spread(counts):
+    """Turn counts[0] = items on each code into counts[d, x] = items at distance d from code x, for every x.
+
+    Bit by bit: an item at distance d from x either shares the bit or stood at distance d - 1 from x with the
+    bit flipped. Descending d reads the row below before this bit has changed it.
+    """
+    n_bits, n_codes = counts.shape[0] - 1, counts.shape[1]
+    for bit in range(n_bits):
+        step = 1 << bit
+        for d in range(bit + 1, 0, -1):
+            here, below = counts[d], counts[d - 1]
+            for base in range(0, n_codes, 2 * step):
+                zero, one = here[base : base + step], here[base + step : base + 2 * step]
+                below_zero, below_one = below[base : base + step], below[base + step : base + 2 * step]
+                for x in range(step):
+                    zero[x] += below_one[x]
+                    one[x] += below_zero[x]
+
+
+@njit(
+    void(
+        _array(uint64, 2), _array(uint64, 2), _array(int64, 1), _array(int64, 1), _array(int64, 1), _out(int64, 2)
+    ),
+    nogil=True,
+    cache=True,
+)
+def largest(queries, gallery, counts, excluded_start, excluded, out):
+    """out[i, d] = the largest number of items on one code at distance d from query i, for d below out's width.
+
+    gallery: (words, codes), each code once, with the number of its items in `counts`; query i leaves out one
+    item of each code in excluded[excluded_start[i] : excluded_start[i + 1]].
+    """
+    radius = out.shape[1] - 1
+    counts = counts.copy()
+    buffer = np.empty(BLOCK, np.uint16)
+    n_codes = gallery.shape[1]
+    for i in range(len(queries)):
+        left_out = excluded[excluded_start[i] : excluded_start[i + 1]]
+        for code in left_out:
+            counts[code] -= 1
+        for start in range(0, n_codes, BLOCK):
+            block = buffer[: min(BLOCK, n_codes - start)]
+            _distances(queries[i], gallery, start, block)
+            nearest = block[0]  # most blocks hold nothing near: a vector minimum finds that out fastest
+            for distance in block:
+                nearest = min(nearest, distance)
+            if nearest <= radius:
+                for j in range(len(block)):
+                    if block[j] <= radius:
+                        out[i, block[j]] = max(out[i, block[j]], counts[start + j])
+        for code in left_out:
+            counts[code] += 1
+
+
+@njit(
+    [
+        void(_array(float32, 1), _array(float32, 1), _out(int64, 1)),
+        void(_array(float64, 1), _array(float64, 1), _out(int64, 1)),
+    ],
+    nogil=True,
+    cache=True,
+)
+def around(scores, thresholds, out):
+    """Add to out[2i + 1] the scores equal to thresholds[i], to out[2i] those between it and the one before.
+
+    scores: rising. thresholds: rising, no two equal. out: (2 * thresholds + 1,).
+    """
+    position = 0
+    for i in range(len(thresholds)):
+        threshold = thresholds[i]
+        start = position
+        while position < len(scores) and scores[position] < threshold:
+            position += 1
+        out[2 * i] += position - start
+        start = position
+        while position < len(scores) and scores[position] == threshold:
+            position += 1
+        out[2 * i + 1] += position - start
+    out[2 * len(thresholds)] += len(scores) - position
+
+
+@njit(
+    void(
+        _array(float64, 1),
+        _array(float64, 1),
+        _array(float64, 1),
+        _array(float64, 1),
+        _array(float64, 1),
+        _array(float64, 1),
+        _array(float64, 1),
+        _array(float64, 1),
+        _out(float64, 2),
+    ),
+    nogil=True,
+    cache=True,
+)
+def average_precision_at_cut(expected, best, worst, before, relevant_before, n, relevant, places, out):
+    """out[:, i] = expected, best and worst AP of query i when the cutoff falls inside a tie group.
+
+    The twin of metrics.average_precision.at_cut, which explains it.
+    """
+    for i in range(len(n)):
+        most, least = min(relevant[i], places[i]), max(0.0, places[i] - n[i] + relevant[i])
+        inverse_ranks = 0.0
+        for t in range(1, int(places[i]) + 1):
+            inverse_ranks += 1 / (before[i] + t)
+        # hypergeometric chances, relative to the likeliest number of hits, walked outwards until they vanish
+        likeliest = np.floor((places[i] + 1) * (relevant[i] + 1) / (n[i] + 2))
+        likeliest = min(max(likeliest, least), most)
+        mass, total = 0.0, 0.0
+        for direction in (1.0, -1.0):
+            h, chance = likeliest, 1.0
+            while chance > 1e-25:
+                if direction > 0 or h != likeliest:
+                    slope = (h - 1) / (places[i] - 1) if places[i] > 1 else 0.0
+                    part = (relevant_before[i] + 1) * inverse_ranks
+                    part += slope * (places[i] - (before[i] + 1) * inverse_ranks)
+                    hits = relevant_before[i] + h
+                    mass += chance
+                    total += chance * (expected[i] + h / places[i] * part) / hits if hits > 0 else 0.0
+                if direction > 0:
+                    if h == most:
+                        break
+                    chance *= (relevant[i] - h) * (places[i] - h)
+                    chance /= (h + 1) * (n[i] - relevant[i] - places[i] + h + 1)
+                else:
+                    if h == least:
+                        break
+                    chance *= h * (n[i] - relevant[i] - places[i] + h)
+                    chance /= (relevant[i] - h + 1) * (places[i] - h + 1)
+                h += direction
+        out[0, i] = total / mass
+        first, last = 0.0, 0.0  # sums of 1 / rank over the first and the last h places
+        top, bottom = -1.0, 2.0
+        for h in range(int(most) + 1):
+            if h > 0:
+                first += 1 / (before[i] + h)
+                last += 1 / (before[i] + places[i] - h + 1)
+            if h >= least:
+                hits = relevant_before[i] + h
+                high = best[i] + h + (relevant_before[i] - before[i]) * first
+                low = worst[i] + h + (relevant_before[i] - before[i] - places[i] + h) * last
+                top = max(top, high / hits if hits > 0 else 0.0)
+                bottom = min(bottom, low / hits if hits > 0 else 0.0)
+        out[1, i], out[2, i] = top, bottom
+
+
+@njit(
+    void(_array(float64, 1), _array(float64, 1), _array(float64, 1), float64, _out(float64, 2)),
+    nogil=True,
+    cache=True,
+)
+def first_relevant(before, n, relevant, k, out):
+    """out[0] = chance that the first relevant item is in the top k, out[1] = its expected reciprocal rank.
+
+    The twin of metrics.first.first_relevant, which explains it.
+    """
+    for i in range(len(n)):
+        chance, hit, reciprocal = relevant[i] / n[i], 0.0, 0.0
+        place = 1.0
+        while place <= n[i] - relevant[i] + 1 and before[i] + place <= k and chance > 1e-25:
+            hit += chance
+            reciprocal += chance / (before[i] + place)
+            chance *= (n[i] - place - relevant[i] + 1) / max(n[i] - place, 1.0)
+            place += 1
+        out[0, i], out[1, i] = min(hit, 1.0), reciprocal

@@ -1,0 +1,354 @@
+"""Evaluating: from codes, embeddings, scores, runs or tallies to metrics."""
+
+import os
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+import numpy as np
+
+from lookalike import counting, scoring
+from lookalike.codes import Codes, as_numpy
+from lookalike.files import digest
+from lookalike.metrics.names import Metric, parse_all
+from lookalike.metrics.values import Values
+from lookalike.relevance import Groups, Judged, Relevance
+from lookalike.results import Evaluation, Score
+from lookalike.tally import Tally, concatenate
+
+DEFAULT_METRICS = ("AP", "AP@1000", "nDCG@100", "P@100", "R@100")
+UNDEFINED = ("zero", "skip", "error")
+UNJUDGED = ("irrelevant", "condensed", "error")
+
+T = TypeVar("T")
+Counter = counting.CodeCounter | scoring.ScoreCounter
+
+__all__ = ["DEFAULT_METRICS", "count", "count_scores", "evaluate", "evaluate_run", "evaluate_scores", "evaluate_tally"]
+
+
+def evaluate(
+    queries: Any,
+    gallery: Any,
+    relevance: Relevance,
+    metrics: Iterable[str | Metric] = DEFAULT_METRICS,
+    *,
+    similarity: str = "cosine",
+    query_ids: Any = None,
+    gallery_ids: Any = None,
+    exclude: Any = None,
+    undefined: str | None = None,
+    unjudged: str | None = None,
+    threads: int | None = None,
+) -> Evaluation:
+    """Evaluate a search: metrics of every query, expected, best and worst over all orders of tied items.
+
+    queries, gallery: Codes, or float embeddings compared by `similarity` ("cosine", "dot", "euclidean").
+    exclude: (query_groups, gallery_groups), items of the query's own group do not rank; or "self", the item with the
+    query's own id. undefined: what a query without a value counts, "zero", "skip" or "error" (default: the metric's).
+    unjudged: what an item that nobody judged counts, "irrelevant", "condensed" (left out) or "error".
+    threads: how many to use, all cores by default.
+
+    >>> import lookalike as la
+    >>> codes = la.Codes.pack([[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 1, 1]])
+    >>> evaluate(codes, codes, la.same_label([0, 0, 1, 1], [0, 0, 1, 1]), ["AP", "P@2"], exclude="self")
+    metric  expected    best   worst  undefined
+    AP        0.8750  1.0000  0.7500          0
+    P@2       0.5000  0.5000  0.5000          0
+    4 queries, 4 items
+    """
+    wanted = _Wanted(metrics, undefined, unjudged)
+    counter, about = _counter(
+        queries, gallery, relevance, similarity, query_ids, gallery_ids, exclude, wanted.radius, threads
+    )
+    if isinstance(counter, scoring.ScoreCounter):
+        counter.keep_scores = wanted.needs_scores
+    return wanted.evaluate(counter, about, threads)
+
+
+def evaluate_scores(
+    scores: Any,
+    relevance: Relevance,
+    metrics: Iterable[str | Metric] = DEFAULT_METRICS,
+    *,
+    query_ids: Any = None,
+    gallery_ids: Any = None,
+    exclude: Any = None,
+    undefined: str | None = None,
+    unjudged: str | None = None,
+    threads: int | None = None,
+) -> Evaluation:
+    """Evaluate a matrix of scores (n_queries, n_gallery), higher is better; equal scores tie.
+
+    >>> import lookalike as la
+    >>> la.evaluate_scores([[3, 1, 1]], la.grades([[0, 1, 0]]), ["AP"])["AP"]
+    AP 0.4167 (best 0.5000, worst 0.3333)
+    """
+    wanted = _Wanted(metrics, undefined, unjudged)
+    counter, about = _score_counter(scoring.Scores(scores), relevance, query_ids, gallery_ids, exclude)
+    return wanted.evaluate(counter, about | {"scores": digest(counter.scores.matrix)}, threads)
+
+
+def evaluate_run(
+    run: Mapping[Any, Mapping[Any, float]],
+    relevance: Relevance,
+    metrics: Iterable[str | Metric] = DEFAULT_METRICS,
+    *,
+    undefined: str | None = None,
+    unjudged: str | None = None,
+) -> Evaluation:
+    """Evaluate a run, {query_id: {item_id: score}}, on judged pairs; every judged query counts, ranked or not.
+
+    >>> import lookalike as la
+    >>> qrels = la.judged([("q", "a", 1), ("q", "b", 0), ("q", "c", 1)])
+    >>> la.evaluate_run({"q": {"a": 2.0, "b": 1.0}}, qrels, ["AP", "R@2"])      # "c" was not found
+    metric  expected    best   worst  undefined
+    AP        0.5000  0.5000  0.5000          0
+    R@2       0.5000  0.5000  0.5000          0
+    1 queries, 2 items
+    """
+    if not isinstance(relevance, Judged):
+        raise TypeError("a run is evaluated on judged pairs: pass la.judged(pairs) or la.read_qrels(path)")
+    if not any(query in run for query in relevance.judgements):
+        raise ValueError("the run ranks nothing for any of the judged queries: are these the right files?")
+    wanted = _Wanted(metrics, undefined, unjudged)
+    tally = scoring.count_run(run, relevance)
+    pairs = [f"{query}\t{item}\t{score!r}" for query, items in run.items() for item, score in items.items()]
+    about = {"run": digest(np.array(sorted(pairs))), "relevance": relevance.digest()}
+    return wanted.of_tally(tally, {"inputs": about, "items": len({item for items in run.values() for item in items})})
+
+
+def evaluate_tally(
+    tally: Tally,
+    metrics: Iterable[str | Metric] = DEFAULT_METRICS,
+    *,
+    undefined: str | None = None,
+    unjudged: str | None = None,
+) -> Evaluation:
+    """Evaluate a tally, such as the sum of the tallies of gallery shards."""
+    if not isinstance(tally, Tally):
+        raise TypeError(f"a tally is needed, got {type(tally).__name__}: la.count makes one")
+    items = int((tally.retrieved + tally.unjudged).sum(1).max(initial=0))
+    return _Wanted(metrics, undefined, unjudged).of_tally(tally, {"inputs": tally.inputs, "items": items})
+
+
+def count(
+    queries: Any,
+    gallery: Any,
+    relevance: Relevance,
+    *,
+    similarity: str = "cosine",
+    query_ids: Any = None,
+    gallery_ids: Any = None,
+    exclude: Any = None,
+    threads: int | None = None,
+    radius: int | None = None,
+    scores: bool = True,
+    method: str = "auto",
+) -> Tally:
+    """Count the tally of every query; tallies of the same queries with parts of a gallery add up.
+
+    radius: for codes, keep what LGAP up to this radius needs. scores: for embeddings, keep every item's group and
+    score, which sums and radii need; without them a tally is much smaller. method: how to count, "auto" by default;
+    for codes "table", "scan" or "plain", for embeddings "around" or "plain".
+    """
+    if radius is not None and (isinstance(radius, bool) or not isinstance(radius, int | np.integer) or radius < 0):
+        raise ValueError(f"radius must be a whole number from 0, got {radius!r}")
+    counter, about = _counter(
+        queries, gallery, relevance, similarity, query_ids, gallery_ids, exclude, radius, threads, method
+    )
+    if isinstance(counter, scoring.ScoreCounter):
+        counter.keep_scores = scores
+    elif radius is not None:
+        counter.keep_ball = True
+    return _with_inputs(concatenate(_map_blocks(counter, threads, lambda tally: tally)), about)
+
+
+def count_scores(
+    matrix: Any,
+    relevance: Relevance,
+    *,
+    query_ids: Any = None,
+    gallery_ids: Any = None,
+    exclude: Any = None,
+    threads: int | None = None,
+    scores: bool = True,
+    method: str = "auto",
+) -> Tally:
+    """Count the tally of a matrix of scores (n_queries, n_gallery), as `count` does."""
+    counter, about = _score_counter(scoring.Scores(matrix), relevance, query_ids, gallery_ids, exclude, method)
+    counter.keep_scores = scores
+    return _with_inputs(concatenate(_map_blocks(counter, threads, lambda tally: tally)), about)
+
+
+class _Wanted:
+    """Metrics to compute and what to do with the undefined and the unjudged."""
+
+    def __init__(self, metrics: Iterable[str | Metric], undefined: str | None, unjudged: str | None) -> None:
+        self.metrics = parse_all(metrics)
+        self.undefined = _choice("undefined", undefined, UNDEFINED)
+        self.unjudged = _choice("unjudged", unjudged, UNJUDGED) or "error"
+        radii = [metric.cutoff for metric in self.metrics if metric.measure.cutoff == "radius"]
+        self.radius = max((radius for radius in radii if radius is not None), default=None)
+        self.needs_scores = any(metric.options().get("radius") is not None for metric in self.metrics)
+
+    def evaluate(self, counter: Counter, about: dict[str, Any], threads: int | None) -> Evaluation:
+        blocks = _map_blocks(counter, threads, self._values)
+        return self._evaluation(list(map(_join, zip(*blocks, strict=True))), counter.query_ids, about)
+
+    def of_tally(self, tally: Tally, about: dict[str, Any]) -> Evaluation:
+        return self._evaluation(self._values(tally), tally.query_ids, about)
+
+    def _values(self, tally: Tally) -> list[Values]:
+        if tally.unjudged.any():
+            if self.unjudged == "error":
+                query = np.flatnonzero(tally.unjudged.any(1))[0]
+                items = int(tally.unjudged[query].sum())
+                raise ValueError(
+                    f"nobody judged {items} of the items ranked for query {_show(tally.query_ids[query])}: "
+                    "say what they count with unjudged='irrelevant' or unjudged='condensed' (left out)"
+                )
+            tally = tally.with_unjudged(self.unjudged)
+        return [metric.compute(tally) for metric in self.metrics]
+
+    def _evaluation(self, values: list[Values], query_ids: np.ndarray, about: dict[str, Any]) -> Evaluation:
+        scores = {m: self._score(m, v, query_ids) for m, v in zip(self.metrics, values, strict=True)}
+        policies = {"undefined": self.undefined or "default", "unjudged": self.unjudged}
+        return Evaluation(scores, query_ids, about | policies)
+
+    def _score(self, metric: Metric, values: Values, query_ids: np.ndarray) -> Score:
+        policy = self.undefined or metric.measure.undefined
+        nothing = np.isnan(values.expected)
+        if policy == "error" and nothing.any():
+            query = _show(query_ids[np.flatnonzero(nothing)[0]])
+            raise ValueError(f"{metric} is undefined for {nothing.sum()} queries, first for {query}")
+        filler = 0.0 if policy == "zero" else np.nan
+        return Score(metric, *(np.where(nothing, filler, part) for part in values), undefined=int(nothing.sum()))
+
+
+def _counter(
+    queries: Any,
+    gallery: Any,
+    relevance: Relevance,
+    similarity: str,
+    query_ids: Any,
+    gallery_ids: Any,
+    exclude: Any,
+    radius: int | None,
+    threads: int | None,
+    method: str = "auto",
+) -> tuple[Counter, dict[str, Any]]:
+    if isinstance(queries, Codes) != isinstance(gallery, Codes):
+        raise TypeError("queries and gallery must both be Codes or both embeddings")
+    if not isinstance(queries, Codes):
+        if radius is not None:
+            raise ValueError("LGAP is a metric of codes: embeddings have no code space to fill")
+        embeddings = scoring.Embeddings(queries, gallery, similarity)
+        counter, about = _score_counter(embeddings, relevance, query_ids, gallery_ids, exclude, method)
+        about["inputs"] |= {"queries": digest(as_numpy(queries)), "gallery": digest(as_numpy(gallery))}
+        return counter, about | {"similarity": similarity}
+    ids, bound, excluded = _prepare(len(queries), len(gallery), relevance, query_ids, gallery_ids, exclude)
+    _choice("method", method, counting.METHODS)
+    counter = counting.CodeCounter(
+        queries, gallery, bound, ids, excluded, method, radius, threads=_n_threads(threads)
+    )
+    inputs = {"queries": queries.digest, "gallery": gallery.digest, "relevance": relevance.digest()}
+    return counter, {"inputs": inputs, "items": len(gallery), "bits": gallery.n_bits}
+
+
+def _score_counter(
+    scores: Any, relevance: Relevance, query_ids: Any, gallery_ids: Any, exclude: Any, method: str = "auto"
+) -> tuple[scoring.ScoreCounter, dict[str, Any]]:
+    _choice("method", method, scoring.METHODS)
+    ids, bound, excluded = _prepare(scores.n_queries, scores.n_gallery, relevance, query_ids, gallery_ids, exclude)
+    about = {"inputs": {"relevance": relevance.digest()}, "items": scores.n_gallery}
+    return scoring.ScoreCounter(scores, bound, ids, excluded, method), about
+
+
+def _prepare(
+    n_queries: int, n_gallery: int, relevance: Relevance, query_ids: Any, gallery_ids: Any, exclude: Any
+) -> tuple[np.ndarray, Relevance, Groups | None]:
+    for n, what in ((n_queries, "there are no queries"), (n_gallery, "the gallery is empty")):
+        if n == 0:
+            raise ValueError(what)
+    if not isinstance(relevance, Relevance):
+        raise TypeError(f"relevance must come from la.same_label, la.grades, la.judged, …, got {type(relevance).__name__}")
+    ids, items = _ids(query_ids, n_queries, "query_ids"), _ids(gallery_ids, n_gallery, "gallery_ids")
+    return ids, relevance.bound(ids, items), _excluded(exclude, ids, items, query_ids is None and gallery_ids is None)
+
+
+def _ids(ids: Any, n: int, what: str) -> np.ndarray:
+    if ids is None:
+        return np.arange(n)
+    ids = as_numpy(ids)
+    if ids.shape != (n,):
+        raise ValueError(f"{what} must be {n} ids, one for each, got shape {ids.shape}")
+    values, counts = np.unique(ids, return_counts=True)
+    if len(values) < n:
+        raise ValueError(f"{what} must differ, {_show(values[counts > 1][0])} occurs {counts.max()} times")
+    return ids
+
+
+def _excluded(exclude: Any, ids: np.ndarray, items: np.ndarray, by_position: bool) -> Groups | None:
+    if exclude is None:
+        return None
+    if isinstance(exclude, str):
+        if exclude != "self":
+            raise ValueError(f"exclude must be (query_groups, gallery_groups) or 'self', got {exclude!r}")
+        if by_position and len(ids) != len(items):
+            raise ValueError(
+                f"exclude='self' needs query_ids and gallery_ids: {len(ids)} queries are not the {len(items)} items"
+            )
+        return Groups(ids, items, "ids")
+    if not isinstance(exclude, tuple | list) or len(exclude) != 2:
+        raise TypeError("exclude must be (query_groups, gallery_groups) or 'self'")
+    groups = Groups(*exclude, what="groups to exclude")
+    if (len(groups.queries), len(groups.gallery)) != (len(ids), len(items)):
+        raise ValueError(
+            f"exclude has groups of {len(groups.queries)} queries and {len(groups.gallery)} items, "
+            f"but there are {len(ids)} and {len(items)}"
+        )
+    return groups
+
+
+def _map_blocks(counter: Counter, threads: int | None, function: Callable[[Tally], T]) -> list[T]:
+    """Count blocks of queries, and use each tally at once, so that memory does not grow with the queries."""
+    n = len(counter.query_ids)
+    n_threads = _n_threads(threads)
+    if isinstance(counter, counting.CodeCounter):
+        row = (counter.n_bits + 1) * (counter.relevance.max_grade + 2) * 8
+        size = max(8, min(-(-n // n_threads), (1 << 25) // row))
+        size = -(-size // 8) * 8
+    else:
+        size = scoring.BLOCK_ROWS
+    blocks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
+    if n_threads == 1 or len(blocks) == 1:
+        return [function(counter(block)) for block in blocks]
+    with ThreadPoolExecutor(n_threads) as pool:
+        return list(pool.map(lambda block: function(counter(block)), blocks))
+
+
+def _join(parts: tuple[Values, ...]) -> Values:
+    return Values(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+
+
+def _with_inputs(tally: Tally, about: dict[str, Any]) -> Tally:
+    tally.inputs.update(about["inputs"])
+    return tally
+
+
+def _n_threads(threads: int | None) -> int:
+    if threads is None:
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:
+        raise ValueError(f"threads must be a whole number from 1, got {threads!r}")
+    return int(threads)
+
+
+def _choice(name: str, value: str | None, choices: tuple[str, ...]) -> str | None:
+    if value is not None and value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+    return value
+
+
+def _show(value: Any) -> str:
+    return repr(value.item() if isinstance(value, np.generic) else value)

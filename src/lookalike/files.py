@@ -1,0 +1,167 @@
+"""Named arrays on disk, as npz or Parquet: written whole or not at all, never pickled, always traceable."""
+
+import contextlib
+import hashlib
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from lookalike._version import __version__
+
+FORMAT = 1
+
+__all__ = ["FORMAT", "digest", "provenance", "read_arrays", "write_arrays", "write_text", "writing"]
+
+
+def digest(*arrays: np.ndarray) -> str:
+    """A short fingerprint of arrays, to trace a number back to what it was computed from.
+
+    >>> digest(np.arange(3))
+    '60ad3b4e54d5d6a8'
+    """
+    total = hashlib.sha256()
+    for array in arrays:
+        total.update(f"{array.dtype.str}{array.shape}".encode())
+        if array.dtype.kind == "O":
+            total.update(json.dumps([str(value) for value in array.ravel()]).encode())
+        else:
+            total.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+    return total.hexdigest()[:16]
+
+
+def provenance(kind: str, **facts: Any) -> dict[str, Any]:
+    """What everything saved carries: the format's number, the library's version and the given facts."""
+    return {"lookalike": kind, "format": FORMAT, "version": __version__, **facts}
+
+
+@contextlib.contextmanager
+def writing(path: str | Path) -> Iterator[IO[bytes]]:
+    """A binary file that takes its name only when the block has ended well."""
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise ValueError(f"cannot write {path}: the folder {path.parent} does not exist")
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+    temporary = Path(name)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        mask = os.umask(0)
+        os.umask(mask)
+        temporary.chmod(0o666 & ~mask)  # mkstemp makes private files; this one is like any other
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file whole or not at all."""
+    with writing(path) as file:
+        file.write(text.encode())
+
+
+def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
+    """Write arrays with one line `about` them to a .npz or .parquet file (there: a column each, equally long)."""
+    path = Path(path)
+    if path.suffix == ".npz":
+        with writing(path) as file:
+            np.savez(file, allow_pickle=False, about=np.array(json.dumps(about)), **arrays)
+    elif path.suffix == ".parquet":
+        _write_parquet(path, arrays, about)
+    else:
+        raise ValueError(f"cannot write {path}: the name must end in .npz or .parquet")
+
+
+def read_arrays(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read what `write_arrays`, or anyone else, wrote: named arrays, and what the file says about them."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    if path.suffix == ".npz":
+        arrays = _read_npz(path)
+        about = json.loads(str(arrays.pop("about"))) if "about" in arrays else {}
+    elif path.suffix == ".parquet":
+        arrays, about = _read_parquet(path)
+    else:
+        raise ValueError(f"cannot read {path}: the name must end in .npz or .parquet")
+    if about.get("format", 0) > FORMAT:
+        raise ValueError(f"{path} was written by lookalike {about.get('version')}, which is newer: upgrade to read it")
+    return arrays, about
+
+
+def _read_npz(path: Path) -> dict[str, np.ndarray]:
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            return {name: file[name] for name in file.files}
+    except (zipfile.BadZipFile, ValueError, OSError, EOFError, KeyError, AttributeError) as error:
+        if "pickle" in str(error).lower() or "Object arrays" in str(error):
+            raise ValueError(f"{path} is not an npz file of plain arrays: it is damaged or holds Python objects") from error
+        raise ValueError(f"{path} is not a readable npz file: it is damaged, cut short or something else") from error
+
+
+def _write_parquet(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns: dict[str, Any] = {}
+    for name, array in arrays.items():
+        if array.ndim == 1:
+            columns[name] = pa.array(array)
+        elif array.dtype == np.uint8:
+            flat = np.ascontiguousarray(array)
+            width = array.shape[1]
+            columns[name] = pa.FixedSizeBinaryArray.from_buffers(
+                pa.binary(width), len(array), [None, pa.py_buffer(flat)]
+            )
+        else:
+            columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(array.ravel()), array.shape[1])
+    table = pa.table(columns, metadata={"lookalike": json.dumps(about)})
+    with writing(path) as file:
+        pq.write_table(table, file)
+
+
+def _read_parquet(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(f"{path} is not a readable Parquet file: it is damaged, cut short or something else") from error
+    metadata = table.schema.metadata or {}
+    about = json.loads(metadata[b"lookalike"]) if b"lookalike" in metadata else {}
+    return {name: arrow_to_numpy(table[name], f"column {name!r} of {path}") for name in table.column_names}, about
+
+
+def arrow_to_numpy(column: Any, what: str) -> np.ndarray:
+    """A pyarrow array as numpy: fixed-size binary becomes (n, bytes) uint8, a fixed-size list (n, length)."""
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if isinstance(column, pa.ChunkedArray):  # what combine_chunks gives for a column without rows
+        column = pa.array([], column.type)
+    if column.null_count:
+        raise ValueError(f"{what} has {column.null_count} empty values")
+    if pa.types.is_fixed_size_binary(column.type):
+        width = column.type.byte_width
+        flat = np.frombuffer(column.buffers()[1], np.uint8)
+        return flat[column.offset * width :][: len(column) * width].reshape(len(column), width)
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        lengths = set(column.value_lengths().to_pylist())
+        if len(lengths) > 1:
+            raise ValueError(f"{what} has lists of different lengths, from {min(lengths)} to {max(lengths)}")
+        return np.asarray(column.flatten().to_numpy(zero_copy_only=False)).reshape(len(column), *lengths or (0,))
+    if pa.types.is_fixed_size_list(column.type):
+        values = column.flatten().to_numpy(zero_copy_only=False)
+        return np.asarray(values).reshape(len(column), column.type.list_size)
+    values = np.asarray(column.to_numpy(zero_copy_only=False))
+    return values.astype(str) if values.dtype.kind == "O" else values

@@ -1,0 +1,75 @@
+"""Discounted cumulative gain of graded relevance."""
+
+import numpy as np
+
+from lookalike.metrics.ranks import discounts, places_before
+from lookalike.metrics.values import Values, divide
+
+GAINS = ("exponential", "linear")
+DISCOUNTS = ("log2", "reciprocal")
+
+__all__ = ["DISCOUNTS", "GAINS", "dcg", "ndcg"]
+
+
+def dcg(counts: np.ndarray, k: int | None = None, gain: str = "exponential", discount: str = "log2") -> Values:
+    """DCG@k: gain of each item times the discount of its rank, summed. Always defined.
+
+    counts: (n_queries, n_groups, grades). gain: 2^grade - 1, or the grade itself ("linear").
+    discount: 1/log2(rank + 1), or 1/rank ("reciprocal").
+
+    >>> dcg([[[1, 0, 1]]])                                              # grades 0 and 2 tied: 3 · (1 + 1/log2(3)) / 2
+    Values(expected=array([2.44639463]), best=array([3.]), worst=array([1.89278926]))
+    """
+    counts = np.asarray(counts)
+    gains = gains_of(counts.shape[2], gain)
+    n = counts.sum(2)
+    before = places_before(n)
+
+    def worth(first: np.ndarray, size: np.ndarray) -> np.ndarray:
+        end = first + size
+        if k is not None:
+            first, end = np.minimum(first, k), np.minimum(end, k)
+        return discounts(end, discount) - discounts(first, discount)
+
+    mean = np.divide(counts @ gains, n, out=np.zeros(n.shape), where=n > 0)
+    expected = (mean * worth(before, n)).sum(1)
+    if ((counts > 0).sum(2) <= 1).all():  # no group mixes grades: the order within it does not matter
+        return Values(expected, expected, expected)
+    best, worst = np.zeros(len(n)), np.zeros(len(n))
+    above, below = before.copy(), before.copy()
+    for grade in range(1, counts.shape[2]):
+        low, high = counts[:, :, grade - 1], counts[:, :, -grade]
+        best += gains[-grade] * worth(above, high).sum(1)  # the highest grade first
+        above += high
+        below += low  # or last, behind all lower ones
+        worst += gains[grade] * worth(below, counts[:, :, grade]).sum(1)
+    return Values(expected, best, worst)
+
+
+def ndcg(
+    counts: np.ndarray,
+    totals: np.ndarray | None = None,
+    k: int | None = None,
+    gain: str = "exponential",
+    discount: str = "log2",
+) -> Values:
+    """nDCG@k: DCG@k over that of the ideal ranking of all items, ranked or not. Nan where no item has a gain.
+
+    counts: (n_queries, n_groups, grades); totals: (n_queries, grades).
+
+    >>> ndcg([[[1, 0, 1]]]).expected
+    array([0.81546488])
+    """
+    counts = np.asarray(counts)
+    totals = counts.sum(1) if totals is None else np.asarray(totals)
+    ideal = dcg(totals[:, ::-1, None] * np.eye(counts.shape[2], dtype=np.int64)[::-1], k, gain, discount).expected
+    return Values(*(divide(part, ideal) for part in dcg(counts, k, gain, discount)))
+
+
+def gains_of(n_grades: int, gain: str) -> np.ndarray:
+    """The gain of each grade."""
+    if gain == "linear":
+        return np.arange(n_grades, dtype=float)
+    if n_grades > 1000:
+        raise ValueError(f"a gain of 2^{n_grades - 1} - 1 is too large a number: use gain='linear'")
+    return np.asarray(2.0 ** np.arange(n_grades) - 1)

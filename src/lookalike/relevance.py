@@ -1,0 +1,436 @@
+"""Who is relevant to whom, and how much; a pair that nobody judged is neither relevant nor irrelevant.
+
+Every kind answers the same few questions, block by block, and none ever holds a queries × gallery matrix
+that the user did not bring.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lookalike.codes import as_numpy
+from lookalike.files import digest
+
+UNJUDGED = -1
+MAX_GRADE = 32_767
+
+__all__ = [
+    "UNJUDGED",
+    "Groups",
+    "Relevance",
+    "Unranked",
+    "grades",
+    "hierarchy",
+    "judged",
+    "matching_attributes",
+    "same_label",
+    "shared_tags",
+]
+
+
+@dataclass(frozen=True)
+class Unranked:
+    """Judged items that stand in no ranking: (query position, item id, grade) of each."""
+
+    queries: np.ndarray
+    items: np.ndarray
+    grades: np.ndarray
+
+
+class Relevance(ABC):
+    """How relevant each of `n_gallery` items is to each of `n_queries` queries: grades 0 to `max_grade`."""
+
+    n_queries: int
+    n_gallery: int
+    max_grade: int
+    background = 0  # the grade of all but a few items: 0, or UNJUDGED
+    unranked: Unranked | None = None
+
+    def bound(self, query_ids: np.ndarray, gallery_ids: np.ndarray) -> "Relevance":
+        """This relevance for the given queries and items; raises where it was made for others."""
+        if (self.n_queries, self.n_gallery) != (len(query_ids), len(gallery_ids)):
+            raise ValueError(
+                f"relevance is for {self.n_queries} queries and {self.n_gallery} items, "
+                f"but there are {len(query_ids)} queries and {len(gallery_ids)} items"
+            )
+        return self
+
+    @abstractmethod
+    def block(self, queries: slice, items: slice) -> np.ndarray:
+        """Grades of a block, (queries, items) of int16."""
+
+    @abstractmethod
+    def of_pairs(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        """Grades of single pairs of positions."""
+
+    @abstractmethod
+    def digest(self) -> str:
+        """A fingerprint, for tracing results."""
+
+    def unranked_of(self, block: slice) -> Unranked | None:
+        """The unranked judged items of a block of queries, their positions counted from its start."""
+        if self.unranked is None:
+            return None
+        mine = (self.unranked.queries >= block.start) & (self.unranked.queries < block.stop)
+        queries = self.unranked.queries[mine] - block.start
+        return Unranked(queries, self.unranked.items[mine], self.unranked.grades[mine])
+
+    def special(self, query: int) -> tuple[np.ndarray, np.ndarray]:
+        """The items of one query whose grade is not the background's, and their grades."""
+        row = self.block(slice(query, query + 1), slice(0, self.n_gallery))[0]
+        items = np.flatnonzero(row != self.background)
+        return items, row[items]
+
+
+class Groups:
+    """Which items are in each query's group: two arrays of labels, turned into runs of a sorted gallery.
+
+    >>> groups = Groups(["b", "x"], ["a", "b", "a", "b"])
+    >>> groups.items(0), groups.items(1)
+    (array([1, 3]), array([], dtype=int64))
+    """
+
+    def __init__(self, queries: Any, gallery: Any, what: str = "labels") -> None:
+        self.queries, self.gallery, self.n_groups = _shared_numbers(queries, gallery, what)
+        self._order: np.ndarray | None = None
+        self._starts = np.empty(0, np.int64)
+
+    @property
+    def order(self) -> np.ndarray:
+        """Positions of the gallery, sorted by group."""
+        if self._order is None:
+            small = np.uint16 if self.n_groups <= 1 << 16 else np.int32  # 16 bits are sorted by radix, much faster
+            self._order = np.argsort(self.gallery.astype(small), kind="stable")
+            sizes = np.bincount(self.gallery, minlength=self.n_groups) if self.n_groups else np.zeros(0, np.int64)
+            self._starts = np.concatenate([[0], np.cumsum(sizes)])
+        return self._order
+
+    def runs(self, queries: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Where each query's group starts and ends in `order`."""
+        assert self.order is not None
+        return self._starts[self.queries[queries]], self._starts[self.queries[queries] + 1]
+
+    def items(self, query: int) -> np.ndarray:
+        """Positions of the items in the query's group."""
+        (start,), (end,) = self.runs(slice(query, query + 1))
+        return self.order[start:end]
+
+    def pairs(self, queries: slice) -> tuple[np.ndarray, np.ndarray]:
+        """All (query, item) positions that share a group, queries counted from the slice's start."""
+        starts, ends = self.runs(queries)
+        sizes = ends - starts
+        within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        return np.repeat(np.arange(len(sizes)), sizes), self.order[np.repeat(starts, sizes) + within]
+
+
+class SameLabel(Relevance):
+    """Grade i + 1 where level i of the labels is equal, the highest level that is: labels, hierarchies."""
+
+    def __init__(self, levels: Sequence[Groups]) -> None:
+        self.levels = levels
+        self.n_queries, self.n_gallery = len(levels[0].queries), len(levels[0].gallery)
+        self.max_grade = len(levels)
+
+    @property
+    def nested(self) -> bool:
+        """Whether what is equal at a level is equal at every lower one too, as in a true hierarchy."""
+        for coarse, fine in zip(self.levels, self.levels[1:], strict=False):
+            parent = np.full(fine.n_groups, -1)
+            parent[fine.gallery] = coarse.gallery
+            query_parent = parent[fine.queries]
+            met = query_parent >= 0  # a fine label that no item has cannot break the nesting
+            if (parent[fine.gallery] != coarse.gallery).any() or (query_parent != coarse.queries)[met].any():
+                return False
+        return True
+
+    def block(self, queries: slice, items: slice) -> np.ndarray:
+        out = np.zeros((len(self.levels[0].queries[queries]), len(self.levels[0].gallery[items])), np.int16)
+        for grade, level in enumerate(self.levels, 1):
+            out[level.queries[queries, None] == level.gallery[items]] = grade
+        return out
+
+    def of_pairs(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        out = np.zeros(len(queries), np.int16)
+        for grade, level in enumerate(self.levels, 1):
+            out[level.queries[queries] == level.gallery[items]] = grade
+        return out
+
+    def special(self, query: int) -> tuple[np.ndarray, np.ndarray]:
+        if len(self.levels) == 1:
+            items = self.levels[0].items(query)
+            return items, np.ones(len(items), np.int16)
+        items = np.unique(np.concatenate([level.items(query) for level in self.levels]))
+        return items, self.of_pairs(np.full(len(items), query), items)
+
+    def digest(self) -> str:
+        return digest(*(array for level in self.levels for array in (level.queries, level.gallery)))
+
+
+class SharedTags(Relevance):
+    """Grade = number of tags in common."""
+
+    def __init__(self, query_tags: Any, gallery_tags: Any) -> None:
+        self.queries, self.gallery = (_zero_one(tags, what) for tags, what in ((query_tags, "query"), (gallery_tags, "gallery")))
+        if self.queries.shape[1] != self.gallery.shape[1]:
+            raise ValueError(f"query tags have {self.queries.shape[1]} columns, gallery tags {self.gallery.shape[1]}")
+        self.n_queries, self.n_gallery = len(self.queries), len(self.gallery)
+        most = [int(tags.sum(1).max(initial=0)) for tags in (self.queries, self.gallery)]
+        self.max_grade = max(1, min(most))
+
+    def block(self, queries: slice, items: slice) -> np.ndarray:
+        # sums of at most 2^24 ones: exact in float32, in any order
+        return np.rint(self.queries[queries] @ self.gallery[items].T).astype(np.int16)
+
+    def of_pairs(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        return np.einsum("ij,ij->i", self.queries[queries], self.gallery[items]).astype(np.int16)
+
+    def digest(self) -> str:
+        return digest(self.queries, self.gallery)
+
+
+class MatchingAttributes(Relevance):
+    """Grade = number of attributes that are equal."""
+
+    def __init__(self, query_attributes: Any, gallery_attributes: Any) -> None:
+        queries, gallery = as_numpy(query_attributes), as_numpy(gallery_attributes)
+        if queries.ndim != 2 or gallery.ndim != 2 or queries.shape[1] != gallery.shape[1]:
+            raise ValueError(
+                f"attributes must be two matrices with as many columns, got shapes {queries.shape} and {gallery.shape}"
+            )
+        if queries.shape[1] == 0:
+            raise ValueError("attributes have no column")
+        columns = [Groups(q, g, "attributes") for q, g in zip(queries.T, gallery.T, strict=True)]
+        self.queries = np.stack([column.queries for column in columns], axis=1)
+        self.gallery = np.stack([column.gallery for column in columns], axis=1)
+        self.n_queries, self.n_gallery = len(queries), len(gallery)
+        self.max_grade = len(columns)
+
+    def block(self, queries: slice, items: slice) -> np.ndarray:
+        out = np.zeros((len(self.queries[queries]), len(self.gallery[items])), np.int16)
+        for q, g in zip(self.queries[queries].T, self.gallery[items].T, strict=True):
+            out += q[:, None] == g
+        return out
+
+    def of_pairs(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        return (self.queries[queries] == self.gallery[items]).sum(1).astype(np.int16)
+
+    def digest(self) -> str:
+        return digest(self.queries, self.gallery)
+
+
+class Grades(Relevance):
+    """Grades in a matrix that the user brought."""
+
+    def __init__(self, matrix: Any) -> None:
+        matrix = as_numpy(matrix)
+        if matrix.ndim != 2:
+            raise ValueError(f"grades must be a matrix (n_queries, n_gallery), got shape {matrix.shape}")
+        self.matrix = _whole_grades(matrix, "grades")
+        self.n_queries, self.n_gallery = matrix.shape
+        self.max_grade = max(1, int(self.matrix.max(initial=0)))
+
+    def block(self, queries: slice, items: slice) -> np.ndarray:
+        return np.ascontiguousarray(self.matrix[queries, items])
+
+    def of_pairs(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        return np.asarray(self.matrix[queries, items])
+
+    def digest(self) -> str:
+        return digest(self.matrix)
+
+
+class Judged(Relevance):
+    """Grades of single pairs, by the ids of query and item; every other pair is unjudged."""
+
+    background = UNJUDGED
+
+    def __init__(self, judgements: dict[Any, dict[Any, int]]) -> None:
+        self.judgements = judgements
+        self.max_grade = max([1, *(grade for items in judgements.values() for grade in items.values())])
+        self.n_queries = self.n_gallery = -1
+        self._items: list[np.ndarray] = []
+        self._grades: list[np.ndarray] = []
+
+    def bound(self, query_ids: np.ndarray, gallery_ids: np.ndarray) -> "Judged":
+        bound = Judged(self.judgements)
+        position = {item: i for i, item in enumerate(gallery_ids.tolist())}
+        queries = query_ids.tolist()
+        if not any(query in self.judgements for query in queries):
+            raise ValueError(
+                f"no judgement is about any of the queries: judged are {_some(self.judgements)}, "
+                f"queries are {_some(queries)}; pass query_ids and gallery_ids as they stand in the judgements"
+            )
+        missing: list[tuple[int, Any, int]] = []
+        for i, query in enumerate(queries):
+            found = [(position.get(item, -1), item, grade) for item, grade in self.judgements.get(query, {}).items()]
+            missing += [(i, item, grade) for place, item, grade in found if place < 0]
+            ranked = sorted((place, grade) for place, _, grade in found if place >= 0)
+            bound._items.append(np.array([place for place, _ in ranked], np.int64))
+            bound._grades.append(np.array([grade for _, grade in ranked], np.int16))
+        bound.n_queries, bound.n_gallery = len(queries), len(position)
+        bound.unranked = Unranked(
+            np.array([query for query, _, _ in missing], np.int64),
+            np.array([str(item) for _, item, _ in missing], str),
+            np.array([grade for _, _, grade in missing], np.int64),
+        )
+        return bound
+
+    def special(self, query: int) -> tuple[np.ndarray, np.ndarray]:
+        return self._items[query], self._grades[query]
+
+    def block(self, queries: slice, items: slice) -> np.ndarray:
+        first, last, _ = items.indices(self.n_gallery)
+        rows = range(self.n_queries)[queries]
+        out = np.full((len(rows), last - first), UNJUDGED, np.int16)
+        for i, query in enumerate(rows):
+            inside = (self._items[query] >= first) & (self._items[query] < last)
+            out[i, self._items[query][inside] - first] = self._grades[query][inside]
+        return out
+
+    def of_pairs(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        out = np.full(len(queries), UNJUDGED, np.int16)
+        for query in np.unique(queries):
+            mine = queries == query
+            judged, wanted = self._items[query], items[mine]
+            places = np.minimum(np.searchsorted(judged, wanted), max(len(judged) - 1, 0))
+            if len(judged):
+                out[mine] = np.where(judged[places] == wanted, self._grades[query][places], UNJUDGED)
+        return out
+
+    def digest(self) -> str:
+        rows = sorted(f"{q}\t{i}\t{g}" for q, items in self.judgements.items() for i, g in items.items())
+        return digest(np.array(rows, str))
+
+
+def same_label(query_labels: Any, gallery_labels: Any) -> Relevance:
+    """Grade 1 where the labels are equal; whole numbers or strings."""
+    return SameLabel([Groups(query_labels, gallery_labels)])
+
+
+def hierarchy(query_labels: tuple[Any, Any], gallery_labels: tuple[Any, Any]) -> Relevance:
+    """Grade 2 where the fine labels are equal, 1 where only the coarse ones are; labels as (fine, coarse)."""
+    if not all(isinstance(labels, tuple | list) and len(labels) == 2 for labels in (query_labels, gallery_labels)):
+        raise TypeError("hierarchy takes (fine, coarse) labels of the queries and of the gallery")
+    (query_fine, query_coarse), (gallery_fine, gallery_coarse) = query_labels, gallery_labels
+    coarse = Groups(query_coarse, gallery_coarse, "coarse labels")
+    fine = Groups(query_fine, gallery_fine, "fine labels")
+    if (len(fine.queries), len(fine.gallery)) != (len(coarse.queries), len(coarse.gallery)):
+        raise ValueError("there must be as many fine as coarse labels")
+    return SameLabel([coarse, fine])
+
+
+def shared_tags(query_tags: Any, gallery_tags: Any) -> Relevance:
+    """Grade = number of tags in common; 0/1 matrices (n, tags)."""
+    return SharedTags(query_tags, gallery_tags)
+
+
+def matching_attributes(query_attributes: Any, gallery_attributes: Any) -> Relevance:
+    """Grade = number of equal attributes; matrices (n, attributes) of whole numbers or strings."""
+    return MatchingAttributes(query_attributes, gallery_attributes)
+
+
+def grades(matrix: Any) -> Relevance:
+    """Grades given in full, (n_queries, n_gallery) of whole numbers from 0."""
+    return Grades(matrix)
+
+
+def judged(pairs: Any) -> Relevance:
+    """Grades of judged pairs: rows (query_id, item_id, grade), or {query_id: {item_id: grade}}; the rest is unjudged.
+
+    A judged item that is not in the gallery counts in totals and ideals, as one that the search never finds.
+    """
+    if isinstance(pairs, Mapping):
+        rows = [(query, item, grade) for query, items in pairs.items() for item, grade in items.items()]
+    else:
+        if hasattr(pairs, "itertuples"):  # a pandas table
+            pairs = pairs.itertuples(index=False, name=None)
+        elif not isinstance(pairs, Sequence) or hasattr(pairs, "detach"):
+            pairs = as_numpy(pairs).tolist()
+        rows = list(pairs)
+    judgements: dict[Any, dict[Any, int]] = {}
+    for number, row in enumerate(rows):
+        if len(row) != 3:
+            raise ValueError(f"judged pairs must be rows (query_id, item_id, grade), row {number} is {row!r}")
+        query, item, grade = row
+        value = _whole_grade(grade, f"row {number} of the judged pairs")
+        before = judgements.setdefault(_id(query), {}).setdefault(_id(item), value)
+        if before != value:
+            raise ValueError(f"query {query!r} and item {item!r} are judged twice: {before} and {value}")
+    if not judgements:
+        raise ValueError("there is no judged pair")
+    return Judged(judgements)
+
+
+def _id(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _whole_grade(value: Any, where: str) -> int:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"a grade must be a whole number from 0 to {MAX_GRADE}, got {value!r} in {where}") from None
+    if not number.is_integer() or not 0 <= number <= MAX_GRADE:
+        raise ValueError(f"a grade must be a whole number from 0 to {MAX_GRADE}, got {value} in {where}")
+    return int(number)
+
+
+def _whole_grades(matrix: np.ndarray, what: str) -> np.ndarray:
+    if matrix.dtype.kind not in "biuf":
+        raise TypeError(f"{what} must be whole numbers, got {matrix.dtype}")
+    if matrix.dtype != bool:
+        with np.errstate(invalid="ignore"):
+            wrong = ~((matrix >= 0) & (matrix <= MAX_GRADE) & (matrix == np.floor(matrix)))
+        if wrong.any():
+            row, column = np.argwhere(wrong)[0]
+            _whole_grade(matrix[row, column].item(), f"row {row}, column {column} of the {what}")
+    return matrix.astype(np.int16)
+
+
+def _zero_one(tags: Any, what: str) -> np.ndarray:
+    tags = as_numpy(tags)
+    if tags.ndim != 2:
+        raise ValueError(f"{what} tags must be a 0/1 matrix (n, tags), got shape {tags.shape}")
+    if tags.dtype.kind not in "biuf" or not np.isin(tags, (0, 1)).all():
+        raise ValueError(f"{what} tags must be 0 or 1")
+    if tags.shape[1] > MAX_GRADE:
+        raise ValueError(f"{what} tags have {tags.shape[1]} columns, at most {MAX_GRADE} can be counted")
+    return tags.astype(np.float32)
+
+
+def _some(ids: Any) -> str:
+    shown = [repr(value) for value, _ in zip(ids, range(3), strict=False)]
+    return ", ".join(shown) + (", …" if len(ids) > 3 else "")
+
+
+def _shared_numbers(queries: Any, gallery: Any, what: str) -> tuple[np.ndarray, np.ndarray, int]:
+    """Two arrays of labels as numbers from 0, the same number where the label is the same."""
+    queries, gallery = as_numpy(queries), as_numpy(gallery)
+    for labels in (queries, gallery):
+        if labels.ndim != 1:
+            raise ValueError(f"{what} must be one for each item, got shape {labels.shape}")
+        if labels.dtype.kind == "f":
+            if not (np.isfinite(labels).all() and (labels == np.floor(labels)).all()):
+                raise ValueError(f"{what} must be whole numbers or strings, got fractions, nan or infinity")
+    if "U" in queries.dtype.kind + gallery.dtype.kind and queries.dtype.kind != gallery.dtype.kind and len(queries) and len(gallery):
+        raise ValueError(f"{what} of queries are {queries.dtype}, those of the gallery {gallery.dtype}: nothing can be equal")
+    if all(labels.dtype.kind in "biuf" and len(labels) for labels in (queries, gallery)):
+        low = min(int(queries.min()), int(gallery.min()))
+        high = max(int(queries.max()), int(gallery.max()))
+        if high - low <= max(4 * len(gallery), 1 << 16):  # small numbers need no sorting
+            return _less(queries, low), _less(gallery, low), high - low + 1
+    try:
+        distinct, numbers = np.unique(np.concatenate([queries, gallery]), return_inverse=True)
+    except TypeError as error:
+        raise ValueError(f"{what} must be all whole numbers or all strings") from error
+    numbers = numbers.reshape(-1).astype(np.int32)
+    return numbers[: len(queries)], numbers[len(queries) :], len(distinct)
+
+
+def _less(numbers: np.ndarray, low: int) -> np.ndarray:
+    if numbers.dtype.itemsize < 8:
+        numbers = numbers.astype(np.int64)
+    return np.subtract(numbers, low, out=np.empty(len(numbers), np.int32), casting="unsafe")

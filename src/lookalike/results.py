@@ -1,0 +1,190 @@
+"""Results: what an evaluation found, to look at, compare and keep."""
+
+import html
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lookalike.files import provenance, write_text
+from lookalike.metrics.names import Metric
+from lookalike.tally import plain_ids
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["Evaluation", "Score", "bootstrap_interval"]
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """One metric of an evaluation: expected, best and worst over all orders of tied items.
+
+    per_query, best_per_query, worst_per_query: (n_queries,), 0 or nan where undefined, as was asked.
+    """
+
+    metric: Metric
+    per_query: np.ndarray
+    best_per_query: np.ndarray
+    worst_per_query: np.ndarray
+    undefined: int  # queries for which the metric has no value
+
+    @property
+    def mean(self) -> float:
+        """The number to report: the expected value, averaged over queries; nan if no query has one."""
+        return _mean(self.per_query)
+
+    @property
+    def best(self) -> float:
+        """Mean over queries of the best that an order of tied items can give."""
+        return _mean(self.best_per_query)
+
+    @property
+    def worst(self) -> float:
+        """Mean over queries of the worst that an order of tied items can give."""
+        return _mean(self.worst_per_query)
+
+    def interval(self, level: float = 0.95, *, random_state: int = 0, resamples: int = 2000) -> tuple[float, float]:
+        """Bootstrap interval of the mean over queries: what other queries like these might have given."""
+        return bootstrap_interval(self.per_query, level, random_state, resamples)
+
+    def __repr__(self) -> str:
+        return f"{self.metric.label} {self.mean:.4f} (best {self.best:.4f}, worst {self.worst:.4f})"
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Every metric of one evaluation; `evaluation["AP@1000"]` is its `Score`."""
+
+    scores: dict[Metric, Score]
+    query_ids: np.ndarray
+    about: dict[str, Any]  # where the numbers come from
+
+    def __getitem__(self, metric: str | Metric) -> Score:
+        wanted = Metric.parse(metric)
+        if wanted not in self.scores:
+            raise KeyError(f"{wanted} was not evaluated, only {', '.join(map(str, self.scores))}")
+        return self.scores[wanted]
+
+    def __iter__(self) -> Iterator[Metric]:
+        return iter(self.scores)
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each metric, as they are printed and saved."""
+        return [
+            {
+                "metric": metric.label,
+                "mean": score.mean,
+                "best": score.best,
+                "worst": score.worst,
+                "undefined": score.undefined,
+                "queries": len(score.per_query),
+            }
+            for metric, score in self.scores.items()
+        ]
+
+    def __str__(self) -> str:
+        rows = [["metric", "expected", "best", "worst", "undefined"]]
+        for row in self.rows():
+            numbers = [f"{row[name]:.4f}" for name in ("mean", "best", "worst")]
+            rows.append([row["metric"], *numbers, str(row["undefined"])])
+        widths = [max(len(row[i]) for row in rows) for i in range(5)]
+        lines = [
+            "  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))])
+            for row in rows
+        ]
+        return "\n".join([*lines, f"{len(self.query_ids):,} queries, {self.about.get('items', '?'):,} items"])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        cells = "".join(
+            f"<tr><td>{html.escape(row['metric'])}</td><td><b>{row['mean']:.4f}</b></td><td>{row['best']:.4f}</td>"
+            f"<td>{row['worst']:.4f}</td><td>{row['undefined']}</td></tr>"
+            for row in self.rows()
+        )
+        head = "".join(f"<th>{name}</th>" for name in ("metric", "expected", "best", "worst", "undefined"))
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>"
+
+    def to_pandas(self, *, per_query: bool = False) -> "pandas.DataFrame":
+        """A table with a row for each metric, or with a row for each query and a column for each metric."""
+        import pandas
+
+        if not per_query:
+            return pandas.DataFrame(self.rows()).set_index("metric")
+        columns = {metric.label: score.per_query for metric, score in self.scores.items()}
+        return pandas.DataFrame(columns, index=pandas.Index(self.query_ids, name="query"))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain Python values."""
+        scores = [
+            row
+            | {"name": str(metric)}
+            | {name: _plain(getattr(score, name)) for name in ("per_query", "best_per_query", "worst_per_query")}
+            for row, (metric, score) in zip(self.rows(), self.scores.items(), strict=True)
+        ]
+        return provenance("evaluation", **self.about, query_ids=plain_ids(self.query_ids).tolist(), scores=scores)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Everything as JSON, written to `path` if given; nan becomes null."""
+        text = json.dumps(_without_nan(self.to_dict()), indent=1, allow_nan=False)
+        if path is not None:
+            write_text(path, text + "\n")
+        return text
+
+    @classmethod
+    def from_json(cls, path: str | Path) -> "Evaluation":
+        """Read what `to_json` wrote."""
+        try:
+            saved = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{path} is not a JSON file: {error}") from error
+        if not isinstance(saved, dict) or saved.get("lookalike") != "evaluation":
+            raise ValueError(f"{path} holds no evaluation: it was not written by Evaluation.to_json")
+        scores = {}
+        for row in saved.pop("scores"):
+            values = [np.array(row[f"{name}per_query"], float) for name in ("", "best_", "worst_")]
+            metric = Metric.parse(row["name"])
+            scores[metric] = Score(metric, *values, row["undefined"])
+        about = {key: value for key, value in saved.items() if key not in ("lookalike", "format", "version", "query_ids")}
+        return cls(scores, np.array(saved["query_ids"]), about)
+
+
+def bootstrap_interval(values: np.ndarray, level: float, random_state: int, resamples: int) -> tuple[float, float]:
+    """Percentile interval of the mean of values (nan left out) under resampling."""
+    if not 0 < level < 1:
+        raise ValueError(f"the level of an interval must be between 0 and 1, got {level}")
+    values = values[~np.isnan(values)]
+    if not len(values):
+        return float("nan"), float("nan")
+    generator = np.random.default_rng(random_state)
+    step = max(1, 10_000_000 // len(values))
+    means = [
+        values[generator.integers(len(values), size=(min(step, resamples - done), len(values)))].mean(1)
+        for done in range(0, resamples, step)
+    ]
+    low, high = np.quantile(np.concatenate(means), [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def _mean(values: np.ndarray) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def _plain(values: np.ndarray) -> list[float]:
+    return [float(value) for value in values]
+
+
+def _without_nan(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _without_nan(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_without_nan(inner) for inner in value]
+    return None if isinstance(value, float) and np.isnan(value) else value

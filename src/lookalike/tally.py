@@ -1,0 +1,276 @@
+"""Tally: how many items of each grade stand in each tie group of each query, in rank order."""
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lookalike.files import provenance, read_arrays, write_arrays
+from lookalike.relevance import Unranked
+
+__all__ = ["Ball", "Tally"]
+
+
+@dataclass(frozen=True)
+class Ball:
+    """The codes within a radius of each query and how many items lie on each: what LGAP needs, in a form that adds up.
+
+    queries, distances, counts: (n,); words: (n, words of a code). One row for each query and code.
+    """
+
+    radius: int
+    queries: np.ndarray
+    words: np.ndarray
+    distances: np.ndarray
+    counts: np.ndarray
+
+    def __add__(self, other: "Ball") -> "Ball":
+        if self.radius != other.radius:
+            raise ValueError(f"tallies kept the codes within different radii, {self.radius} and {other.radius}")
+        queries = np.concatenate([self.queries, other.queries])
+        words = np.concatenate([self.words, other.words])
+        order = np.lexsort((*words.T, queries))
+        queries, words = queries[order], words[order]
+        new = np.ones(len(queries), bool)
+        new[1:] = (queries[1:] != queries[:-1]) | (words[1:] != words[:-1]).any(1)
+        starts = np.flatnonzero(new)
+        counts = np.concatenate([self.counts, other.counts])[order]
+        distances = np.concatenate([self.distances, other.distances])[order]
+        summed = np.add.reduceat(counts, starts) if len(starts) else counts
+        return Ball(self.radius, queries[starts], words[starts], distances[starts], summed)
+
+    def largest(self, n_queries: int) -> np.ndarray:
+        """The largest number of items on one code at each distance, (n_queries, radius + 1)."""
+        out = np.zeros((n_queries, self.radius + 1), np.int64)
+        np.maximum.at(out, (self.queries, self.distances), self.counts)
+        return out
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tally:
+    """Counts of items per query, tie group and grade; every ranking metric is a function of them.
+
+    counts: (n_queries, n_groups, grades), nearest group first; empty groups change nothing.
+    unjudged: (n_queries, n_groups), items that nobody judged.
+    For codes group d holds the items at Hamming distance d. For float scores `scores` (n_queries, n_groups) has the
+    score of each group, nan where neighbouring groups without a graded item were merged.
+
+    >>> import lookalike as la
+    >>> codes = la.Codes.pack([[0, 0], [0, 1], [1, 1]])
+    >>> la.count(codes[:1], codes, la.same_label([7], [7, 7, 8])).counts[0]     # a row for each distance 0, 1, 2
+    array([[0, 1],
+           [0, 1],
+           [1, 0]])
+    """
+
+    query_ids: np.ndarray
+    counts: np.ndarray
+    unjudged: np.ndarray
+    method: str
+    n_bits: int | None = None
+    scores: np.ndarray | None = None
+    distance: str | None = None  # "euclidean" where the scores are squared distances below zero
+    complete: bool = True  # whether every group kept its score, so that tallies of shards add up
+    largest: np.ndarray | None = None
+    ball: Ball | None = None
+    unranked: Unranked | None = None
+    inputs: dict[str, str] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    @property
+    def n_grades(self) -> int:
+        """Number of grades, 0 included."""
+        return int(self.counts.shape[2])
+
+    @cached_property
+    def unranked_counts(self) -> np.ndarray:
+        """Judged items in no group, (n_queries, grades)."""
+        out = np.zeros((len(self), self.n_grades), np.int64)
+        if self.unranked is not None:
+            np.add.at(out, (self.unranked.queries, self.unranked.grades), 1)
+        return out
+
+    @cached_property
+    def totals(self) -> np.ndarray:
+        """Items of each grade that a perfect search would rank, (n_queries, grades)."""
+        return np.asarray(self.counts.sum(1) + self.unranked_counts)
+
+    @cached_property
+    def retrieved(self) -> np.ndarray:
+        """Judged items in each group, (n_queries, n_groups)."""
+        return np.asarray(self.counts.sum(2))
+
+    def relevant(self, rel: int) -> np.ndarray:
+        """Items of grade `rel` or more in each group, (n_queries, n_groups)."""
+        return np.asarray(self.counts[:, :, rel] if rel == self.n_grades - 1 else self.counts[:, :, rel:].sum(2))
+
+    def total_relevant(self, rel: int) -> np.ndarray:
+        """Items of grade `rel` or more, ranked or not, (n_queries,)."""
+        return np.asarray(self.totals[:, rel:].sum(1))
+
+    def within(self, radius: float) -> np.ndarray:
+        """Which groups lie within the radius, (n_queries, n_groups) or (n_groups,) of bool."""
+        if self.n_bits is not None:
+            return np.arange(self.counts.shape[1]) <= radius
+        if self.distance is None or self.scores is None:
+            raise ValueError("a radius needs a distance: Codes, or embeddings with similarity='euclidean'")
+        if not self.complete:
+            raise ValueError("a radius needs the distance of every group: count with scores=True")
+        return -self.scores <= radius**2
+
+    def with_unjudged(self, policy: str) -> "Tally":
+        """This tally with unjudged items counted as grade 0 ("irrelevant") or left out ("condensed")."""
+        counts = self.counts
+        if policy == "irrelevant" and self.unjudged.any():
+            counts = counts.copy()
+            counts[:, :, 0] += self.unjudged
+        return replace(self, counts=counts, unjudged=np.zeros_like(self.unjudged))
+
+    def __add__(self, other: "Tally") -> "Tally":
+        """The tally of two parts of one gallery."""
+        if not isinstance(other, Tally):
+            return NotImplemented
+        if not np.array_equal(self.query_ids, other.query_ids):
+            raise ValueError("tallies are of different queries: only tallies of parts of one gallery add up")
+        if self.n_bits != other.n_bits:
+            raise ValueError(f"tallies are of codes of {self.n_bits} and {other.n_bits} bits")
+        grades = max(self.n_grades, other.n_grades)
+        left, right = (_widen(tally.counts, grades) for tally in (self, other))
+        common: dict[str, Any] = {
+            "query_ids": self.query_ids,
+            "method": self.method if self.method == other.method else f"{self.method} + {other.method}",
+            "n_bits": self.n_bits,
+            "unranked": _unranked_in_both(self.unranked, other.unranked),
+            "inputs": {name: f"{value}+{other.inputs.get(name, '')}" for name, value in self.inputs.items()},
+        }
+        if self.n_bits is not None:
+            ball = self.ball + other.ball if self.ball is not None and other.ball is not None else None
+            counts, unjudged = _checked_sum(left, right), _checked_sum(self.unjudged, other.unjudged)
+            largest = None if ball is None else ball.largest(len(self))
+            return Tally(counts=counts, unjudged=unjudged, ball=ball, largest=largest, **common)
+        if not (self.complete and other.complete) or self.scores is None or other.scores is None:
+            raise ValueError("tallies of float scores add up only when every group kept its score: count with scores=True")
+        if self.distance != other.distance:
+            raise ValueError("tallies are of different similarities")
+        all_left, all_right = (
+            np.concatenate([counts, tally.unjudged[:, :, None]], axis=2)
+            for counts, tally in ((left, self), (right, other))
+        )
+        rows = [
+            _merge_scores(self.scores[i], all_left[i], other.scores[i], all_right[i]) for i in range(len(self))
+        ]
+        scores, counts = stack_ragged([row[0] for row in rows], np.nan), stack_ragged([row[1] for row in rows], 0)
+        return Tally(
+            counts=counts[:, :, :-1], unjudged=counts[:, :, -1], scores=scores, distance=self.distance, **common
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write to an .npz file."""
+        if Path(path).suffix != ".npz":
+            raise ValueError(f"cannot write {path}: a tally's name must end in .npz")
+        arrays = {"query_ids": plain_ids(self.query_ids), "counts": self.counts, "unjudged": self.unjudged}
+        arrays |= {name: value for name in ("scores", "largest") if (value := getattr(self, name)) is not None}
+        if self.ball is not None:
+            arrays |= {f"ball_{name}": getattr(self.ball, name) for name in ("queries", "words", "distances", "counts")}
+        if self.unranked is not None:
+            arrays |= {f"unranked_{name}": getattr(self.unranked, name) for name in ("queries", "items", "grades")}
+        facts = {name: getattr(self, name) for name in ("method", "n_bits", "distance", "complete", "inputs")}
+        radius = None if self.ball is None else self.ball.radius
+        write_arrays(path, arrays, provenance("tally", **facts, radius=radius))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Tally":
+        """Read what `save` wrote."""
+        arrays, about = read_arrays(path)
+        if about.get("lookalike") != "tally":
+            raise ValueError(f"{path} holds no tally: it was not written by Tally.save")
+        ball = unranked = None
+        if about["radius"] is not None:
+            ball = Ball(about["radius"], *(arrays[f"ball_{name}"] for name in ("queries", "words", "distances", "counts")))
+        if "unranked_queries" in arrays:
+            unranked = Unranked(*(arrays[f"unranked_{name}"] for name in ("queries", "items", "grades")))
+        return cls(
+            query_ids=arrays["query_ids"],
+            counts=arrays["counts"],
+            unjudged=arrays["unjudged"],
+            scores=arrays.get("scores"),
+            largest=arrays.get("largest"),
+            ball=ball,
+            unranked=unranked,
+            **{name: about[name] for name in ("method", "n_bits", "distance", "complete", "inputs")},
+        )
+
+
+def plain_ids(ids: np.ndarray) -> np.ndarray:
+    """Ids as numbers or strings, never Python objects."""
+    return ids.astype(str) if ids.dtype.kind == "O" else ids
+
+
+def concatenate(tallies: list[Tally]) -> Tally:
+    """The tally of several blocks of queries against one gallery, from the tallies of the blocks."""
+    if len(tallies) == 1:
+        return tallies[0]
+    first = tallies[0]
+    offsets = np.cumsum([0, *(len(tally) for tally in tallies)])
+    merged: dict[str, Any] = {}
+    for name, filler in (("counts", 0), ("unjudged", 0), ("scores", np.nan), ("largest", 0)):
+        parts = [getattr(tally, name) for tally in tallies]
+        if parts[0] is None:
+            continue
+        if len({part.shape[1] for part in parts}) == 1:
+            merged[name] = np.concatenate(parts)
+        else:
+            merged[name] = stack_ragged([row for part in parts for row in part], filler)
+    for name, kind, shared in (("ball", Ball, ("radius",)), ("unranked", Unranked, ())):
+        parts = [getattr(tally, name) for tally in tallies]
+        if parts[0] is not None:
+            joined = {f: np.concatenate([getattr(part, f) for part in parts]) for f in kind.__dataclass_fields__ if f not in shared}
+            joined["queries"] = np.concatenate([part.queries + o for part, o in zip(parts, offsets, strict=False)])
+            merged[name] = kind(**joined, **{f: getattr(parts[0], f) for f in shared})
+    return replace(first, query_ids=np.concatenate([tally.query_ids for tally in tallies]), **merged)
+
+
+def stack_ragged(rows: list[np.ndarray], filler: float) -> np.ndarray:
+    """Arrays of different lengths as one, the missing places filled."""
+    longest = max((len(row) for row in rows), default=0)
+    out = np.full((len(rows), longest, *rows[0].shape[1:]), filler, rows[0].dtype)
+    for place, row in zip(out, rows, strict=True):
+        place[: len(row)] = row
+    return out
+
+
+def _widen(counts: np.ndarray, grades: int) -> np.ndarray:
+    return np.pad(counts, ((0, 0), (0, 0), (0, grades - counts.shape[2])))
+
+
+def _checked_sum(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    total = left + right
+    if (total < 0).any():
+        raise ValueError("the sum of the tallies passes 2^63 items: it cannot be counted in 64 bits")
+    return np.asarray(total)
+
+
+def _merge_scores(
+    left_scores: np.ndarray, left: np.ndarray, right_scores: np.ndarray, right: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """One query's groups from two parts of a gallery, the highest score first."""
+    both = np.concatenate([left_scores, right_scores])
+    used = ~np.isnan(both)
+    scores, place = np.unique(-both[used], return_inverse=True)
+    counts = np.zeros((len(scores), left.shape[1]), np.int64)
+    np.add.at(counts, place, np.concatenate([left, right])[used])
+    return -scores, counts
+
+
+def _unranked_in_both(left: Unranked | None, right: Unranked | None) -> Unranked | None:
+    """Judged items that neither part of the gallery ranks."""
+    if left is None or right is None:
+        return left if right is None else right
+    others = set(zip(right.queries.tolist(), right.items.tolist(), strict=True))
+    both = [pair in others for pair in zip(left.queries.tolist(), left.items.tolist(), strict=True)]
+    keep = np.array(both, bool)
+    return Unranked(left.queries[keep], left.items[keep], left.grades[keep])

@@ -1,0 +1,1 @@
+"""What every number means, written slowly: `definitions` enumerates every order, `formulas` counts in Fraction."""
