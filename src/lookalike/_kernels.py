@@ -137,7 +137,7 @@ def scan(queries, gallery, runs, buffered, out):
     cache=True,
 )
 def scan_graded(queries, gallery, first, grades, out):
-    """Add to `out` (queries, n_bits + 1, grades) the items first, first + 1, … with the grades of a block."""
+    """Add to `out` (grades, queries, n_bits + 1) the items first, first + 1, … with the grades of a block."""
     buffer = np.empty(BLOCK, np.uint16)
     n_items = grades.shape[1]
     for i in range(len(queries)):
@@ -145,7 +145,7 @@ def scan_graded(queries, gallery, first, grades, out):
             block = buffer[: min(BLOCK, n_items - start)]
             _distances(queries[i], gallery, first + start, block)
             for j in range(len(block)):
-                out[i, block[j], grades[i, start + j]] += 1
+                out[grades[i, start + j], i, block[j]] += 1
 
 
 @njit(
@@ -179,6 +179,23 @@ def spread(counts):
                 for x in range(step):
                     zero[x] += below_one[x]
                     one[x] += below_zero[x]
+
+
+@njit(void(_out(uint32, 2)), nogil=True, cache=True)
+def spread_largest(counts):
+    """As `spread`, for the largest number of items on one code at each distance below counts' height."""
+    n_codes = counts.shape[1]
+    step = 1
+    while step < n_codes:
+        for d in range(len(counts) - 1, 0, -1):
+            here, below = counts[d], counts[d - 1]
+            for base in range(0, n_codes, 2 * step):
+                zero, one = here[base : base + step], here[base + step : base + 2 * step]
+                below_zero, below_one = below[base : base + step], below[base + step : base + 2 * step]
+                for x in range(step):
+                    zero[x] = max(zero[x], below_one[x])
+                    one[x] = max(one[x], below_zero[x])
+        step *= 2
 
 
 @njit(
@@ -216,31 +233,131 @@ def largest(queries, gallery, counts, excluded_start, excluded, out):
             counts[code] += 1
 
 
+@njit(nogil=True)
+def _take(scores, end, value, equal):
+    # the start of the run of scores above `value`, or equal to it, that ends before `end`
+    start = end
+    if equal:
+        while start > 0 and scores[start - 1] == value:
+            start -= 1
+    else:
+        while start > 0 and scores[start - 1] > value:
+            start -= 1
+    return start
+
+
 @njit(
     [
-        void(_array(float32, 1), _array(float32, 1), _out(int64, 1)),
-        void(_array(float64, 1), _array(float64, 1), _out(int64, 1)),
+        int64(_array(t, 1), _array(t, 1), _array(int64, 1), _array(t, 1), boolean, int64, _out(float64, 1), types.Array(int64, 2, "A"))
+        for t in (float32, float64)
     ],
     nogil=True,
     cache=True,
 )
-def around(scores, thresholds, out):
-    """Add to out[2i + 1] the scores equal to thresholds[i], to out[2i] those between it and the one before.
+def around(scores, marks, grade_starts, excluded, every_score, background, group_scores, counts):
+    """Fill one query's groups, the highest score first, and return how many there are.
 
-    scores: rising. thresholds: rising, no two equal. out: (2 * thresholds + 1,).
+    scores, excluded: rising, of all items and of those that do not rank. marks: scores of the items that are not of
+    the background's grade, those of grade v rising in marks[grade_starts[v] : grade_starts[v + 1]]. Other items count
+    in row `background` of counts (grades and unjudged, groups): between two marks they are one group, whose score is
+    left as it is, or with `every_score` one for each score.
     """
-    position = 0
-    for i in range(len(thresholds)):
-        threshold = thresholds[i]
-        start = position
-        while position < len(scores) and scores[position] < threshold:
-            position += 1
-        out[2 * i] += position - start
-        start = position
-        while position < len(scores) and scores[position] == threshold:
-            position += 1
-        out[2 * i + 1] += position - start
-    out[2 * len(thresholds)] += len(scores) - position
+    n_grades = len(grade_starts) - 1
+    ends = grade_starts[1:].copy()
+    position, gone = len(scores), len(excluded)
+    n_groups = 0
+    while position > 0:
+        mark = -np.inf
+        marked = False
+        for v in range(n_grades):
+            if ends[v] > grade_starts[v]:
+                mark = max(mark, marks[ends[v] - 1])
+                marked = True
+        if every_score:
+            mark = scores[position - 1]
+        above = _take(scores, position, mark, False) if marked or every_score else 0
+        gone_above = _take(excluded, gone, mark, False) if marked or every_score else 0
+        others = position - above - (gone - gone_above)
+        if others > 0:
+            counts[background, n_groups] = others
+            n_groups += 1
+        position, gone = above, gone_above
+        if not (marked or every_score):
+            break
+        start, gone_start = _take(scores, position, mark, True), _take(excluded, gone, mark, True)
+        here = position - start - (gone - gone_start)
+        rest = here
+        for v in range(n_grades):
+            first = ends[v]
+            while first > grade_starts[v] and marks[first - 1] == mark:
+                first -= 1
+            counts[v, n_groups] = ends[v] - first
+            rest -= ends[v] - first
+            ends[v] = first
+        if here > 0:
+            counts[background, n_groups] += rest
+            group_scores[n_groups] = mark
+            n_groups += 1
+        position, gone = start, gone_start
+    return n_groups
+
+
+@njit(nogil=True)
+def _inverse_ranks(before, n):
+    # the twin of metrics.ranks.inverse_ranks, for one group
+    total = 0.0
+    while n > 0 and (before < 64 or n < 4):
+        before, n = before + 1, n - 1
+        total += 1 / before
+    if n == 0:
+        return total
+    x, y = before + 0.5, before + n + 0.5
+    u, v = 1 / (x * x), 1 / (y * y)
+    total += np.log1p(n / x)
+    return total + v * (1 / 24 + v * (-7 / 960 + v * 31 / 8064)) - u * (1 / 24 + u * (-7 / 960 + u * 31 / 8064))
+
+
+@njit(
+    void(_array(float64, 2), _array(float64, 2), float64, *(_out(float64, 1),) * 12),
+    nogil=True,
+    cache=True,
+)
+def precision_sums(
+    relevant, retrieved, k,
+    expected, best, worst, hits, cut_expected, cut_best, cut_worst, c_before, c_rel_before, c_n, c_r, c_places,
+):  # fmt: skip
+    """Sums of precision over each query's top k; the twin of metrics.average_precision.precision_sums."""
+    for i in range(len(relevant)):
+        expected[i] = best[i] = worst[i] = hits[i] = 0
+        cut_expected[i] = cut_best[i] = cut_worst[i] = 0
+        c_before[i] = c_rel_before[i] = c_n[i] = c_r[i] = c_places[i] = 0
+        before = rel_before = 0.0
+        for g in range(relevant.shape[1]):
+            n, r = retrieved[i, g], relevant[i, g]
+            places = min(n, k - before)
+            if places <= 0 and n > 0:
+                break
+            high = low = middle = 0.0
+            if r == n == 1:  # by far the most frequent, and no order matters
+                high = low = middle = (rel_before + 1) / (before + 1)
+            elif r > 0:
+                inverse = _inverse_ranks(before, places)
+                slope = (r - 1) / (n - 1) if n > 1 else 0.0
+                middle = r / n * ((rel_before + 1) * inverse + slope * (places - (before + 1) * inverse))
+                most, least = min(r, places), max(0.0, places - n + r)
+                high = most + (rel_before - before) * _inverse_ranks(before, most)
+                last = before + places - least
+                low = least + (rel_before - last) * _inverse_ranks(last, least)
+            if places == n:
+                expected[i] += middle
+                best[i] += high
+                worst[i] += low
+                hits[i] += r
+            else:
+                cut_expected[i], cut_best[i], cut_worst[i] = middle, high, low
+                c_before[i], c_rel_before[i], c_n[i], c_r[i], c_places[i] = before, rel_before, n, r, places
+            before += n
+            rel_before += r
 
 
 @njit(

@@ -14,6 +14,10 @@ ROWS = 6  # query rows a step: with two vectors of gallery items, 12 sums and 3 
 VECTORS = 2
 
 
+def _array(dtype, ndim):
+    return types.Array(dtype, ndim, "C", readonly=True)
+
+
 def panel_width(dtype) -> int:
     """Gallery items a step: two 32-byte vectors of them."""
     return VECTORS * 32 // dtype.itemsize
@@ -94,3 +98,36 @@ def product(queries, gallery, out):
         for i in range(len(queries)):
             place = i * ROWS * stride + j * width
             _step(flat_queries, i * depth * ROWS, flat_gallery, j * depth * width, flat_out, place, stride, depth)
+
+
+@njit(
+    [void(_array(float32, 2), _array(float32, 1), float32[:, :, ::1]),
+     void(_array(float64, 2), _array(float64, 1), float64[:, :, ::1])],
+    nogil=True,
+    cache=True,
+)  # fmt: skip
+def pack(rows, scales, out):
+    """Put rows times their scales into panels (panels, columns, width), the last filled up with zeros."""
+    width = out.shape[2]
+    for p in range(len(out)):
+        for j in range(width):
+            if p * width + j < len(rows):
+                row, scale = rows[p * width + j], scales[p * width + j]
+                for d in range(out.shape[1]):
+                    out[p, d, j] = row[d] * scale
+            else:
+                out[p, :, j] = 0
+
+
+@njit(
+    [void(_array(float32, 2), float32[::1]), void(_array(float64, 2), float64[::1])],
+    nogil=True,
+    cache=True,
+)
+def squares(rows, out):
+    """out[i] = squared length of row i, summed in order."""
+    for i in range(len(rows)):
+        total = rows.dtype.type(0)
+        for value in rows[i]:
+            total += value * value
+        out[i] = total

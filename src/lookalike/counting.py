@@ -5,6 +5,7 @@ scan    every query meets every item: exclusive-or, count the ones, add one to a
 plain   the same in a few lines of numpy, slow and obvious
 """
 
+import functools
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
@@ -62,8 +63,14 @@ class CodeCounter:
             words = self.gallery.words if order is None else self.gallery.words[order]
             self._words = np.ascontiguousarray(words.T)
             self._sorted_labels = [level.gallery[order] for level in self.levels]
-        if self.radius is not None:
-            self._distinct = distinct_codes(self.gallery, with_index=self.excluded is not None)
+
+    @functools.cached_property
+    def _on_code(self) -> np.ndarray:
+        return _on_code(self.gallery)
+
+    @functools.cached_property
+    def _distinct(self) -> "DistinctCodes":
+        return distinct_codes(self.gallery, with_index=self.excluded is not None)
 
     def _table_pays(self) -> bool:
         """Whether spreading tables costs less than meeting every item; an addition there is half a pair here."""
@@ -78,22 +85,22 @@ class CodeCounter:
         """The tally of the queries in a slice."""
         block = slice(*block.indices(len(self.queries)))
         n = block.stop - block.start
-        shape = (n, self.n_bits + 1, self.relevance.max_grade + 1)
+        # kept grade by grade, so that the items of one grade are contiguous
+        by_grade = np.zeros((self.relevance.max_grade + 1, n, self.n_bits + 1), np.int64)
+        counts, unjudged = np.moveaxis(by_grade, 0, 2), np.zeros(by_grade.shape[1:], np.int64)
         if self.method == "plain":
-            counts, unjudged = self._plain(block, shape)
+            self._plain(block, counts, unjudged)
         else:
-            counts, unjudged = np.zeros(shape, np.int64), np.zeros(shape[:2], np.int64)
             if self.levels or self.sparse:
                 by_level = self._tables[:, block] if self.method == "table" else self._scan(block)
                 if self.sparse:
                     unjudged += by_level[0]
                     self._move_judged(block, counts, unjudged)
                 else:
-                    at_least = [*by_level, np.zeros(shape[:2], np.int64)]  # items of grade v or more
-                    for grade in range(len(by_level)):
-                        counts[:, :, grade] = at_least[grade] - at_least[grade + 1]
+                    by_grade[:] = by_level  # items of grade v or more, less those of a higher grade
+                    by_grade[:-1] -= by_level[1:]
             else:
-                self._scan_blocks(block, counts)
+                self._scan_blocks(block, by_grade)
             self._take_out(block, counts, unjudged)
         ball = self._ball(block) if self.keep_ball else None
         if self.radius is None:
@@ -123,7 +130,6 @@ class CodeCounter:
             kernels().spread(table)
             target[queries] = table[:, codes[queries]].T
 
-        spread((_on_code(words, self.n_bits), np.arange(len(codes)), out[0]))
         per_batch = max(1, (1 << 26) >> self.n_bits)  # labels whose items per code fit into 256 MB
         with ThreadPoolExecutor(self.threads) as pool:
             for target, level in zip(out[1:], self.levels, strict=True):
@@ -133,8 +139,11 @@ class CodeCounter:
                     number[batch] = np.arange(len(batch))
                     on_code = np.zeros((len(batch), 2**self.n_bits), np.uint32)
                     kernels().tabulate(words, level.gallery, number, on_code)
+                    if len(batch) == level.n_groups:  # no label is missing: their sum is the whole gallery
+                        self._on_code = on_code.sum(0, dtype=np.int64)
                     mine = [np.flatnonzero(level.queries == label) for label in batch]
                     list(pool.map(spread, zip(on_code, mine, [target] * len(batch), strict=True)))
+        spread((self._on_code, np.arange(len(codes)), out[0]))
         return out
 
     def _scan(self, block: slice) -> np.ndarray:
@@ -158,7 +167,7 @@ class CodeCounter:
 
     def _scan_blocks(self, block: slice, counts: np.ndarray) -> None:
         """Any relevance: grades of a block of items at a time, some megabytes each."""
-        step = max(1024, (1 << 24) // max(1, len(counts)))
+        step = max(1024, (1 << 24) // counts.shape[1])
         words = self.queries.words[block]
         for start in range(0, len(self.gallery), step):
             grades = self.relevance.block(block, slice(start, min(start + step, len(self.gallery))))
@@ -187,18 +196,16 @@ class CodeCounter:
         np.subtract.at(counts, (queries[known], distances[known], grades[known]), 1)
         np.subtract.at(unjudged, (queries[~known], distances[~known]), 1)
 
-    def _plain(self, block: slice, shape: tuple[int, int, int]) -> tuple[np.ndarray, np.ndarray]:
-        counts, unjudged = np.zeros(shape, np.int64), np.zeros(shape[:2], np.int64)
+    def _plain(self, block: slice, counts: np.ndarray, unjudged: np.ndarray) -> None:
         for i, query in enumerate(range(block.start, block.stop)):
             distances = np.bitwise_count(self.gallery.words ^ self.queries.words[query]).sum(1, dtype=np.int64)
             grades = self.relevance.block(slice(query, query + 1), slice(0, len(self.gallery)))[0]
             ranks = np.ones(len(distances), bool)
             if self.excluded is not None:
                 ranks[self.excluded.items(query)] = False
-            for grade in range(shape[2]):
-                counts[i, :, grade] = np.bincount(distances[ranks & (grades == grade)], minlength=shape[1])
-            unjudged[i] = np.bincount(distances[ranks & (grades == UNJUDGED)], minlength=shape[1])
-        return counts, unjudged
+            for grade in range(counts.shape[2]):
+                counts[i, :, grade] = np.bincount(distances[ranks & (grades == grade)], minlength=self.n_bits + 1)
+            unjudged[i] = np.bincount(distances[ranks & (grades == UNJUDGED)], minlength=self.n_bits + 1)
 
     def _excluded_codes(self, block: slice) -> tuple[np.ndarray, np.ndarray]:
         """For each query the places, among the distinct codes, of the items that it leaves out."""
@@ -210,8 +217,15 @@ class CodeCounter:
         return np.searchsorted(queries, np.arange(n + 1)), self._distinct.index[items]
 
     def _largest(self, block: slice) -> np.ndarray:
+        """The largest number of items on one code, at each distance up to the radius."""
         assert self.radius is not None
-        out = np.zeros((block.stop - block.start, min(self.radius, self.n_bits) + 1), np.int64)
+        radius = min(self.radius, self.n_bits)
+        if self.method == "table" and self.excluded is None:
+            table = np.zeros((radius + 1, 2**self.n_bits), np.uint32)
+            table[0] = self._on_code
+            kernels().spread_largest(table)
+            return table[:, self.queries.words[block, 0].astype(np.int64)].T.astype(np.int64)
+        out = np.zeros((block.stop - block.start, radius + 1), np.int64)
         starts, excluded = self._excluded_codes(block)
         words = np.ascontiguousarray(self._distinct.words.T)
         kernels().largest(self.queries.words[block], words, self._distinct.counts, starts, excluded, out)
@@ -241,20 +255,20 @@ class DistinctCodes:
 def distinct_codes(codes: Codes, *, with_index: bool = False) -> DistinctCodes:
     """The codes that occur, in rising order, and how many items are on each."""
     if codes.n_bits <= MAX_TABLE_BITS and not with_index:
-        on_code = _on_code(codes.words[:, 0], codes.n_bits)
+        on_code = _on_code(codes)
         used = np.flatnonzero(on_code)
         return DistinctCodes(used.astype(np.uint64)[:, None], on_code[used], None)
     if codes.words.shape[1] == 1 and not with_index:
         words = np.sort(codes.words[:, 0])
         starts = np.flatnonzero(np.concatenate([[True], words[1:] != words[:-1]])[: len(words)])
-        return DistinctCodes(words[starts][:, None], np.diff([*starts, len(words)]).astype(np.int64), None)
+        return DistinctCodes(words[starts][:, None], np.diff(np.append(starts, len(words))), None)
     words, index, counts = np.unique(codes.words, axis=0, return_inverse=True, return_counts=True)
     return DistinctCodes(words, counts.astype(np.int64), index.reshape(-1) if with_index else None)
 
 
-def _on_code(words: np.ndarray, n_bits: int) -> np.ndarray:
+def _on_code(codes: Codes) -> np.ndarray:
     """Number of items on each of the 2^n_bits codes."""
-    return np.bincount(words.view(np.int64), minlength=2**n_bits)
+    return np.bincount(codes.words[:, 0].view(np.int64), minlength=2**codes.n_bits)
 
 
 def _runs(labels: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -85,7 +85,8 @@ def evaluate_scores(
     """
     wanted = _Wanted(metrics, undefined, unjudged)
     counter, about = _score_counter(scoring.Scores(scores), relevance, query_ids, gallery_ids, exclude)
-    return wanted.evaluate(counter, about | {"scores": digest(counter.scores.matrix)}, threads)
+    about["inputs"] |= {"scores": digest(as_numpy(scores))}
+    return wanted.evaluate(counter, about, threads)
 
 
 def evaluate_run(
@@ -113,7 +114,7 @@ def evaluate_run(
     wanted = _Wanted(metrics, undefined, unjudged)
     tally = scoring.count_run(run, relevance)
     pairs = [f"{query}\t{item}\t{score!r}" for query, items in run.items() for item, score in items.items()]
-    about = {"run": digest(np.array(sorted(pairs))), "relevance": relevance.digest()}
+    about = {"run": digest(np.array(sorted(pairs))), "relevance": relevance}
     return wanted.of_tally(tally, {"inputs": about, "items": len({item for items in run.values() for item in items})})
 
 
@@ -251,7 +252,7 @@ def _counter(
     counter = counting.CodeCounter(
         queries, gallery, bound, ids, excluded, method, radius, threads=_n_threads(threads)
     )
-    inputs = {"queries": queries.digest, "gallery": gallery.digest, "relevance": relevance.digest()}
+    inputs = {"queries": queries, "gallery": gallery, "relevance": relevance}  # fingerprinted when they are saved
     return counter, {"inputs": inputs, "items": len(gallery), "bits": gallery.n_bits}
 
 
@@ -260,7 +261,7 @@ def _score_counter(
 ) -> tuple[scoring.ScoreCounter, dict[str, Any]]:
     _choice("method", method, scoring.METHODS)
     ids, bound, excluded = _prepare(scores.n_queries, scores.n_gallery, relevance, query_ids, gallery_ids, exclude)
-    about = {"inputs": {"relevance": relevance.digest()}, "items": scores.n_gallery}
+    about = {"inputs": {"relevance": relevance}, "items": scores.n_gallery}
     return scoring.ScoreCounter(scores, bound, ids, excluded, method), about
 
 
@@ -272,13 +273,14 @@ def _prepare(
             raise ValueError(what)
     if not isinstance(relevance, Relevance):
         raise TypeError(f"relevance must come from la.same_label, la.grades, la.judged, …, got {type(relevance).__name__}")
-    ids, items = _ids(query_ids, n_queries, "query_ids"), _ids(gallery_ids, n_gallery, "gallery_ids")
+    ids = np.asarray(_ids(query_ids, n_queries, "query_ids"))
+    items = _ids(gallery_ids, n_gallery, "gallery_ids")
     return ids, relevance.bound(ids, items), _excluded(exclude, ids, items, query_ids is None and gallery_ids is None)
 
 
-def _ids(ids: Any, n: int, what: str) -> np.ndarray:
+def _ids(ids: Any, n: int, what: str) -> np.ndarray | range:
     if ids is None:
-        return np.arange(n)
+        return range(n)  # positions, without writing them down
     ids = as_numpy(ids)
     if ids.shape != (n,):
         raise ValueError(f"{what} must be {n} ids, one for each, got shape {ids.shape}")
@@ -288,7 +290,7 @@ def _ids(ids: Any, n: int, what: str) -> np.ndarray:
     return ids
 
 
-def _excluded(exclude: Any, ids: np.ndarray, items: np.ndarray, by_position: bool) -> Groups | None:
+def _excluded(exclude: Any, ids: np.ndarray, items: np.ndarray | range, by_position: bool) -> Groups | None:
     if exclude is None:
         return None
     if isinstance(exclude, str):

@@ -16,7 +16,7 @@ from lookalike._version import __version__
 
 FORMAT = 1
 
-__all__ = ["FORMAT", "digest", "provenance", "read_arrays", "write_arrays", "write_text", "writing"]
+__all__ = ["FORMAT", "digest", "fingerprints", "provenance", "read_arrays", "write_arrays", "write_text", "writing"]
 
 
 def digest(*arrays: np.ndarray) -> str:
@@ -33,6 +33,15 @@ def digest(*arrays: np.ndarray) -> str:
         else:
             total.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
     return total.hexdigest()[:16]
+
+
+def fingerprints(inputs: Any) -> Any:
+    """Inputs as they are saved: the fingerprint of each, which it may have or be."""
+    if isinstance(inputs, dict):
+        return {name: fingerprints(value) for name, value in inputs.items()}
+    if isinstance(inputs, list):
+        return [fingerprints(value) for value in inputs]
+    return getattr(inputs, "digest", inputs)
 
 
 def provenance(kind: str, **facts: Any) -> dict[str, Any]:

@@ -4,6 +4,7 @@ Every kind answers the same few questions, block by block, and none ever holds a
 that the user did not bring.
 """
 
+import functools
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +50,7 @@ class Relevance(ABC):
     background = 0  # the grade of all but a few items: 0, or UNJUDGED
     unranked: Unranked | None = None
 
-    def bound(self, query_ids: np.ndarray, gallery_ids: np.ndarray) -> "Relevance":
+    def bound(self, query_ids: np.ndarray, gallery_ids: np.ndarray | range) -> "Relevance":
         """This relevance for the given queries and items; raises where it was made for others."""
         if (self.n_queries, self.n_gallery) != (len(query_ids), len(gallery_ids)):
             raise ValueError(
@@ -66,6 +67,7 @@ class Relevance(ABC):
     def of_pairs(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
         """Grades of single pairs of positions."""
 
+    @property
     @abstractmethod
     def digest(self) -> str:
         """A fingerprint, for tracing results."""
@@ -95,23 +97,22 @@ class Groups:
 
     def __init__(self, queries: Any, gallery: Any, what: str = "labels") -> None:
         self.queries, self.gallery, self.n_groups = _shared_numbers(queries, gallery, what)
-        self._order: np.ndarray | None = None
-        self._starts = np.empty(0, np.int64)
+
+    @functools.cached_property
+    def _sorted(self) -> tuple[np.ndarray, np.ndarray]:
+        small = np.uint16 if self.n_groups <= 1 << 16 else np.int32  # 16 bits are sorted by radix, much faster
+        sizes = np.bincount(self.gallery, minlength=self.n_groups)
+        return np.argsort(self.gallery.astype(small), kind="stable"), np.concatenate([[0], np.cumsum(sizes)])
 
     @property
     def order(self) -> np.ndarray:
         """Positions of the gallery, sorted by group."""
-        if self._order is None:
-            small = np.uint16 if self.n_groups <= 1 << 16 else np.int32  # 16 bits are sorted by radix, much faster
-            self._order = np.argsort(self.gallery.astype(small), kind="stable")
-            sizes = np.bincount(self.gallery, minlength=self.n_groups) if self.n_groups else np.zeros(0, np.int64)
-            self._starts = np.concatenate([[0], np.cumsum(sizes)])
-        return self._order
+        return self._sorted[0]
 
     def runs(self, queries: slice) -> tuple[np.ndarray, np.ndarray]:
         """Where each query's group starts and ends in `order`."""
-        assert self.order is not None
-        return self._starts[self.queries[queries]], self._starts[self.queries[queries] + 1]
+        groups, starts = self.queries[queries], self._sorted[1]
+        return starts[groups], starts[groups + 1]
 
     def items(self, query: int) -> np.ndarray:
         """Positions of the items in the query's group."""
@@ -165,6 +166,7 @@ class SameLabel(Relevance):
         items = np.unique(np.concatenate([level.items(query) for level in self.levels]))
         return items, self.of_pairs(np.full(len(items), query), items)
 
+    @property
     def digest(self) -> str:
         return digest(*(array for level in self.levels for array in (level.queries, level.gallery)))
 
@@ -187,6 +189,7 @@ class SharedTags(Relevance):
     def of_pairs(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
         return np.einsum("ij,ij->i", self.queries[queries], self.gallery[items]).astype(np.int16)
 
+    @property
     def digest(self) -> str:
         return digest(self.queries, self.gallery)
 
@@ -217,6 +220,7 @@ class MatchingAttributes(Relevance):
     def of_pairs(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
         return (self.queries[queries] == self.gallery[items]).sum(1).astype(np.int16)
 
+    @property
     def digest(self) -> str:
         return digest(self.queries, self.gallery)
 
@@ -238,6 +242,7 @@ class Grades(Relevance):
     def of_pairs(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
         return np.asarray(self.matrix[queries, items])
 
+    @property
     def digest(self) -> str:
         return digest(self.matrix)
 
@@ -254,9 +259,9 @@ class Judged(Relevance):
         self._items: list[np.ndarray] = []
         self._grades: list[np.ndarray] = []
 
-    def bound(self, query_ids: np.ndarray, gallery_ids: np.ndarray) -> "Judged":
+    def bound(self, query_ids: np.ndarray, gallery_ids: np.ndarray | range) -> "Judged":
         bound = Judged(self.judgements)
-        position = {item: i for i, item in enumerate(gallery_ids.tolist())}
+        position = {item: i for i, item in enumerate(np.asarray(gallery_ids).tolist())}
         queries = query_ids.tolist()
         if not any(query in self.judgements for query in queries):
             raise ValueError(
@@ -300,6 +305,7 @@ class Judged(Relevance):
                 out[mine] = np.where(judged[places] == wanted, self._grades[query][places], UNJUDGED)
         return out
 
+    @property
     def digest(self) -> str:
         rows = sorted(f"{q}\t{i}\t{g}" for q, items in self.judgements.items() for i, g in items.items())
         return digest(np.array(rows, str))

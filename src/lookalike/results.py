@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lookalike.files import provenance, write_text
+from lookalike.files import fingerprints, provenance, write_text
 from lookalike.metrics.names import Metric
 from lookalike.tally import plain_ids
 
@@ -129,7 +129,8 @@ class Evaluation:
             | {name: _plain(getattr(score, name)) for name in ("per_query", "best_per_query", "worst_per_query")}
             for row, (metric, score) in zip(self.rows(), self.scores.items(), strict=True)
         ]
-        return provenance("evaluation", **self.about, query_ids=plain_ids(self.query_ids).tolist(), scores=scores)
+        about = self.about | {"inputs": fingerprints(self.about.get("inputs", {}))}
+        return provenance("evaluation", **about, query_ids=plain_ids(self.query_ids).tolist(), scores=scores)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Everything as JSON, written to `path` if given; nan becomes null."""

@@ -53,20 +53,21 @@ class Embeddings:
                 f"gallery embeddings have {right.shape[1]} columns, queries have {left.shape[1]}: "
                 "compute both with the same model"
             )
-        for rows, what in ((left, "query"), (right, "gallery")):
-            _check_finite(rows, what)
         self.distance = "euclidean" if similarity == "euclidean" else None
         self.n_queries, self.n_gallery = len(left), len(right)
+        self._query_squares, self._squares = _squares(left, "query"), _squares(right, "gallery")
+        scales = [np.ones(len(rows), dtype) for rows in (left, right)]
         if similarity == "cosine":
-            left, right = _unit(left, "query"), _unit(right, "gallery")
-        if similarity == "euclidean":
-            self._query_squares, self._squares = _squares(left), _squares(right)
-        self._queries = left
-        self._gallery = _panels(right, product_kernel().panel_width(dtype))
+            scales = [
+                _inverse_lengths(rows, squares, what)
+                for rows, squares, what in ((left, self._query_squares, "query"), (right, self._squares, "gallery"))
+            ]
+        self._queries, self._query_scales = left, scales[0]
+        self._gallery = _panels(right, scales[1], product_kernel().panel_width(dtype))
 
     def rows(self, block: slice) -> np.ndarray:
         """Scores of a block of queries with the whole gallery; for euclidean, squared distances below zero."""
-        queries = _panels(self._queries[block], product_kernel().ROWS)
+        queries = _panels(self._queries[block], self._query_scales[block], product_kernel().ROWS)
         shape = (len(queries) * queries.shape[2], len(self._gallery) * self._gallery.shape[2])
         out = np.empty(shape, self._queries.dtype)
         product_kernel().product(queries, self._gallery, out)
@@ -97,92 +98,99 @@ class ScoreCounter:
         """The tally of the queries in a slice."""
         block = slice(*block.indices(self.scores.n_queries))
         rows = self.scores.rows(block)
-        rising = np.sort(rows, axis=1)  # all rows at once: numpy sorts with vector instructions
-        count = self._plain if self.method == "plain" else self._around
-        found = [count(row, rising[i], block.start + i) for i, row in enumerate(rows)]
-        return _tally_of_groups(
-            found,
+        scores, by_grade = self._plain(rows, block) if self.method == "plain" else self._around(rows, block)
+        return Tally(
             query_ids=self.query_ids[block],
+            counts=np.moveaxis(by_grade[:-1], 0, 2),
+            unjudged=by_grade[-1],
+            scores=scores,
             method=self.method,
             distance=self.scores.distance,
             complete=self.keep_scores,
             unranked=self.relevance.unranked_of(block),
         )
 
-    def _around(self, row: np.ndarray, rising: np.ndarray, query: int) -> tuple[np.ndarray, np.ndarray]:
-        """One query's groups, best first: their scores, and counts (groups, grades and last the unjudged)."""
+    def _around(self, rows: np.ndarray, block: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Scores of each query's groups, (queries, groups), and counts, (grades and last the unjudged, queries, groups)."""
+        rising = np.sort(rows, axis=1)  # all rows at once: numpy sorts with vector instructions
+        marks = [self._marks(row, query) for row, query in zip(rows, range(block.start, block.stop), strict=True)]
+        most = rows.shape[1] if self.keep_scores else min(rows.shape[1], 1 + 2 * max(len(mark[0]) for mark in marks))
+        scores = np.full((len(rows), most), np.nan)
+        by_grade = np.zeros((self.relevance.max_grade + 2, len(rows), most), np.int64)
+        background = self.relevance.background % len(by_grade)
+        n_groups = [
+            kernels().around(rising[i], *mark, self.keep_scores, background, scores[i], by_grade[:, i])
+            for i, mark in enumerate(marks)
+        ]
+        widest = max(n_groups)
+        return scores[:, :widest], by_grade[:, :, :widest]
+
+    def _marks(self, row: np.ndarray, query: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Scores of the items that are not of the background's grade, sorted within each, where each starts; excluded."""
         items, grades = self.relevance.special(query)
-        left_out = np.zeros(0, np.int64) if self.excluded is None else self.excluded.items(query)
-        if len(left_out):
+        excluded = np.zeros(0, row.dtype)
+        if self.excluded is not None:
+            left_out = self.excluded.items(query)
+            excluded = np.sort(row[left_out])
             ranks = ~np.isin(items, left_out)
             items, grades = items[ranks], grades[ranks]
-        thresholds = _distinct(rising if self.keep_scores else np.sort(row[items]))
-        around = np.zeros(2 * len(thresholds) + 1, np.int64)
-        kernels().around(rising, thresholds, around)
-        if len(left_out):
-            gone = np.zeros_like(around)
-            kernels().around(np.sort(row[left_out]), thresholds, gone)
-            around -= gone
-        n_columns = self.relevance.max_grade + 2
-        counts = np.zeros((len(around), n_columns), np.int64)
-        places = 2 * np.searchsorted(thresholds, row[items]) + 1
-        if self.relevance.max_grade == 1 and self.relevance.background == 0:
-            counts[:, 1] = np.bincount(places, minlength=len(around))
-        else:
-            np.add.at(counts, (places, grades), 1)
-        counts[:, self.relevance.background] = around - counts.sum(1) + counts[:, self.relevance.background]
-        scores = np.full(len(around), np.nan)
-        scores[1::2] = thresholds
-        used = np.flatnonzero(around)[::-1]
-        return scores[used], counts[used]
+        sizes = np.bincount(grades, minlength=self.relevance.max_grade + 1)
+        by_grade = [np.sort(row[items if size == len(items) else items[grades == v]]) for v, size in enumerate(sizes) if size]
+        marks = np.concatenate([np.zeros(0, row.dtype), *by_grade])
+        return marks, np.concatenate([[0], np.cumsum(sizes)]), excluded
 
-    def _plain(self, row: np.ndarray, rising: np.ndarray, query: int) -> tuple[np.ndarray, np.ndarray]:
-        """The same in the obvious way: every distinct score a group, then neighbours of background items merged."""
-        grades = self.relevance.block(slice(query, query + 1), slice(0, len(row)))[0]
-        ranks = np.ones(len(row), bool)
-        if self.excluded is not None:
-            ranks[self.excluded.items(query)] = False
-        scores, place = np.unique(row[ranks], return_inverse=True)
-        counts = np.zeros((len(scores), self.relevance.max_grade + 2), np.int64)
-        np.add.at(counts, (place, grades[ranks]), 1)
-        scores, counts = scores[::-1].astype(float), counts[::-1]
-        if self.keep_scores or not len(scores):
-            return scores, counts
-        plain = np.delete(counts, self.relevance.background, axis=1).sum(1) == 0
-        starts = np.flatnonzero(~(plain & np.concatenate([[False], plain[:-1]])))
-        return np.where(plain, np.nan, scores)[starts], np.add.reduceat(counts, starts, axis=0)
+    def _plain(self, rows: np.ndarray, block: slice) -> tuple[np.ndarray, np.ndarray]:
+        """As `_around`, in the obvious way: every distinct score a group, then neighbours of background items merged."""
+        found = []
+        for row, query in zip(rows, range(block.start, block.stop), strict=True):
+            grades = self.relevance.block(slice(query, query + 1), slice(0, len(row)))[0]
+            ranks = np.ones(len(row), bool)
+            if self.excluded is not None:
+                ranks[self.excluded.items(query)] = False
+            scores, counts = _groups_of(row[ranks], grades[ranks], self.relevance.max_grade + 2)
+            if not self.keep_scores and len(scores):
+                plain = np.delete(counts, self.relevance.background, axis=1).sum(1) == 0
+                starts = np.flatnonzero(~(plain & np.concatenate([[False], plain[:-1]])))
+                scores, counts = np.where(plain, np.nan, scores)[starts], np.add.reduceat(counts, starts, axis=0)
+            found.append((scores, counts))
+        return _stacked(found)
 
 
 def count_run(run: Mapping[Any, Mapping[Any, float]], relevance: Judged) -> Tally:
     """The tally of a run, {query_id: {item_id: score}}: only what it ranks has a place, all that is judged counts."""
     query_ids = list(relevance.judgements)
-    n_columns = relevance.max_grade + 2
     found, missing = [], []
     for i, query in enumerate(query_ids):
         ranked, judged = run.get(query, {}), relevance.judgements[query]
         values = np.array(list(ranked.values()), float)
         if np.isnan(values).any():
             raise ValueError(f"the run gives query {query!r} a score that is not a number")
-        scores, place = np.unique(values, return_inverse=True)
-        counts = np.zeros((len(scores), n_columns), np.int64)
-        np.add.at(counts, (place, [judged.get(item, UNJUDGED) for item in ranked]), 1)
-        found.append((scores[::-1], counts[::-1]))
+        grades = np.array([judged.get(item, UNJUDGED) for item in ranked], np.int64)
+        found.append(_groups_of(values, grades, relevance.max_grade + 2))
         missing += [(i, str(item), grade) for item, grade in judged.items() if item not in ranked]
     queries, items, grades = zip(*missing, strict=True) if missing else ((), (), ())
-    return _tally_of_groups(
-        found,
+    scores, by_grade = _stacked(found)
+    return Tally(
         query_ids=np.array(query_ids),
+        counts=np.moveaxis(by_grade[:-1], 0, 2),
+        unjudged=by_grade[-1],
+        scores=scores,
         method="run",
-        distance=None,
-        complete=True,
         unranked=Unranked(np.array(queries, np.int64), np.array(items, str), np.array(grades, np.int64)),
     )
 
 
-def _tally_of_groups(found: list[tuple[np.ndarray, np.ndarray]], **facts: Any) -> Tally:
-    counts = stack_ragged([groups for _, groups in found], 0)
-    scores = stack_ragged([scores for scores, _ in found], np.nan)
-    return Tally(counts=counts[:, :, :-1], unjudged=counts[:, :, -1], scores=scores, **facts)
+def _groups_of(scores: np.ndarray, grades: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct scores, the highest first, and how many items of each grade (last: unjudged) have them."""
+    distinct, place = np.unique(scores, return_inverse=True)
+    counts = np.zeros((len(distinct), n_columns), np.int64)
+    np.add.at(counts, (place, grades), 1)
+    return distinct[::-1].astype(float), counts[::-1]
+
+
+def _stacked(found: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    scores, counts = (stack_ragged(list(part), filler) for part, filler in zip(zip(*found, strict=True), (np.nan, 0), strict=True))
+    return scores, np.ascontiguousarray(np.moveaxis(counts, 2, 0))
 
 
 def as_floats(values: Any, what: str) -> np.ndarray:
@@ -196,42 +204,29 @@ def as_floats(values: Any, what: str) -> np.ndarray:
     return values.astype(np.float32 if small else np.float64, copy=False)
 
 
-def _check_finite(rows: np.ndarray, what: str) -> None:
-    for start in range(0, len(rows), 4096):
-        bad = ~np.isfinite(rows[start : start + 4096])
-        if bad.any():
-            row, column = np.argwhere(bad)[0]
-            value = rows[start + row, column]
-            raise ValueError(f"{what} embeddings hold {value}, first in row {start + row}, column {column}")
-
-
-def _squares(rows: np.ndarray) -> np.ndarray:
-    """Squared length of each row, summed in order, so that equal rows have equal lengths."""
-    out = np.zeros(len(rows), rows.dtype)
-    for start in range(0, len(rows), 4096):
-        block = rows[start : start + 4096]
-        out[start : start + 4096] = np.square(block).sum(1)
+def _squares(rows: np.ndarray, what: str) -> np.ndarray:
+    """Squared length of each row; raises where a number is not finite."""
+    out = np.empty(len(rows), rows.dtype)
+    product_kernel().squares(np.ascontiguousarray(rows), out)
+    for row in np.flatnonzero(~np.isfinite(out)):  # nan, infinity, or a square too large: look closer
+        for column in np.flatnonzero(~np.isfinite(rows[row])):
+            raise ValueError(f"{what} embeddings hold {rows[row, column]}, first in row {row}, column {column}")
     return out
 
 
-def _unit(rows: np.ndarray, what: str) -> np.ndarray:
-    largest = np.abs(rows).max(axis=1, initial=0) if rows.shape[1] else np.zeros(len(rows))
-    if (largest == 0).any():
-        raise ValueError(f"{what} embedding in row {np.flatnonzero(largest == 0)[0]} is zero: it has no cosine")
-    scaled = rows / largest[:, None]  # so that no square overflows or vanishes
-    return np.asarray(scaled / np.sqrt(_squares(scaled))[:, None])
+def _inverse_lengths(rows: np.ndarray, squares: np.ndarray, what: str) -> np.ndarray:
+    """1 / length of each row, also where its square is too large or too small a number."""
+    limits = np.finfo(rows.dtype)
+    lengths = np.sqrt(squares)
+    for row in np.flatnonzero(~(np.isfinite(squares) & (squares > limits.tiny / limits.eps))):
+        lengths[row] = np.linalg.norm(rows[row].astype(np.longdouble))
+        if lengths[row] == 0:
+            raise ValueError(f"{what} embedding in row {row} is zero: it has no cosine")
+    return np.asarray(1 / lengths)
 
 
-def _panels(rows: np.ndarray, width: int) -> np.ndarray:
-    """Rows in panels of `width`, (panels, columns, width), the last filled up with zeros."""
-    n, columns = rows.shape
-    out = np.zeros((-(-n // width), columns, width), rows.dtype)
-    whole = n // width
-    out[:whole] = rows[: whole * width].reshape(whole, width, columns).transpose(0, 2, 1)
-    if whole < len(out):
-        out[whole, :, : n - whole * width] = rows[whole * width :].T
+def _panels(rows: np.ndarray, scales: np.ndarray, width: int) -> np.ndarray:
+    """Scaled rows in panels of `width`, (panels, columns, width), the last filled up with zeros."""
+    out = np.empty((-(-len(rows) // width), rows.shape[1], width), rows.dtype)
+    product_kernel().pack(np.ascontiguousarray(rows), scales, out)
     return out
-
-
-def _distinct(rising: np.ndarray) -> np.ndarray:
-    return rising[np.concatenate([[True], rising[1:] != rising[:-1]])[: len(rising)]]

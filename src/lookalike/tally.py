@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.files import provenance, read_arrays, write_arrays
+from lookalike.files import fingerprints, provenance, read_arrays, write_arrays
 from lookalike.relevance import Unranked
 
 __all__ = ["Ball", "Tally"]
@@ -73,10 +73,12 @@ class Tally:
     scores: np.ndarray | None = None
     distance: str | None = None  # "euclidean" where the scores are squared distances below zero
     complete: bool = True  # whether every group kept its score, so that tallies of shards add up
+    condensed: bool = False  # whether unjudged items were left out, which empties groups
     largest: np.ndarray | None = None
     ball: Ball | None = None
     unranked: Unranked | None = None
-    inputs: dict[str, str] = field(default_factory=dict)
+    inputs: dict[str, Any] = field(default_factory=dict)
+    _relevant: dict[int, np.ndarray] = field(default_factory=dict, init=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.counts)
@@ -101,12 +103,19 @@ class Tally:
 
     @cached_property
     def retrieved(self) -> np.ndarray:
-        """Judged items in each group, (n_queries, n_groups)."""
-        return np.asarray(self.counts.sum(2))
+        """Judged items in each group, (n_queries, n_groups), as floats: what metrics compute with."""
+        return np.asarray(self.counts.sum(2), float)
 
     def relevant(self, rel: int) -> np.ndarray:
-        """Items of grade `rel` or more in each group, (n_queries, n_groups)."""
-        return np.asarray(self.counts[:, :, rel] if rel == self.n_grades - 1 else self.counts[:, :, rel:].sum(2))
+        """Items of grade `rel` or more in each group, (n_queries, n_groups), as floats."""
+        if rel not in self._relevant:
+            at_least = self.counts[:, :, rel] if rel == self.n_grades - 1 else self.counts[:, :, rel:].sum(2)
+            self._relevant[rel] = np.ascontiguousarray(at_least, float)
+        return self._relevant[rel]
+
+    def top(self, k: int) -> slice:
+        """The groups that can matter to the first k ranks: where no group is empty, k of them are enough."""
+        return slice(None) if self.n_bits is not None or self.condensed else slice(0, k)
 
     def total_relevant(self, rel: int) -> np.ndarray:
         """Items of grade `rel` or more, ranked or not, (n_queries,)."""
@@ -128,7 +137,7 @@ class Tally:
         if policy == "irrelevant" and self.unjudged.any():
             counts = counts.copy()
             counts[:, :, 0] += self.unjudged
-        return replace(self, counts=counts, unjudged=np.zeros_like(self.unjudged))
+        return replace(self, counts=counts, unjudged=np.zeros_like(self.unjudged), condensed=policy == "condensed")
 
     def __add__(self, other: "Tally") -> "Tally":
         """The tally of two parts of one gallery."""
@@ -145,7 +154,7 @@ class Tally:
             "method": self.method if self.method == other.method else f"{self.method} + {other.method}",
             "n_bits": self.n_bits,
             "unranked": _unranked_in_both(self.unranked, other.unranked),
-            "inputs": {name: f"{value}+{other.inputs.get(name, '')}" for name, value in self.inputs.items()},
+            "inputs": {name: [self.inputs.get(name), other.inputs.get(name)] for name in self.inputs},
         }
         if self.n_bits is not None:
             ball = self.ball + other.ball if self.ball is not None and other.ball is not None else None
@@ -178,7 +187,8 @@ class Tally:
             arrays |= {f"ball_{name}": getattr(self.ball, name) for name in ("queries", "words", "distances", "counts")}
         if self.unranked is not None:
             arrays |= {f"unranked_{name}": getattr(self.unranked, name) for name in ("queries", "items", "grades")}
-        facts = {name: getattr(self, name) for name in ("method", "n_bits", "distance", "complete", "inputs")}
+        facts = {name: getattr(self, name) for name in ("method", "n_bits", "distance", "complete", "condensed")}
+        facts["inputs"] = fingerprints(self.inputs)
         radius = None if self.ball is None else self.ball.radius
         write_arrays(path, arrays, provenance("tally", **facts, radius=radius))
 
@@ -201,7 +211,7 @@ class Tally:
             largest=arrays.get("largest"),
             ball=ball,
             unranked=unranked,
-            **{name: about[name] for name in ("method", "n_bits", "distance", "complete", "inputs")},
+            **{name: about[name] for name in ("method", "n_bits", "distance", "complete", "condensed", "inputs")},
         )
 
 

@@ -1,5 +1,7 @@
 """Average precision, whole or cut at rank k, under ties."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from lookalike._compiled import kernels
@@ -8,7 +10,7 @@ from lookalike.metrics.values import Values, divide
 
 NORMS = ("retrieved", "total", "min")
 
-__all__ = ["NORMS", "at_cut", "average_precision"]
+__all__ = ["NORMS", "Sums", "at_cut", "average_precision", "precision_sums"]
 
 
 def average_precision(
@@ -29,58 +31,77 @@ def average_precision(
     >>> average_precision([[5]], [[10]])                                # ten items on one code, five relevant
     Values(expected=array([0.60716482]), best=array([1.]), worst=array([0.35436508]))
     """
-    r, n = np.asarray(relevant, float), np.asarray(retrieved, float)
-    found = r.sum(1)
-    total = found if total is None else np.asarray(total, float)
-    before, rel_before = places_before(n), places_before(r)
-    places = n if k is None else np.clip(k - before, 0, n)  # how many of a group's places count
-    sums = [part.sum(1) for part in _sums_of_precision(r, n, before, rel_before, places)]
+    r, n = (np.ascontiguousarray(counts, float) for counts in (relevant, retrieved))
+    total = r.sum(1) if total is None else np.asarray(total, float)
+    sums = Sums(*np.empty((12, len(r))))
+    # the compiled twin where there is enough to do
+    add_up = kernels().precision_sums if r.size > 1000 else precision_sums
+    add_up(r, n, np.inf if k is None else float(k), *sums)
     if k is None or norm == "total":
-        divisor = total
-    elif norm == "min":
-        divisor = np.minimum(total, k)
-    else:
-        return _over_retrieved(r, n, before, rel_before, places, total)
-    return Values(*(divide(part, divisor) for part in sums))
+        return Values(*(divide(part, total) for part in sums.whole))
+    if norm == "min":
+        return Values(*(divide(part, np.minimum(total, k)) for part in sums.whole))
+    return Values(*(np.where(total > 0, part, np.nan) for part in _over_retrieved(sums)))
 
 
-def _sums_of_precision(
-    r: np.ndarray, n: np.ndarray, before: np.ndarray, rel_before: np.ndarray, places: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Precision at each relevant item, summed over each group's first places: expected, best, worst."""
+class Sums(NamedTuple):
+    """Sums of the precision at each relevant item of the top k, for each query, and the group that k cuts."""
+
+    expected: np.ndarray  # over the groups that are wholly in the top k
+    best: np.ndarray
+    worst: np.ndarray
+    hits: np.ndarray  # relevant items in these groups
+    cut_expected: np.ndarray  # over the places of the cut group that are in the top k
+    cut_best: np.ndarray
+    cut_worst: np.ndarray
+    before: np.ndarray  # items and relevant items ahead of the cut group, in it, and how many of its places count
+    relevant_before: np.ndarray
+    n: np.ndarray
+    relevant: np.ndarray
+    places: np.ndarray  # 0 where no group is cut
+
+    @property
+    def whole(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Expected, best and worst sum over the top k."""
+        return self.expected + self.cut_expected, self.best + self.cut_best, self.worst + self.cut_worst
+
+
+def precision_sums(relevant: np.ndarray, retrieved: np.ndarray, k: float, *out: np.ndarray) -> None:
+    """Fill the arrays of `Sums`."""
+    r, n = relevant, retrieved
+    before, rel_before = places_before(n), places_before(r)
+    places = np.clip(k - before, 0, n)  # how many of a group's places count
     inverse = inverse_ranks(before, places)
     slope = np.divide(r - 1, n - 1, out=np.zeros_like(r), where=n > 1)
     # He et al. 2018, supplement eq. 10, which needs only the sum of 1/rank
     expected = (rel_before + 1) * inverse + slope * (places - (before + 1) * inverse)
     expected *= np.divide(r, n, out=np.zeros_like(r), where=n > 0)
-    if not ((r > 0) & (r < n)).any():
-        return expected, expected, expected
     most, least = np.minimum(r, places), np.maximum(0, places - n + r)
-    # (R + i)/(N + i) summed over the i-th relevant item at the i-th place: 1 + (R - N)/(N + i)
+    # the i-th relevant item at the i-th place: (R + i)/(N + i) = 1 + (R - N)/(N + i)
     best = most + (rel_before - before) * inverse_ranks(before, most)
-    last = before + places - least  # rank before the first of the relevant items when they stand last
+    last = before + places - least  # the rank before the first relevant item when they stand last
     worst = least + (rel_before - last) * inverse_ranks(last, least)
-    return expected, best, worst
+    whole, cut = places == n, (places > 0) & (places < n)  # at most one group of a query is cut
+    for target, part in zip(out, (expected, best, worst, r), strict=False):
+        target[:] = np.where(whole, part, 0).sum(1)
+    for target, part in zip(out[4:], (expected, best, worst, before, rel_before, n, r, places), strict=True):
+        target[:] = np.where(cut, part, 0).sum(1)
 
 
-def _over_retrieved(
-    r: np.ndarray, n: np.ndarray, before: np.ndarray, rel_before: np.ndarray, places: np.ndarray, total: np.ndarray
-) -> Values:
+def _over_retrieved(sums: Sums) -> list[np.ndarray]:
     """AP@k over the relevant items retrieved, whose number depends on the order where k cuts a group."""
-    whole = np.where(places == n, n, 0)  # the groups above the cut one count with all their places
-    head = [part.sum(1) for part in _sums_of_precision(np.where(whole > 0, r, 0), whole, before, rel_before, whole)]
-    hits = np.where(whole > 0, r, 0).sum(1)
-    out = [np.divide(part, hits, out=np.zeros_like(part), where=hits > 0) for part in head]
-    queries, groups = np.nonzero((places > 0) & (places < n))  # at most one group of a query is cut
+    head = sums.expected, sums.best, sums.worst
+    out = [np.divide(part, sums.hits, out=np.zeros_like(part), where=sums.hits > 0) for part in head]
+    queries = np.flatnonzero(sums.places)
     if len(queries):
-        cut = [array[queries, groups] for array in (before, rel_before, n, r, places)]
+        cut = sums.before, sums.relevant_before, sums.n, sums.relevant, sums.places
         values = np.empty((3, len(queries)))
         # the compiled twin where there is enough to do
         compute = kernels().average_precision_at_cut if len(queries) > 16 else at_cut
-        compute(*(part[queries] for part in head), *cut, values)
+        compute(*(array[queries] for array in (*head, *cut)), values)
         for target, value in zip(out, values, strict=True):
             target[queries] = value
-    return Values(*(np.where(total > 0, part, np.nan) for part in out))
+    return out
 
 
 def at_cut(

@@ -42,10 +42,11 @@ def _first_group(
     """(chance in the top k, expected 1/rank), best and worst rank of the first relevant item, and the last rank."""
     r, n = np.asarray(relevant, float), np.asarray(retrieved, float)
     limit = np.inf if k is None else float(k)
-    rows, columns = np.nonzero(r)
-    queries, firsts = np.unique(rows, return_index=True)
-    groups = columns[firsts]
-    before, size, hits = (array[queries, groups] for array in (places_before(n), n, r))
+    found = r > 0
+    queries = np.flatnonzero(found.any(1))
+    groups = found.argmax(1)[queries] if len(queries) else queries
+    near = slice(0, groups.max(initial=0) + 1)  # nothing matters behind the last first group
+    before, size, hits = (array[queries, groups] for array in (places_before(n[:, near]), n, r))
     best, worst = np.full(len(r), np.inf), np.full(len(r), np.inf)
     best[queries], worst[queries] = before + 1, before + size - hits + 1
     chances = np.zeros((2, len(r)))

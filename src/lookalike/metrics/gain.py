@@ -25,24 +25,23 @@ def dcg(counts: np.ndarray, k: int | None = None, gain: str = "exponential", dis
     n = counts.sum(2)
     before = places_before(n)
 
-    def worth(first: np.ndarray, size: np.ndarray) -> np.ndarray:
-        end = first + size
-        if k is not None:
-            first, end = np.minimum(first, k), np.minimum(end, k)
-        return discounts(end, discount) - discounts(first, discount)
+    def worth(rank: np.ndarray) -> np.ndarray:
+        return discounts(rank if k is None else np.minimum(rank, k), discount)
 
+    start = worth(before)
+    whole = np.append(start[:, 1:], worth(n.sum(1))[:, None], axis=1) - start if n.size else np.zeros(n.shape)
     mean = np.divide(counts @ gains, n, out=np.zeros(n.shape), where=n > 0)
-    expected = (mean * worth(before, n)).sum(1)
+    expected = (mean * whole).sum(1)
     if ((counts > 0).sum(2) <= 1).all():  # no group mixes grades: the order within it does not matter
         return Values(expected, expected, expected)
     best, worst = np.zeros(len(n)), np.zeros(len(n))
-    above, below = before.copy(), before.copy()
-    for grade in range(1, counts.shape[2]):
-        low, high = counts[:, :, grade - 1], counts[:, :, -grade]
-        best += gains[-grade] * worth(above, high).sum(1)  # the highest grade first
-        above += high
-        below += low  # or last, behind all lower ones
-        worst += gains[grade] * worth(below, counts[:, :, grade]).sum(1)
+    # the highest grade first, and the highest grade last: each grade takes the places behind the one before
+    for out, grades in ((best, range(counts.shape[2] - 1, 0, -1)), (worst, range(counts.shape[2]))):
+        place, end = before, start
+        for grade in grades:
+            place, begin = place + counts[:, :, grade], end
+            end = worth(place)
+            out += gains[grade] * (end - begin).sum(1)
     return Values(expected, best, worst)
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lookalike.metrics.average_precision import NORMS, average_precision
 from lookalike.metrics.first import hit, reciprocal_rank
 from lookalike.metrics.gain import DISCOUNTS, GAINS, dcg, ndcg
@@ -34,11 +36,17 @@ class Measure:
     where_undefined: str = "nothing relevant"
 
 
+def _groups(tally: "Tally", rel: int, k: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Relevant and retrieved items of the groups that a cutoff leaves."""
+    groups = slice(None) if k is None else tally.top(k)
+    return tally.relevant(rel)[:, groups], tally.retrieved[:, groups]
+
+
 def _binary(function: Callable[..., Values]) -> Callable[..., Values]:
     """A metric of relevant and retrieved items alone."""
 
     def compute(tally: "Tally", rel: int, **options: Any) -> Values:
-        return function(tally.relevant(rel), tally.retrieved, **options)
+        return function(*_groups(tally, rel, options.get("k")), **options)
 
     return compute
 
@@ -47,7 +55,7 @@ def _binary_with_total(function: Callable[..., Values]) -> Callable[..., Values]
     """A metric that also needs how many relevant items there are, ranked or not."""
 
     def compute(tally: "Tally", rel: int, **options: Any) -> Values:
-        return function(tally.relevant(rel), tally.retrieved, total=tally.total_relevant(rel), **options)
+        return function(*_groups(tally, rel, options["k"]), total=tally.total_relevant(rel), **options)
 
     return compute
 
@@ -56,7 +64,7 @@ def _precision(tally: "Tally", rel: int, radius: float | None, k: int | None) ->
     if radius is not None:
         return precision_within(tally.relevant(rel), tally.retrieved, tally.within(radius))
     assert k is not None
-    return precision(tally.relevant(rel), tally.retrieved, k)
+    return precision(*_groups(tally, rel, k), k)
 
 
 def _recall(tally: "Tally", rel: int, radius: float | None, k: int | None) -> Values:
@@ -64,7 +72,7 @@ def _recall(tally: "Tally", rel: int, radius: float | None, k: int | None) -> Va
     if radius is not None:
         return recall_within(tally.relevant(rel), total, tally.within(radius))
     assert k is not None
-    return recall(tally.relevant(rel), tally.retrieved, total, k)
+    return recall(*_groups(tally, rel, k), total, k)
 
 
 def _lgap(tally: "Tally", rel: int, k: int) -> Values:
@@ -75,12 +83,12 @@ def _lgap(tally: "Tally", rel: int, k: int) -> Values:
     return local_group_average_precision(tally.relevant(rel), tally.largest, tally.n_bits, k)
 
 
-def _dcg(tally: "Tally", **options: Any) -> Values:
-    return dcg(tally.counts, **options)
+def _dcg(tally: "Tally", k: int | None, **options: Any) -> Values:
+    return dcg(tally.counts[:, slice(None) if k is None else tally.top(k)], k, **options)
 
 
-def _ndcg(tally: "Tally", **options: Any) -> Values:
-    return ndcg(tally.counts, tally.totals, **options)
+def _ndcg(tally: "Tally", k: int | None, **options: Any) -> Values:
+    return ndcg(tally.counts[:, slice(None) if k is None else tally.top(k)], tally.totals, k, **options)
 
 
 WHOLE, NUMBER = "whole number", "number"  # parameters that are not a choice of words

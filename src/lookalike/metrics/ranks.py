@@ -25,10 +25,10 @@ def inverse_ranks(before: np.ndarray, n: np.ndarray) -> np.ndarray:
     length = np.maximum(before + n - start, 0)
     # Euler and Maclaurin around the middle of the ranks: H(x) = ln(x + 1/2) + c + 1/24/(x + 1/2)^2 - …
     x, y = start + 0.5, start + length + 0.5
+    u, v = 1 / (x * x), 1 / (y * y)
     tail = np.log1p(length / x)
-    for power, factor in ((2, 1 / 24), (4, -7 / 960), (6, 31 / 8064)):
-        tail += factor * (y**-power - x**-power)
-    return np.asarray(head + np.where(length > 0, tail, 0.0))
+    tail += v * (1 / 24 + v * (-7 / 960 + v * 31 / 8064)) - u * (1 / 24 + u * (-7 / 960 + u * 31 / 8064))
+    return np.asarray(head + tail)
 
 
 @functools.cache
@@ -68,13 +68,32 @@ def _log_discount_table() -> np.ndarray:
 
 
 def _log_discount_tail(start: int, rank: np.ndarray) -> np.ndarray:
-    """Sum of 1/log2(r + 1) for start < r <= rank: the logarithmic integral with Euler's and Maclaurin's terms."""
+    """Sum of 1/log2(r + 1) for start < r <= rank, by Euler's and Maclaurin's formula.
+
+    The integral of 1/ln is known at nodes 4 % apart; from the last node on, four points of Gauss and Legendre are
+    exact to the last digit, and ten times faster than the exponential integral.
+    """
+
+    def ends(x: np.ndarray) -> np.ndarray:  # half the last term, and f'/12; the next is below 1e-20 here
+        log = np.log(x)
+        return np.asarray(0.5 / log - 1 / (12 * x * log**2))
+
+    x = rank + 1.0
+    nodes, integrals = _log_integral_table()
+    place = np.searchsorted(nodes, x, side="right") - 1
+    half = (x - nodes[place]) / 2
+    middle = nodes[place] + half
+    integral = integrals[place]
+    for point, weight in zip(*np.polynomial.legendre.leggauss(4), strict=True):
+        integral = integral + weight * half / np.log(middle + point * half)
+    first = np.array(start + 1.0)
+    return np.asarray(np.log(2) * (integral - integrals[0] + ends(x) - ends(first)))
+
+
+@functools.cache
+def _log_integral_table() -> tuple[np.ndarray, np.ndarray]:
+    """Nodes from rank 2^16 to 2^63 and the integral of 1/ln up to each."""
     from scipy.special import expi
 
-    def primitive(r: np.ndarray) -> np.ndarray:
-        x = r + 1.0
-        log = np.log(x)
-        # integral, half the last term, and f'/12; the next term is below 1e-20 from rank 65,536 on
-        return np.asarray(np.log(2) * (expi(log) + 0.5 / log - 1 / (12 * x * log**2)))
-
-    return primitive(rank.astype(float)) - primitive(np.array(float(start)))
+    nodes = (_DISCOUNT_TABLE + 1) * 2.0 ** (np.arange(47 * 16) / 16)
+    return nodes, expi(np.log(nodes))

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from lookalike.metrics.ranks import places_before
 from lookalike.metrics.values import Values, divide
 
 __all__ = ["area_under_precision_recall", "area_under_roc"]
@@ -18,9 +17,8 @@ def area_under_roc(relevant: np.ndarray, retrieved: np.ndarray) -> Values:
     """
     r, n = np.asarray(relevant, float), np.asarray(retrieved, float)
     others = n - r
-    behind = others.sum(1)[:, None] - places_before(others) - others
-    pairs = r.sum(1) * others.sum(1)
-    right, tied = (r * behind).sum(1), (r * others).sum(1)
+    pairs, tied = r.sum(1) * others.sum(1), np.einsum("ij,ij->i", r, others)
+    right = pairs - np.einsum("ij,ij->i", r, others.cumsum(1))  # all but those at or ahead of the relevant one
     return Values(*(divide(right + share * tied, pairs) for share in (0.5, 1, 0)))
 
 
@@ -34,7 +32,8 @@ def area_under_precision_recall(relevant: np.ndarray, retrieved: np.ndarray) -> 
     """
     r, n = np.asarray(relevant, float), np.asarray(retrieved, float)
     ranked = n.cumsum(1)
-    precision = np.divide(r.cumsum(1), ranked, out=np.zeros_like(r), where=ranked > 0)
+    precision = r.cumsum(1)
+    precision /= np.maximum(ranked, 1)
     one_class = r.sum(1) == n.sum(1)
-    value = np.where(one_class, np.nan, divide((r * precision).sum(1), r.sum(1)))
+    value = np.where(one_class, np.nan, divide(np.einsum("ij,ij->i", r, precision), r.sum(1)))
     return Values(value, value, value)
