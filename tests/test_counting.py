@@ -18,11 +18,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from reference import definitions
-from strategies import BITS, bit_matrices, clustered_bits, labels
 
 import lookalike as la
 from lookalike import _compiled
+from reference import definitions
+from strategies import BITS, bit_matrices, clustered_bits, labels
 
 Array = NDArray[Any]
 Grades = list[list[int | None]]
@@ -234,7 +234,17 @@ def test_the_table_is_refused_where_it_would_not_fit() -> None:
         la.count(short, short, la.grades([[0, 1], [1, 0]]), method="table")
 
 
-@pytest.mark.parametrize(("n_bits", "n_queries", "method"), [(12, 1000, "table"), (12, 20, "scan"), (16, 6000, "table"), (16, 50, "scan"), (17, 20000, "table"), (64, 1000, "scan")])
+@pytest.mark.parametrize(
+    ("n_bits", "n_queries", "method"),
+    [
+        (12, 1000, "table"),
+        (12, 20, "scan"),
+        (16, 6000, "table"),
+        (16, 50, "scan"),
+        (17, 20000, "table"),
+        (64, 1000, "scan"),
+    ],
+)
 def test_auto_takes_the_cheaper_way(n_bits: int, n_queries: int, method: str) -> None:
     rng = np.random.default_rng(0)
     queries, gallery = (la.Codes.pack(clustered_bits(rng, n, n_bits)) for n in (n_queries, 5000))
@@ -617,7 +627,7 @@ def test_duplicates_tie_across_tile_edges(n_dims: int, similarity: str) -> None:
     n_relevant, n_others = len(where[::2]), len(where[1::2])
     together = tallied(queries, gallery, relevant, similarity)
     for groups in together:
-        (others, hits), = (group for group in groups if len(group) == 2)
+        ((others, hits),) = (group for group in groups if len(group) == 2)
         assert hits == n_relevant, "one group holds them all"
         assert n_others <= others <= n_others + 2, "strangers may have the same float32 score, but rarely"
         assert sum(sum(group) for group in groups) == n_items

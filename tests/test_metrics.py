@@ -19,11 +19,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
+import lookalike as la
 from reference import definitions, formulas
 from reference.definitions import Bounds
 from strategies import Rankings, bit_matrices, group_sizes, labels, rankings
-
-import lookalike as la
 
 Judge = Callable[[list[list[int]], Sequence[int]], Bounds | None]
 TOLERANCE = 1e-12

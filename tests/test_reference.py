@@ -12,9 +12,10 @@ import math
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sklearn.metrics import average_precision_score, roc_auc_score
+
 from reference import definitions, formulas
 from reference.definitions import Bounds
-from sklearn.metrics import average_precision_score, roc_auc_score
 from strategies import Rankings, rankings
 
 

@@ -199,9 +199,7 @@ def spread_largest(counts):
 
 
 @njit(
-    void(
-        _array(uint64, 2), _array(uint64, 2), _array(int64, 1), _array(int64, 1), _array(int64, 1), _out(int64, 2)
-    ),
+    void(_array(uint64, 2), _array(uint64, 2), _array(int64, 1), _array(int64, 1), _array(int64, 1), _out(int64, 2)),
     nogil=True,
     cache=True,
 )
@@ -248,7 +246,16 @@ def _take(scores, end, value, equal):
 
 @njit(
     [
-        int64(_array(t, 1), _array(t, 1), _array(int64, 1), _array(t, 1), boolean, int64, _out(float64, 1), types.Array(int64, 2, "A"))
+        int64(
+            _array(t, 1),
+            _array(t, 1),
+            _array(int64, 1),
+            _array(t, 1),
+            boolean,
+            int64,
+            _out(float64, 1),
+            types.Array(int64, 2, "A"),
+        )
         for t in (float32, float64)
     ],
     nogil=True,

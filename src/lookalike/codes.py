@@ -38,7 +38,9 @@ class Codes:
                 f"words of {n_bits}-bit codes must be (n, {width}) of uint64, got {words.shape} of {words.dtype}"
             )
         if n_bits % 64 and (words[:, -1] >> np.uint64(n_bits % 64)).any():
-            raise ValueError(f"bits beyond the {n_bits} of a code are set: n_bits is too small or the words are not codes")
+            raise ValueError(
+                f"bits beyond the {n_bits} of a code are set: n_bits is too small or the words are not codes"
+            )
         words = words.view()
         words.flags.writeable = False
         self.words, self.n_bits, self._digest = words, n_bits, ""
@@ -85,7 +87,9 @@ class Codes:
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], about: dict[str, Any], path: str | Path) -> "Codes":
         """Find codes among the named arrays of a file: `codes` as bits or bytes, or `packed` with `n_bits`."""
-        n_bits = about.get("n_bits", int(arrays["n_bits"]) if "n_bits" in arrays and arrays["n_bits"].ndim == 0 else None)
+        n_bits = about.get(
+            "n_bits", int(arrays["n_bits"]) if "n_bits" in arrays and arrays["n_bits"].ndim == 0 else None
+        )
         if "packed" in arrays:
             packed = arrays["packed"]
         elif "codes" in arrays and Path(path).suffix == ".parquet" and arrays["codes"].dtype == np.uint8:

@@ -69,7 +69,9 @@ class Comparison:
         table = self._table()
         widths = [max(len(row[i]) for row in table) for i in range(6)]
         return "\n".join(
-            "  ".join(cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True)))
+            "  ".join(
+                cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+            )
             for row in table
         )
 
@@ -93,7 +95,7 @@ def compare(
     >>> relevance = la.grades([[1, 0]] * 20)
     >>> good, bad = (la.evaluate_scores([row] * 20, relevance, ["RR"]) for row in ([2, 1], [1, 2]))
     >>> print(la.compare({"good": good, "bad": bad}))
-    metric  pair        difference      95% interval       p  p corrected
+    metric  pair        difference        95% interval       p  p corrected
     RR      good - bad     +0.5000  +0.5000 to +0.5000  0.0001       0.0001
     """
     if len(evaluations) < 2:
@@ -157,6 +159,8 @@ def _matched(first_name: str, first: Evaluation, name: str, other: Evaluation) -
     wanted = first.query_ids.tolist()
     if len(place) != len(wanted) or any(query not in place for query in wanted):
         missing = next((query for query in wanted if query not in place), None)
-        detail = f"{len(wanted)} and {len(place)} queries" if missing is None else f"query {missing!r} is not in {name!r}"
+        detail = (
+            f"{len(wanted)} and {len(place)} queries" if missing is None else f"query {missing!r} is not in {name!r}"
+        )
         raise ValueError(f"{first_name!r} and {name!r} were evaluated on different queries: {detail}")
     return np.array([place[query] for query in wanted], np.int64)

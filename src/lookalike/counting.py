@@ -103,9 +103,8 @@ class CodeCounter:
                 self._scan_blocks(block, by_grade)
             self._take_out(block, counts, unjudged)
         ball = self._ball(block) if self.keep_ball else None
-        if self.radius is None:
-            largest = None
-        else:
+        largest = None
+        if self.radius is not None:
             largest = self._largest(block) if ball is None else ball.largest(n)
         return Tally(
             query_ids=self.query_ids[block],

@@ -12,6 +12,7 @@ from lookalike.codes import Codes, as_numpy
 from lookalike.files import digest
 from lookalike.metrics.names import Metric, parse_all
 from lookalike.metrics.values import Values
+from lookalike.progress import track
 from lookalike.relevance import Groups, Judged, Relevance
 from lookalike.results import Evaluation, Score
 from lookalike.tally import Tally, concatenate
@@ -223,7 +224,7 @@ class _Wanted:
             query = _show(query_ids[np.flatnonzero(nothing)[0]])
             raise ValueError(f"{metric} is undefined for {nothing.sum()} queries, first for {query}")
         filler = 0.0 if policy == "zero" else np.nan
-        return Score(metric, *(np.where(nothing, filler, part) for part in values), undefined=int(nothing.sum()))
+        return Score(metric, Values(*(np.where(nothing, filler, part) for part in values)), int(nothing.sum()))
 
 
 def _counter(
@@ -244,14 +245,12 @@ def _counter(
         if radius is not None:
             raise ValueError("LGAP is a metric of codes: embeddings have no code space to fill")
         embeddings = scoring.Embeddings(queries, gallery, similarity)
-        counter, about = _score_counter(embeddings, relevance, query_ids, gallery_ids, exclude, method)
+        by_score, about = _score_counter(embeddings, relevance, query_ids, gallery_ids, exclude, method)
         about["inputs"] |= {"queries": digest(as_numpy(queries)), "gallery": digest(as_numpy(gallery))}
-        return counter, about | {"similarity": similarity}
+        return by_score, about | {"similarity": similarity}
     ids, bound, excluded = _prepare(len(queries), len(gallery), relevance, query_ids, gallery_ids, exclude)
     _choice("method", method, counting.METHODS)
-    counter = counting.CodeCounter(
-        queries, gallery, bound, ids, excluded, method, radius, threads=_n_threads(threads)
-    )
+    counter = counting.CodeCounter(queries, gallery, bound, ids, excluded, method, radius, threads=_n_threads(threads))
     inputs = {"queries": queries, "gallery": gallery, "relevance": relevance}  # fingerprinted when they are saved
     return counter, {"inputs": inputs, "items": len(gallery), "bits": gallery.n_bits}
 
@@ -272,7 +271,9 @@ def _prepare(
         if n == 0:
             raise ValueError(what)
     if not isinstance(relevance, Relevance):
-        raise TypeError(f"relevance must come from la.same_label, la.grades, la.judged, …, got {type(relevance).__name__}")
+        raise TypeError(
+            f"relevance must come from la.same_label, la.grades, la.judged, …, got {type(relevance).__name__}"
+        )
     ids = np.asarray(_ids(query_ids, n_queries, "query_ids"))
     items = _ids(gallery_ids, n_gallery, "gallery_ids")
     return ids, relevance.bound(ids, items), _excluded(exclude, ids, items, query_ids is None and gallery_ids is None)
@@ -303,7 +304,7 @@ def _excluded(exclude: Any, ids: np.ndarray, items: np.ndarray | range, by_posit
         return Groups(ids, items, "ids")
     if not isinstance(exclude, tuple | list) or len(exclude) != 2:
         raise TypeError("exclude must be (query_groups, gallery_groups) or 'self'")
-    groups = Groups(*exclude, what="groups to exclude")
+    groups = Groups(exclude[0], exclude[1], "groups to exclude")
     if (len(groups.queries), len(groups.gallery)) != (len(ids), len(items)):
         raise ValueError(
             f"exclude has groups of {len(groups.queries)} queries and {len(groups.gallery)} items, "
@@ -324,9 +325,9 @@ def _map_blocks(counter: Counter, threads: int | None, function: Callable[[Tally
         size = scoring.BLOCK_ROWS
     blocks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
     if n_threads == 1 or len(blocks) == 1:
-        return [function(counter(block)) for block in blocks]
+        return list(track((function(counter(block)) for block in blocks), len(blocks), "evaluating"))
     with ThreadPoolExecutor(n_threads) as pool:
-        return list(pool.map(lambda block: function(counter(block)), blocks))
+        return list(track(pool.map(lambda block: function(counter(block)), blocks), len(blocks), "evaluating"))
 
 
 def _join(parts: tuple[Values, ...]) -> Values:

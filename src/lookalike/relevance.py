@@ -40,6 +40,14 @@ class Unranked:
     items: np.ndarray
     grades: np.ndarray
 
+    @classmethod
+    def of(cls, rows: list[tuple[int, Any, int]]) -> "Unranked":
+        """From rows (query position, item id, grade)."""
+        queries, items, grades = zip(*rows, strict=True) if rows else ((), (), ())
+        return cls(
+            np.array(queries, np.int64), np.array([str(item) for item in items], str), np.array(grades, np.int64)
+        )
+
 
 class Relevance(ABC):
     """How relevant each of `n_gallery` items is to each of `n_queries` queries: grades 0 to `max_grade`."""
@@ -175,7 +183,9 @@ class SharedTags(Relevance):
     """Grade = number of tags in common."""
 
     def __init__(self, query_tags: Any, gallery_tags: Any) -> None:
-        self.queries, self.gallery = (_zero_one(tags, what) for tags, what in ((query_tags, "query"), (gallery_tags, "gallery")))
+        self.queries, self.gallery = (
+            _zero_one(tags, what) for tags, what in ((query_tags, "query"), (gallery_tags, "gallery"))
+        )
         if self.queries.shape[1] != self.gallery.shape[1]:
             raise ValueError(f"query tags have {self.queries.shape[1]} columns, gallery tags {self.gallery.shape[1]}")
         self.n_queries, self.n_gallery = len(self.queries), len(self.gallery)
@@ -276,11 +286,7 @@ class Judged(Relevance):
             bound._items.append(np.array([place for place, _ in ranked], np.int64))
             bound._grades.append(np.array([grade for _, grade in ranked], np.int16))
         bound.n_queries, bound.n_gallery = len(queries), len(position)
-        bound.unranked = Unranked(
-            np.array([query for query, _, _ in missing], np.int64),
-            np.array([str(item) for _, item, _ in missing], str),
-            np.array([grade for _, _, grade in missing], np.int64),
-        )
+        bound.unranked = Unranked.of(missing)
         return bound
 
     def special(self, query: int) -> tuple[np.ndarray, np.ndarray]:
@@ -418,11 +424,17 @@ def _shared_numbers(queries: Any, gallery: Any, what: str) -> tuple[np.ndarray, 
     for labels in (queries, gallery):
         if labels.ndim != 1:
             raise ValueError(f"{what} must be one for each item, got shape {labels.shape}")
-        if labels.dtype.kind == "f":
-            if not (np.isfinite(labels).all() and (labels == np.floor(labels)).all()):
-                raise ValueError(f"{what} must be whole numbers or strings, got fractions, nan or infinity")
-    if "U" in queries.dtype.kind + gallery.dtype.kind and queries.dtype.kind != gallery.dtype.kind and len(queries) and len(gallery):
-        raise ValueError(f"{what} of queries are {queries.dtype}, those of the gallery {gallery.dtype}: nothing can be equal")
+        if labels.dtype.kind == "f" and not (np.isfinite(labels) & (labels == np.floor(labels))).all():
+            raise ValueError(f"{what} must be whole numbers or strings, got fractions, nan or infinity")
+    if (
+        "U" in queries.dtype.kind + gallery.dtype.kind
+        and queries.dtype.kind != gallery.dtype.kind
+        and len(queries)
+        and len(gallery)
+    ):
+        raise ValueError(
+            f"{what} of queries are {queries.dtype}, those of the gallery {gallery.dtype}: nothing can be equal"
+        )
     if all(labels.dtype.kind in "biuf" and len(labels) for labels in (queries, gallery)):
         low = min(int(queries.min()), int(gallery.min()))
         high = max(int(queries.max()), int(gallery.max()))

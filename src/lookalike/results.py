@@ -11,12 +11,13 @@ import numpy as np
 
 from lookalike.files import fingerprints, provenance, write_text
 from lookalike.metrics.names import Metric
+from lookalike.metrics.values import Values
 from lookalike.tally import plain_ids
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Evaluation", "Score", "bootstrap_interval"]
+__all__ = ["Evaluation", "Score", "bootstrap_interval", "without_nan"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,10 +28,23 @@ class Score:
     """
 
     metric: Metric
-    per_query: np.ndarray
-    best_per_query: np.ndarray
-    worst_per_query: np.ndarray
+    values: Values
     undefined: int  # queries for which the metric has no value
+
+    @property
+    def per_query(self) -> np.ndarray:
+        """Expected value of each query."""
+        return self.values.expected
+
+    @property
+    def best_per_query(self) -> np.ndarray:
+        """Best value of each query."""
+        return self.values.best
+
+    @property
+    def worst_per_query(self) -> np.ndarray:
+        """Worst value of each query."""
+        return self.values.worst
 
     @property
     def mean(self) -> float:
@@ -96,7 +110,9 @@ class Evaluation:
             rows.append([row["metric"], *numbers, str(row["undefined"])])
         widths = [max(len(row[i]) for row in rows) for i in range(5)]
         lines = [
-            "  ".join([row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))])
+            "  ".join(
+                [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+            )
             for row in rows
         ]
         return "\n".join([*lines, f"{len(self.query_ids):,} queries, {self.about.get('items', '?'):,} items"])
@@ -134,7 +150,7 @@ class Evaluation:
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Everything as JSON, written to `path` if given; nan becomes null."""
-        text = json.dumps(_without_nan(self.to_dict()), indent=1, allow_nan=False)
+        text = json.dumps(without_nan(self.to_dict()), indent=1, allow_nan=False)
         if path is not None:
             write_text(path, text + "\n")
         return text
@@ -152,8 +168,10 @@ class Evaluation:
         for row in saved.pop("scores"):
             values = [np.array(row[f"{name}per_query"], float) for name in ("", "best_", "worst_")]
             metric = Metric.parse(row["name"])
-            scores[metric] = Score(metric, *values, row["undefined"])
-        about = {key: value for key, value in saved.items() if key not in ("lookalike", "format", "version", "query_ids")}
+            scores[metric] = Score(metric, Values(*values), row["undefined"])
+        about = {
+            key: value for key, value in saved.items() if key not in ("lookalike", "format", "version", "query_ids")
+        }
         return cls(scores, np.array(saved["query_ids"]), about)
 
 
@@ -183,9 +201,10 @@ def _plain(values: np.ndarray) -> list[float]:
     return [float(value) for value in values]
 
 
-def _without_nan(value: Any) -> Any:
+def without_nan(value: Any) -> Any:
+    """The same with None for nan, which JSON does not know."""
     if isinstance(value, dict):
-        return {key: _without_nan(inner) for key, inner in value.items()}
+        return {key: without_nan(inner) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_without_nan(inner) for inner in value]
+        return [without_nan(inner) for inner in value]
     return None if isinstance(value, float) and np.isnan(value) else value

@@ -19,7 +19,7 @@ SIMILARITIES = ("cosine", "dot", "euclidean")
 METHODS = ("auto", "around", "plain")
 BLOCK_ROWS = 96  # queries scored at a time: enough to keep the processor busy, few enough for a long gallery
 
-__all__ = ["BLOCK_ROWS", "METHODS", "SIMILARITIES", "Embeddings", "Scores", "ScoreCounter", "count_run"]
+__all__ = ["BLOCK_ROWS", "METHODS", "SIMILARITIES", "Embeddings", "ScoreCounter", "Scores", "count_run"]
 
 
 class Scores:
@@ -35,8 +35,8 @@ class Scores:
         self.n_queries, self.n_gallery = self.matrix.shape
 
     def rows(self, block: slice) -> np.ndarray:
-        """Scores of a block of queries with the whole gallery."""
-        return self.matrix[block]
+        """Scores of a block of queries with the whole gallery, for the caller to change."""
+        return self.matrix[block].copy()
 
 
 class Embeddings:
@@ -111,22 +111,22 @@ class ScoreCounter:
         )
 
     def _around(self, rows: np.ndarray, block: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Scores of each query's groups, (queries, groups), and counts, (grades and last the unjudged, queries, groups)."""
-        rising = np.sort(rows, axis=1)  # all rows at once: numpy sorts with vector instructions
+        """Scores of each query's groups, (queries, groups), and counts, (grades and the unjudged, queries, groups)."""
         marks = [self._marks(row, query) for row, query in zip(rows, range(block.start, block.stop), strict=True)]
         most = rows.shape[1] if self.keep_scores else min(rows.shape[1], 1 + 2 * max(len(mark[0]) for mark in marks))
+        rows.sort(axis=1)  # all rows at once: numpy sorts with vector instructions
         scores = np.full((len(rows), most), np.nan)
         by_grade = np.zeros((self.relevance.max_grade + 2, len(rows), most), np.int64)
         background = self.relevance.background % len(by_grade)
         n_groups = [
-            kernels().around(rising[i], *mark, self.keep_scores, background, scores[i], by_grade[:, i])
+            kernels().around(rows[i], *mark, self.keep_scores, background, scores[i], by_grade[:, i])
             for i, mark in enumerate(marks)
         ]
         widest = max(n_groups)
         return scores[:, :widest], by_grade[:, :, :widest]
 
     def _marks(self, row: np.ndarray, query: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Scores of the items that are not of the background's grade, sorted within each, where each starts; excluded."""
+        """Scores of the items not of the background's grade, rising within each grade; where grades start; excluded."""
         items, grades = self.relevance.special(query)
         excluded = np.zeros(0, row.dtype)
         if self.excluded is not None:
@@ -135,12 +135,14 @@ class ScoreCounter:
             ranks = ~np.isin(items, left_out)
             items, grades = items[ranks], grades[ranks]
         sizes = np.bincount(grades, minlength=self.relevance.max_grade + 1)
-        by_grade = [np.sort(row[items if size == len(items) else items[grades == v]]) for v, size in enumerate(sizes) if size]
+        by_grade = [
+            np.sort(row[items if size == len(items) else items[grades == v]]) for v, size in enumerate(sizes) if size
+        ]
         marks = np.concatenate([np.zeros(0, row.dtype), *by_grade])
         return marks, np.concatenate([[0], np.cumsum(sizes)]), excluded
 
     def _plain(self, rows: np.ndarray, block: slice) -> tuple[np.ndarray, np.ndarray]:
-        """As `_around`, in the obvious way: every distinct score a group, then neighbours of background items merged."""
+        """As `_around`, in the obvious way: every score a group, then neighbours of background items merged."""
         found = []
         for row, query in zip(rows, range(block.start, block.stop), strict=True):
             grades = self.relevance.block(slice(query, query + 1), slice(0, len(row)))[0]
@@ -167,8 +169,7 @@ def count_run(run: Mapping[Any, Mapping[Any, float]], relevance: Judged) -> Tall
             raise ValueError(f"the run gives query {query!r} a score that is not a number")
         grades = np.array([judged.get(item, UNJUDGED) for item in ranked], np.int64)
         found.append(_groups_of(values, grades, relevance.max_grade + 2))
-        missing += [(i, str(item), grade) for item, grade in judged.items() if item not in ranked]
-    queries, items, grades = zip(*missing, strict=True) if missing else ((), (), ())
+        missing += [(i, item, grade) for item, grade in judged.items() if item not in ranked]
     scores, by_grade = _stacked(found)
     return Tally(
         query_ids=np.array(query_ids),
@@ -176,7 +177,7 @@ def count_run(run: Mapping[Any, Mapping[Any, float]], relevance: Judged) -> Tall
         unjudged=by_grade[-1],
         scores=scores,
         method="run",
-        unranked=Unranked(np.array(queries, np.int64), np.array(items, str), np.array(grades, np.int64)),
+        unranked=Unranked.of(missing),
     )
 
 
@@ -189,7 +190,9 @@ def _groups_of(scores: np.ndarray, grades: np.ndarray, n_columns: int) -> tuple[
 
 
 def _stacked(found: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
-    scores, counts = (stack_ragged(list(part), filler) for part, filler in zip(zip(*found, strict=True), (np.nan, 0), strict=True))
+    scores, counts = (
+        stack_ragged(list(part), filler) for part, filler in zip(zip(*found, strict=True), (np.nan, 0), strict=True)
+    )
     return scores, np.ascontiguousarray(np.moveaxis(counts, 2, 0))
 
 

@@ -162,16 +162,16 @@ class Tally:
             largest = None if ball is None else ball.largest(len(self))
             return Tally(counts=counts, unjudged=unjudged, ball=ball, largest=largest, **common)
         if not (self.complete and other.complete) or self.scores is None or other.scores is None:
-            raise ValueError("tallies of float scores add up only when every group kept its score: count with scores=True")
+            raise ValueError(
+                "tallies of float scores add up only when every group kept its score: count with scores=True"
+            )
         if self.distance != other.distance:
             raise ValueError("tallies are of different similarities")
         all_left, all_right = (
             np.concatenate([counts, tally.unjudged[:, :, None]], axis=2)
             for counts, tally in ((left, self), (right, other))
         )
-        rows = [
-            _merge_scores(self.scores[i], all_left[i], other.scores[i], all_right[i]) for i in range(len(self))
-        ]
+        rows = [_merge_scores(self.scores[i], all_left[i], other.scores[i], all_right[i]) for i in range(len(self))]
         scores, counts = stack_ragged([row[0] for row in rows], np.nan), stack_ragged([row[1] for row in rows], 0)
         return Tally(
             counts=counts[:, :, :-1], unjudged=counts[:, :, -1], scores=scores, distance=self.distance, **common
@@ -200,7 +200,9 @@ class Tally:
             raise ValueError(f"{path} holds no tally: it was not written by Tally.save")
         ball = unranked = None
         if about["radius"] is not None:
-            ball = Ball(about["radius"], *(arrays[f"ball_{name}"] for name in ("queries", "words", "distances", "counts")))
+            ball = Ball(
+                about["radius"], *(arrays[f"ball_{name}"] for name in ("queries", "words", "distances", "counts"))
+            )
         if "unranked_queries" in arrays:
             unranked = Unranked(*(arrays[f"unranked_{name}"] for name in ("queries", "items", "grades")))
         return cls(
@@ -235,12 +237,13 @@ def concatenate(tallies: list[Tally]) -> Tally:
             merged[name] = np.concatenate(parts)
         else:
             merged[name] = stack_ragged([row for part in parts for row in part], filler)
-    for name, kind, shared in (("ball", Ball, ("radius",)), ("unranked", Unranked, ())):
+    for name, kind in (("ball", Ball), ("unranked", Unranked)):
         parts = [getattr(tally, name) for tally in tallies]
         if parts[0] is not None:
-            joined = {f: np.concatenate([getattr(part, f) for part in parts]) for f in kind.__dataclass_fields__ if f not in shared}
+            columns = [column for column in kind.__dataclass_fields__ if column != "radius"]
+            joined = {column: np.concatenate([getattr(part, column) for part in parts]) for column in columns}
             joined["queries"] = np.concatenate([part.queries + o for part, o in zip(parts, offsets, strict=False)])
-            merged[name] = kind(**joined, **{f: getattr(parts[0], f) for f in shared})
+            merged[name] = replace(parts[0], **joined)
     return replace(first, query_ids=np.concatenate([tally.query_ids for tally in tallies]), **merged)
 
 

@@ -1,5 +1,6 @@
 """Average precision, whole or cut at rank k, under ties."""
 
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -29,13 +30,13 @@ def average_precision(
     >>> average_precision([[1, 0, 1]], [[1, 2, 1]]).expected            # ranks 1 and 4: (1 + 2/4) / 2
     array([0.75])
     >>> average_precision([[5]], [[10]])                                # ten items on one code, five relevant
-    Values(expected=array([0.60716482]), best=array([1.]), worst=array([0.35436508]))
+    Values(expected=array([0.6071649]), best=array([1.]), worst=array([0.35436508]))
     """
     r, n = (np.ascontiguousarray(counts, float) for counts in (relevant, retrieved))
     total = r.sum(1) if total is None else np.asarray(total, float)
     sums = Sums(*np.empty((12, len(r))))
     # the compiled twin where there is enough to do
-    add_up = kernels().precision_sums if r.size > 1000 else precision_sums
+    add_up: Callable[..., None] = kernels().precision_sums if r.size > 1000 else precision_sums
     add_up(r, n, np.inf if k is None else float(k), *sums)
     if k is None or norm == "total":
         return Values(*(divide(part, total) for part in sums.whole))
@@ -97,7 +98,7 @@ def _over_retrieved(sums: Sums) -> list[np.ndarray]:
         cut = sums.before, sums.relevant_before, sums.n, sums.relevant, sums.places
         values = np.empty((3, len(queries)))
         # the compiled twin where there is enough to do
-        compute = kernels().average_precision_at_cut if len(queries) > 16 else at_cut
+        compute: Callable[..., None] = kernels().average_precision_at_cut if len(queries) > 16 else at_cut
         compute(*(array[queries] for array in (*head, *cut)), values)
         for target, value in zip(out, values, strict=True):
             target[queries] = value

@@ -261,7 +261,9 @@ def _read_value(name: str, key: str, text: str, choices: tuple[Any, ...]) -> Any
         return int(value) if value == int(value) else value
     if value not in choices:
         listed = ", ".join(map(repr, choices))
-        raise ValueError(f"the {key!r} parameter of {name} must be one of {listed}, got {text}{_nearest(text, choices)}")
+        raise ValueError(
+            f"the {key!r} parameter of {name} must be one of {listed}, got {text}{_nearest(text, choices)}"
+        )
     return value
 
 

@@ -1,0 +1,41 @@
+# make demo: install and run the main job. make test: install what the tests need and run all of them.
+PYTHON ?= python3
+BIN = .venv/bin
+PIP = $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+
+.PHONY: demo test docs bench clean
+
+demo: .venv/installed
+	$(BIN)/lookalike demo
+
+test: .venv/installed-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python docs/generate.py --check
+	$(BIN)/python -m pytest -q
+
+docs: .venv/installed-test
+	$(BIN)/python docs/generate.py
+
+bench: .venv/installed-bench
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python bench/evaluate_vs_peers.py
+
+clean:
+	rm -rf .venv dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Lookalike needs Python 3.11 or newer: make PYTHON=python3.11")'
+	$(PYTHON) -m venv .venv
+
+.venv/installed: .venv/bin/python pyproject.toml constraints.txt
+	$(PIP) -e .
+	@touch $@
+
+.venv/installed-test: .venv/installed
+	$(PIP) -e .[test]
+	@touch $@
+
+.venv/installed-bench: .venv/installed
+	$(PIP) -e .[bench]
+	@touch $@

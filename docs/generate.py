@@ -1,0 +1,73 @@
+"""Write the generated parts of the documentation, or with --check fail when they are not up to date."""
+
+import io
+import re
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from lookalike.cli import app
+from lookalike.metrics.names import ALIASES, MEASURES, NUMBER, WHOLE, Measure
+
+ROOT = Path(__file__).parent.parent
+
+
+def metric_table() -> str:
+    """A row for each family of metrics."""
+    rows = ["| name | what it is | parameters | undefined with |", "|---|---|---|---|"]
+    for name, measure in MEASURES.items():
+        also = [alias for alias, meant in ALIASES.items() if meant == name]
+        written = f"`{name}{_cutoff(measure)}`" + (
+            f" (also {', '.join(f'`{alias}`' for alias in also)})" if also else ""
+        )
+        rows.append(f"| {written} | {measure.summary} | {_parameters(measure)} | {measure.where_undefined} |")
+    return "\n".join(rows)
+
+
+def _cutoff(measure: Measure) -> str:
+    return {"none": "", "radius": "@r", "required": "@k"}.get(measure.cutoff, "[@k]")
+
+
+def _parameters(measure: Measure) -> str:
+    shown = []
+    for name, (default, *others) in measure.parameters.items():
+        if others and others[-1] in (WHOLE, NUMBER):
+            shown.append(f"`{name}={default}`" if default is not None else f"`{name}=`number, in place of `@k`")
+        else:
+            shown.append(" or ".join(f"`{name}={choice!r}`" for choice in (default, *others)))
+    return ", ".join(shown)
+
+
+def command_pages() -> str:
+    """The --help page of every command."""
+    pages = []
+    for command in ([], *([name] for name in sorted(app) if not name.startswith("-"))):
+        text = io.StringIO()
+        app.help_print(command, console=Console(file=text, width=100, force_terminal=False))
+        pages.append(f"## lookalike {' '.join(command)}".rstrip() + f"\n\n```text\n{text.getvalue().strip()}\n```")
+    return "\n\n".join(re.sub(r" +$", "", page, flags=re.MULTILINE) for page in pages)
+
+
+def main() -> None:
+    """Update every file that has a generated part."""
+    parts = {"metrics": metric_table, "commands": command_pages}
+    stale = []
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+        text = new = path.read_text(encoding="utf-8")
+        for name, make in parts.items():
+            start, end = f"<!-- generated: {name} -->", f"<!-- end of {name} -->"
+            if start in text:
+                new = re.sub(
+                    f"{start}.*?{end}", lambda _, m=make, s=start, e=end: f"{s}\n{m()}\n{e}", new, flags=re.DOTALL
+                )
+        if new != text:
+            stale.append(path.relative_to(ROOT))
+            if "--check" not in sys.argv:
+                path.write_text(new, encoding="utf-8")
+    if stale and "--check" in sys.argv:
+        sys.exit(f"not up to date: {', '.join(map(str, stale))}; run make docs")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Items as files hold them: codes or embeddings, with labels, tags, attributes and ids."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lookalike.codes import Codes
+from lookalike.files import read_arrays
+from lookalike.relevance import Relevance, matching_attributes, same_label, shared_tags
+
+__all__ = ["Items", "read_items", "relevance_between"]
+
+
+@dataclass(frozen=True)
+class Items:
+    """What one file says of its items."""
+
+    path: Path
+    vectors: Codes | np.ndarray
+    labels: np.ndarray | None = None  # (n,), or a 0/1 matrix of tags
+    attributes: np.ndarray | None = None
+    ids: np.ndarray | None = None
+
+
+def read_items(path: str | Path, labels: str | Path | None = None) -> Items:
+    """Read items from a .npz, .parquet or .npy file; labels may stand in a file of their own, .npy or a line each."""
+    path = Path(path)
+    if path.suffix == ".npy":
+        vectors: Codes | np.ndarray = _codes_or_embeddings(_read_npy(path), path)
+        found: dict[str, np.ndarray] = {}
+    else:
+        found, about = read_arrays(path)
+        if "embeddings" in found and not {"codes", "packed"} & set(found):
+            vectors = found["embeddings"]
+        else:
+            vectors = Codes.from_arrays(found, about, path)
+    if labels is not None:
+        found["labels"] = _read_labels(Path(labels))
+    for name in ("labels", "attributes", "ids"):
+        if name in found and len(found[name]) != len(vectors):
+            raise ValueError(f"{path} has {len(vectors)} items, but {len(found[name])} {name}")
+    return Items(path, vectors, found.get("labels"), found.get("attributes"), found.get("ids"))
+
+
+def relevance_between(queries: Items, gallery: Items, kind: str | None = None) -> Relevance:
+    """Relevance by what both files have: "labels" (one an item), "tags" (a 0/1 matrix), or "attributes"."""
+    if kind is None:
+        kind = "attributes" if queries.labels is None and queries.attributes is not None else "labels"
+        if queries.labels is not None and queries.labels.ndim == 2:
+            kind = "tags"
+    name = "attributes" if kind == "attributes" else "labels"
+    pair = [getattr(items, name) for items in (queries, gallery)]
+    for items, found in zip((queries, gallery), pair, strict=True):
+        if found is None:
+            raise ValueError(
+                f"{items.path} has no {name}: add an array {name!r}"
+                + (", or pass a file of labels with --query-labels and --gallery-labels" if name == "labels" else "")
+            )
+    make = {"labels": same_label, "tags": shared_tags, "attributes": matching_attributes}[kind]
+    return make(*pair)
+
+
+def _read_npy(path: Path) -> np.ndarray:
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        return np.asarray(np.load(path, allow_pickle=False))
+    except (ValueError, EOFError, OSError) as error:
+        raise ValueError(
+            f"{path} is not a readable npy file of numbers: it is damaged, cut short or something else"
+        ) from error
+
+
+def _read_labels(path: Path) -> np.ndarray:
+    if path.suffix == ".npy":
+        return _read_npy(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        return np.array(path.read_text(encoding="utf-8").splitlines())
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a text file with a label on each line") from error
+
+
+def _codes_or_embeddings(array: np.ndarray, path: Path) -> Codes | np.ndarray:
+    if array.ndim != 2:
+        raise ValueError(f"{path} must hold a matrix, bits (n, n_bits) or embeddings (n, dim), got shape {array.shape}")
+    low, high = (array.min(initial=0), array.max(initial=0)) if array.dtype.kind in "iuf" else (0, 1)
+    if array.dtype.kind != "f" or (low >= -1 and high <= 1 and np.isin(array, (-1, 0, 1)).all()):
+        return Codes.pack(array)
+    return array
