@@ -452,3 +452,23 @@ def first_relevant(before, n, relevant, k, out):
             chance *= (n[i] - place - relevant[i] + 1) / max(n[i] - place, 1.0)
             place += 1
         out[0, i], out[1, i] = min(hit, 1.0), reciprocal
+
+
+@njit(void(_array(float64, 2), _array(float64, 2), _out(float64, 2)), nogil=True, cache=True)
+def threshold_sums(relevant, retrieved, out):
+    """Pairs in the right order, tied pairs, and precision; the twin of metrics.thresholds.threshold_sums."""
+    for i in range(len(relevant)):
+        n_others = 0.0
+        for g in range(relevant.shape[1]):
+            n_others += retrieved[i, g] - relevant[i, g]
+        right = tied = area = ranked = hits = ahead = 0.0
+        for g in range(relevant.shape[1]):
+            r, n = relevant[i, g], retrieved[i, g]
+            ranked += n
+            hits += r
+            ahead += n - r
+            if r > 0:
+                right += r * (n_others - ahead)
+                tied += r * (n - r)
+                area += r * hits / ranked
+        out[0, i], out[1, i], out[2, i] = right, tied, area

@@ -126,11 +126,11 @@ def demo(*, as_json: JSON = False) -> None:
         "codes are signs of random projections.\nmAP of the very same codes:\n"
     )
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name, style in (("bits", ""), ("expected", "bold"), ("worst", ""), ("best", ""), ("argsort", "cyan")):
+    for name, style in (("bits", ""), ("expected", "bold"), ("best", ""), ("worst", ""), ("argsort", "cyan")):
         table.add_column(name, justify="right", style=style)
     table.add_column("argsort, gallery\nstored by class", justify="right", style="cyan")
     for row in found.rows:
-        values = [row[name] for name in ("expected", "worst", "best", "argsort", "argsort_by_class")]
+        values = [row[name] for name in ("expected", "best", "worst", "argsort", "argsort_by_class")]
         table.add_row(str(row["bits"]), *(f"{value:.4f}" for value in values))
     console.print(table)
     console.print(
@@ -187,14 +187,14 @@ def _show(result: Any, interval: float | None, as_json: bool) -> None:
         return
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("metric", no_wrap=True)
-    for name, style in (("expected", "bold"), ("worst", ""), ("best", ""), ("undefined", "")):
+    for name, style in (("expected", "bold"), ("best", ""), ("worst", ""), ("undefined", "")):
         table.add_column(name, justify="right", style=style)
     if intervals:
         table.add_column(f"{interval:.0%} interval", justify="right", no_wrap=True)
     for metric, score in result.scores.items():
         cells = [
             metric.label,
-            *(f"{value:.4f}" for value in (score.mean, score.worst, score.best)),
+            *(f"{value:.4f}" for value in (score.mean, score.best, score.worst)),
             str(score.undefined),
         ]
         if intervals:

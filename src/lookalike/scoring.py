@@ -132,8 +132,9 @@ class ScoreCounter:
         if self.excluded is not None:
             left_out = self.excluded.items(query)
             excluded = np.sort(row[left_out])
-            ranks = ~np.isin(items, left_out)
-            items, grades = items[ranks], grades[ranks]
+            ranks = np.ones(len(row), bool)
+            ranks[left_out] = False
+            items, grades = items[ranks[items]], grades[ranks[items]]
         sizes = np.bincount(grades, minlength=self.relevance.max_grade + 1)
         by_grade = [
             np.sort(row[items if size == len(items) else items[grades == v]]) for v, size in enumerate(sizes) if size

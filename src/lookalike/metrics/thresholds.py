@@ -1,10 +1,13 @@
 """Areas under curves over score thresholds: ROC and precision-recall."""
 
+from collections.abc import Callable
+
 import numpy as np
 
+from lookalike._compiled import kernels
 from lookalike.metrics.values import Values, divide
 
-__all__ = ["area_under_precision_recall", "area_under_roc"]
+__all__ = ["area_under_precision_recall", "area_under_roc", "threshold_sums"]
 
 
 def area_under_roc(relevant: np.ndarray, retrieved: np.ndarray) -> Values:
@@ -15,10 +18,8 @@ def area_under_roc(relevant: np.ndarray, retrieved: np.ndarray) -> Values:
     >>> area_under_roc([[1, 1]], [[2, 2]])
     Values(expected=array([0.5]), best=array([0.75]), worst=array([0.25]))
     """
-    r, n = np.asarray(relevant, float), np.asarray(retrieved, float)
-    others = n - r
-    pairs, tied = r.sum(1) * others.sum(1), np.einsum("ij,ij->i", r, others)
-    right = pairs - np.einsum("ij,ij->i", r, others.cumsum(1))  # all but those at or ahead of the relevant one
+    r, n, (right, tied, _) = _sums(relevant, retrieved)
+    pairs = r.sum(1) * (n.sum(1) - r.sum(1))
     return Values(*(divide(right + share * tied, pairs) for share in (0.5, 1, 0)))
 
 
@@ -30,10 +31,27 @@ def area_under_precision_recall(relevant: np.ndarray, retrieved: np.ndarray) -> 
     >>> area_under_precision_recall([[1, 1]], [[2, 2]]).expected        # 1/2 · 1/2 + 1/2 · 2/4
     array([0.5])
     """
-    r, n = np.asarray(relevant, float), np.asarray(retrieved, float)
-    ranked = n.cumsum(1)
-    precision = r.cumsum(1)
-    precision /= np.maximum(ranked, 1)
+    r, n, (_, _, area) = _sums(relevant, retrieved)
     one_class = r.sum(1) == n.sum(1)
-    value = np.where(one_class, np.nan, divide(np.einsum("ij,ij->i", r, precision), r.sum(1)))
+    value = np.where(one_class, np.nan, divide(area, r.sum(1)))
     return Values(value, value, value)
+
+
+def _sums(relevant: np.ndarray, retrieved: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    r, n = (np.ascontiguousarray(counts, float) for counts in (relevant, retrieved))
+    out = np.empty((3, len(r)))
+    # the compiled twin where there is enough to do
+    add_up: Callable[..., None] = kernels().threshold_sums if r.size > 10_000 else threshold_sums
+    add_up(r, n, out)
+    return r, n, out
+
+
+def threshold_sums(relevant: np.ndarray, retrieved: np.ndarray, out: np.ndarray) -> None:
+    """out[0], out[1] = (relevant, other) pairs in the right order, and tied; out[2] = precision at relevant items, summed.
+
+    The precision at an item is that of the threshold that lets in its whole group.
+    """
+    others = retrieved - relevant
+    out[1] = np.einsum("ij,ij->i", relevant, others)
+    out[0] = relevant.sum(1) * others.sum(1) - np.einsum("ij,ij->i", relevant, others.cumsum(1))
+    out[2] = np.einsum("ij,ij->i", relevant, relevant.cumsum(1) / np.maximum(retrieved.cumsum(1), 1))
