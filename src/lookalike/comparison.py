@@ -1,6 +1,5 @@
 """Comparing evaluations of the same queries: differences, intervals and corrected p-values."""
 
-import html
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -78,6 +77,8 @@ class Comparison:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
+        import html
+
         head, *rows = self._table()
         top = "".join(f"<th>{cell}</th>" for cell in head)
         body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)

@@ -1,11 +1,8 @@
 """Named arrays on disk, as npz or Parquet: written whole or not at all, never pickled, always traceable."""
 
 import contextlib
-import hashlib
 import json
 import os
-import tempfile
-import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -25,6 +22,8 @@ def digest(*arrays: np.ndarray) -> str:
     >>> digest(np.arange(3))
     '129d7c8430eea69d'
     """
+    import hashlib  # here and below: what only files need is not loaded with the package
+
     total = hashlib.sha256()
     for array in arrays:
         total.update(f"{array.dtype.str}{array.shape}".encode())
@@ -52,6 +51,8 @@ def provenance(kind: str, **facts: Any) -> dict[str, Any]:
 @contextlib.contextmanager
 def writing(path: str | Path) -> Iterator[IO[bytes]]:
     """A binary file that takes its name only when the block has ended well."""
+    import tempfile
+
     path = Path(path)
     if not path.parent.is_dir():
         raise ValueError(f"cannot write {path}: the folder {path.parent} does not exist")
@@ -107,6 +108,8 @@ def read_arrays(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]
 
 
 def _read_npz(path: Path) -> dict[str, np.ndarray]:
+    import zipfile
+
     try:
         with np.load(path, allow_pickle=False) as file:
             return {name: file[name] for name in file.files}

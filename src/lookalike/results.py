@@ -1,6 +1,5 @@
 """Results: what an evaluation found, to look at, compare and keep."""
 
-import html
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -120,6 +119,8 @@ class Evaluation:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
+        import html
+
         cells = "".join(
             f"<tr><td>{html.escape(row['metric'])}</td><td><b>{row['mean']:.4f}</b></td><td>{row['best']:.4f}</td>"
             f"<td>{row['worst']:.4f}</td><td>{row['undefined']}</td></tr>"

@@ -47,7 +47,7 @@ def _sums(relevant: np.ndarray, retrieved: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def threshold_sums(relevant: np.ndarray, retrieved: np.ndarray, out: np.ndarray) -> None:
-    """out[0], out[1] = (relevant, other) pairs in the right order, and tied; out[2] = precision at relevant items, summed.
+    """Fill `out`: (relevant, other) pairs in the right order, tied ones, and the precision at relevant items, summed.
 
     The precision at an item is that of the threshold that lets in its whole group.
     """
