@@ -204,7 +204,7 @@ def spread_largest(counts):
     cache=True,
 )
 def largest(queries, gallery, counts, excluded_start, excluded, out):
-    """out[i, d] = the largest number of items on one code at distance d from query i, for d below out's width.
+    """Raise out[i, d] to the largest number of items on one code at distance d from query i, for d below out's width.
 
     gallery: (words, codes), each code once, with the number of its items in `counts`; query i leaves out one
     item of each code in excluded[excluded_start[i] : excluded_start[i + 1]].

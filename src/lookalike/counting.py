@@ -72,6 +72,10 @@ class CodeCounter:
     def _distinct(self) -> "DistinctCodes":
         return distinct_codes(self.gallery, with_index=self.excluded is not None)
 
+    @functools.cached_property
+    def _repeated(self) -> "DistinctCodes":
+        return self._distinct.repeated()
+
     def _table_pays(self) -> bool:
         """Whether spreading tables costs less than meeting every item; an addition there is half a pair here."""
         by_block = not self.levels and not self.sparse
@@ -105,7 +109,7 @@ class CodeCounter:
         ball = self._ball(block) if self.keep_ball else None
         largest = None
         if self.radius is not None:
-            largest = self._largest(block) if ball is None else ball.largest(n)
+            largest = self._largest(block, counts.sum(2) + unjudged) if ball is None else ball.largest(n)
         return Tally(
             query_ids=self.query_ids[block],
             counts=counts,
@@ -206,17 +210,22 @@ class CodeCounter:
                 counts[i, :, grade] = np.bincount(distances[ranks & (grades == grade)], minlength=self.n_bits + 1)
             unjudged[i] = np.bincount(distances[ranks & (grades == UNJUDGED)], minlength=self.n_bits + 1)
 
-    def _excluded_codes(self, block: slice) -> tuple[np.ndarray, np.ndarray]:
+    def _excluded_codes(self, block: slice, codes: "DistinctCodes") -> tuple[np.ndarray, np.ndarray]:
         """For each query the places, among the distinct codes, of the items that it leaves out."""
         n = block.stop - block.start
         if self.excluded is None:
             return np.zeros(n + 1, np.int64), np.zeros(0, np.int64)
         queries, items = self.excluded.pairs(block)
-        assert self._distinct.index is not None
-        return np.searchsorted(queries, np.arange(n + 1)), self._distinct.index[items]
+        assert codes.index is not None
+        places = codes.index[items]
+        known = places >= 0
+        return np.searchsorted(queries[known], np.arange(n + 1)), places[known]
 
-    def _largest(self, block: slice) -> np.ndarray:
-        """The largest number of items on one code, at each distance up to the radius."""
+    def _largest(self, block: slice, present: np.ndarray) -> np.ndarray:
+        """The largest number of items on one code, at each distance up to the radius; `present`: items at all distances.
+
+        A code with one item matters only where there is no other: the codes that have several are compared with.
+        """
         assert self.radius is not None
         radius = min(self.radius, self.n_bits)
         if self.method == "table" and self.excluded is None:
@@ -224,15 +233,15 @@ class CodeCounter:
             table[0] = self._on_code
             kernels().spread_largest(table)
             return table[:, self.queries.words[block, 0].astype(np.int64)].T.astype(np.int64)
-        out = np.zeros((block.stop - block.start, radius + 1), np.int64)
-        starts, excluded = self._excluded_codes(block)
-        words = np.ascontiguousarray(self._distinct.words.T)
-        kernels().largest(self.queries.words[block], words, self._distinct.counts, starts, excluded, out)
+        out = (present[:, : radius + 1] > 0).astype(np.int64)
+        starts, excluded = self._excluded_codes(block, self._repeated)
+        words = np.ascontiguousarray(self._repeated.words.T)
+        kernels().largest(self.queries.words[block], words, self._repeated.counts, starts, excluded, out)
         return out
 
     def _ball(self, block: slice) -> Ball:
         assert self.radius is not None
-        starts, excluded = self._excluded_codes(block)
+        starts, excluded = self._excluded_codes(block, self._distinct)
         parts = []
         for i, words in enumerate(self.queries.words[block]):
             distances = np.bitwise_count(self._distinct.words ^ words).sum(1, dtype=np.int64)
@@ -249,6 +258,13 @@ class DistinctCodes:
     words: np.ndarray
     counts: np.ndarray
     index: np.ndarray | None
+
+    def repeated(self) -> "DistinctCodes":
+        """Those that several items have; the place of any other is -1."""
+        several = self.counts > 1
+        place = np.where(several, np.cumsum(several) - 1, -1)
+        index = None if self.index is None else place[self.index]
+        return DistinctCodes(self.words[several], self.counts[several], index)
 
 
 def distinct_codes(codes: Codes, *, with_index: bool = False) -> DistinctCodes:

@@ -30,9 +30,10 @@ def dcg(counts: np.ndarray, k: int | None = None, gain: str = "exponential", dis
 
     start = worth(before)
     whole = np.append(start[:, 1:], worth(n.sum(1))[:, None], axis=1) - start if n.size else np.zeros(n.shape)
-    mean = np.divide(counts @ gains, n, out=np.zeros(n.shape), where=n > 0)
-    expected = (mean * whole).sum(1)
-    if ((counts > 0).sum(2) <= 1).all():  # no group mixes grades: the order within it does not matter
+    by_grade = np.moveaxis(counts, 2, 0)
+    gained = sum(gains[grade] * by_grade[grade] for grade in range(1, len(gains)))
+    expected = (gained / np.maximum(n, 1) * whole).sum(1)
+    if sum((items > 0).astype(np.int8) for items in by_grade).max(initial=0) <= 1:  # no group mixes grades
         return Values(expected, expected, expected)
     best, worst = np.zeros(len(n)), np.zeros(len(n))
     # the highest grade first, and the highest grade last: each grade takes the places behind the one before
