@@ -472,3 +472,35 @@ def threshold_sums(relevant, retrieved, out):
                 tied += r * (n - r)
                 area += r * hits / ranked
         out[0, i], out[1, i], out[2, i] = right, tied, area
+
+
+@njit(
+    void(types.Array(int64, 3, "A", readonly=True), _array(float64, 1), _array(float64, 1), _out(float64, 2)),
+    nogil=True,
+    cache=True,
+)
+def gain_sums(by_grade, gains, discounts, out):
+    """Expected, best and worst DCG; discounts[r] is the sum of those of ranks 1 to r, the last the cutoff.
+
+    The twin of metrics.gain.gain_sums.
+    """
+    n_grades, n_queries, n_groups = by_grade.shape
+    k = len(discounts) - 1
+    for i in range(n_queries):
+        before = 0
+        for g in range(n_groups):
+            if before >= k:
+                break
+            n, gained = 0, 0.0
+            for v in range(n_grades):
+                n += by_grade[v, i, g]
+                gained += gains[v] * by_grade[v, i, g]
+            if gained > 0:
+                out[0, i] += gained / n * (discounts[min(before + n, k)] - discounts[before])
+                first, last = before, before + n  # the highest grade takes the first places, or the last
+                for v in range(n_grades - 1, 0, -1):
+                    count = by_grade[v, i, g]
+                    out[1, i] += gains[v] * (discounts[min(first + count, k)] - discounts[min(first, k)])
+                    out[2, i] += gains[v] * (discounts[min(last, k)] - discounts[min(last - count, k)])
+                    first, last = first + count, last - count
+            before += n

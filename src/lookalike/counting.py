@@ -222,7 +222,7 @@ class CodeCounter:
         return np.searchsorted(queries[known], np.arange(n + 1)), places[known]
 
     def _largest(self, block: slice, present: np.ndarray) -> np.ndarray:
-        """The largest number of items on one code, at each distance up to the radius; `present`: items at all distances.
+        """The largest number of items on one code at each distance up to the radius, given how many items are there.
 
         A code with one item matters only where there is no other: the codes that have several are compared with.
         """

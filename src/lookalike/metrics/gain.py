@@ -2,13 +2,14 @@
 
 import numpy as np
 
-from lookalike.metrics.ranks import discounts, places_before
+from lookalike._compiled import kernels
+from lookalike.metrics.ranks import LONGEST_TABLE, discounts, places_before
 from lookalike.metrics.values import Values, divide
 
 GAINS = ("exponential", "linear")
 DISCOUNTS = ("log2", "reciprocal")
 
-__all__ = ["DISCOUNTS", "GAINS", "dcg", "ndcg"]
+__all__ = ["DISCOUNTS", "GAINS", "dcg", "gain_sums", "ndcg"]
 
 
 def dcg(counts: np.ndarray, k: int | None = None, gain: str = "exponential", discount: str = "log2") -> Values:
@@ -20,30 +21,36 @@ def dcg(counts: np.ndarray, k: int | None = None, gain: str = "exponential", dis
     >>> dcg([[[1, 0, 1]]])                                              # grades 0 and 2 tied: 3 · (1 + 1/log2(3)) / 2
     Values(expected=array([2.44639463]), best=array([3.]), worst=array([1.89278926]))
     """
-    counts = np.asarray(counts)
-    gains = gains_of(counts.shape[2], gain)
-    n = counts.sum(2)
+    by_grade = np.moveaxis(np.asarray(counts), 2, 0)
+    gains = gains_of(len(by_grade), gain)
+    deepest = int(by_grade.sum((0, 2)).max(initial=0))
+    k = deepest if k is None else min(k, deepest)
+    out = np.zeros((3, by_grade.shape[1]))
+    if k <= LONGEST_TABLE and by_grade.size > 10_000:  # the compiled twin where there is enough to do
+        kernels().gain_sums(by_grade, gains, discounts(np.arange(k + 1), discount), out)
+    else:
+        gain_sums(by_grade, gains, k, discount, out)
+    return Values(*out)
+
+
+def gain_sums(by_grade: np.ndarray, gains: np.ndarray, k: int, discount: str, out: np.ndarray) -> None:
+    """Fill `out` with expected, best and worst DCG of counts (grades, n_queries, n_groups)."""
+    n = by_grade.sum(0)
     before = places_before(n)
 
     def worth(rank: np.ndarray) -> np.ndarray:
-        return discounts(rank if k is None else np.minimum(rank, k), discount)
+        return discounts(np.minimum(rank, k), discount)
 
     start = worth(before)
-    whole = np.append(start[:, 1:], worth(n.sum(1))[:, None], axis=1) - start if n.size else np.zeros(n.shape)
-    by_grade = np.moveaxis(counts, 2, 0)
     gained = sum(gains[grade] * by_grade[grade] for grade in range(1, len(gains)))
-    expected = (gained / np.maximum(n, 1) * whole).sum(1)
-    if sum((items > 0).astype(np.int8) for items in by_grade).max(initial=0) <= 1:  # no group mixes grades
-        return Values(expected, expected, expected)
-    best, worst = np.zeros(len(n)), np.zeros(len(n))
-    # the highest grade first, and the highest grade last: each grade takes the places behind the one before
-    for out, grades in ((best, range(counts.shape[2] - 1, 0, -1)), (worst, range(counts.shape[2]))):
+    out[0] = (gained / np.maximum(n, 1) * (worth(before + n) - start)).sum(1)
+    # the highest grade first, or the highest grade last: each grade takes the places behind the one before
+    for target, grades in ((out[1], range(len(gains) - 1, 0, -1)), (out[2], range(len(gains)))):
         place, end = before, start
         for grade in grades:
-            place, begin = place + counts[:, :, grade], end
+            place, begin = place + by_grade[grade], end
             end = worth(place)
-            out += gains[grade] * (end - begin).sum(1)
-    return Values(expected, best, worst)
+            target += gains[grade] * (end - begin).sum(1)
 
 
 def ndcg(

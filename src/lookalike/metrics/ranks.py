@@ -6,7 +6,7 @@ import numpy as np
 
 _TABLE = 64
 
-__all__ = ["discounts", "inverse_ranks", "places_before"]
+__all__ = ["LONGEST_TABLE", "discounts", "inverse_ranks", "places_before"]
 
 
 def inverse_ranks(before: np.ndarray, n: np.ndarray) -> np.ndarray:
@@ -41,7 +41,7 @@ def places_before(retrieved: np.ndarray) -> np.ndarray:
     return np.asarray(retrieved.cumsum(1) - retrieved)
 
 
-_DISCOUNT_TABLE = 1 << 16
+LONGEST_TABLE = 1 << 16  # ranks whose sums of discounts are kept
 
 
 def discounts(rank: np.ndarray, kind: str) -> np.ndarray:
@@ -54,16 +54,16 @@ def discounts(rank: np.ndarray, kind: str) -> np.ndarray:
     if kind == "reciprocal":
         return inverse_ranks(np.zeros(rank.shape), rank)
     table = _log_discount_table()
-    out = table[np.minimum(rank, _DISCOUNT_TABLE)]
-    deep = rank > _DISCOUNT_TABLE
+    out = table[np.minimum(rank, LONGEST_TABLE)]
+    deep = rank > LONGEST_TABLE
     if deep.any():
-        out[deep] += _log_discount_tail(_DISCOUNT_TABLE, rank[deep])
+        out[deep] += _log_discount_tail(LONGEST_TABLE, rank[deep])
     return np.asarray(out)
 
 
 @functools.cache
 def _log_discount_table() -> np.ndarray:
-    ranks = np.arange(1, _DISCOUNT_TABLE + 1, dtype=np.longdouble)
+    ranks = np.arange(1, LONGEST_TABLE + 1, dtype=np.longdouble)
     return np.concatenate([[0.0], np.cumsum(1 / np.log2(ranks + 1))]).astype(float)
 
 
@@ -95,5 +95,5 @@ def _log_integral_table() -> tuple[np.ndarray, np.ndarray]:
     """Nodes from rank 2^16 to 2^63 and the integral of 1/ln up to each."""
     from scipy.special import expi
 
-    nodes = (_DISCOUNT_TABLE + 1) * 2.0 ** (np.arange(47 * 16) / 16)
+    nodes = (LONGEST_TABLE + 1) * 2.0 ** (np.arange(47 * 16) / 16)
     return nodes, expi(np.log(nodes))
