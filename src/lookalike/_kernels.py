@@ -340,10 +340,10 @@ def precision_sums(
         c_before[i] = c_rel_before[i] = c_n[i] = c_r[i] = c_places[i] = 0
         before = rel_before = 0.0
         for g in range(relevant.shape[1]):
+            if before >= k:
+                break
             n, r = retrieved[i, g], relevant[i, g]
             places = min(n, k - before)
-            if places <= 0 and n > 0:
-                break
             high = low = middle = 0.0
             if r == n == 1:  # by far the most frequent, and no order matters
                 high = low = middle = (rel_before + 1) / (before + 1)
@@ -451,7 +451,8 @@ def first_relevant(before, n, relevant, k, out):
             reciprocal += chance / (before[i] + place)
             chance *= (n[i] - place - relevant[i] + 1) / max(n[i] - place, 1.0)
             place += 1
-        out[0, i], out[1, i] = min(hit, 1.0), reciprocal
+        certain = before[i] + n[i] - relevant[i] + 1 <= k
+        out[0, i], out[1, i] = 1.0 if certain else min(hit, 1.0), reciprocal
 
 
 @njit(void(_array(float64, 2), _array(float64, 2), _out(float64, 2)), nogil=True, cache=True)

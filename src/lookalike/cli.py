@@ -16,6 +16,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from lookalike._version import __version__
+from lookalike.files import check_target
 from lookalike.progress import reporting
 
 app = App(
@@ -78,12 +79,18 @@ def evaluate(
 
     names = _split(metrics)
     la.metrics.names.parse_all(names)  # a misspelt name is told before any file is read
+    if interval is not None and not 0 < interval < 1:
+        raise ValueError(f"--interval must be between 0 and 1, got {interval}")
+    if output is not None:
+        check_target(output)
     options: dict[str, Any] = {"undefined": undefined, "unjudged": unjudged}
     if run is not None or qrels is not None:
         if run is None or qrels is None:
             raise ValueError("--run and --qrels belong together: pass both files")
-        if queries is not None:
-            raise ValueError("pass either QUERIES and GALLERY, or --run and --qrels")
+        if any((queries, query_labels, gallery_labels, relevance, exclude_self)):
+            raise ValueError(
+                "pass either QUERIES and GALLERY, or --run and --qrels, which have their own ids and grades"
+            )
         with _progress():
             result = la.evaluate_run(la.read_run(run), la.read_qrels(qrels), names, **options)
     else:

@@ -76,20 +76,20 @@ class Codes:
             )
         padded = np.zeros((len(packed), -(-width // 8) * 8), np.uint8)
         padded[:, :width] = packed
-        return cls(padded.view("<u8").astype(np.uint64, copy=False), n_bits)
+        return cls(padded.view("<u8").astype(np.uint64, copy=False), int(n_bits))
 
     @classmethod
     def load(cls, path: str | Path) -> "Codes":
         """Read codes from a .npz or .parquet file."""
-        arrays, about = read_arrays(path)
+        arrays, about = read_arrays(path, ("codes", "packed", "n_bits"))
         return cls.from_arrays(arrays, about, path)
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], about: dict[str, Any], path: str | Path) -> "Codes":
         """Find codes among the named arrays of a file: `codes` as bits or bytes, or `packed` with `n_bits`."""
-        n_bits = about.get(
-            "n_bits", int(arrays["n_bits"]) if "n_bits" in arrays and arrays["n_bits"].ndim == 0 else None
-        )
+        n_bits = about.get("n_bits")
+        if n_bits is None and len(given := np.unique(arrays.get("n_bits", ()))) == 1:
+            n_bits = given[0]
         if "packed" in arrays:
             packed = arrays["packed"]
         elif "codes" in arrays and Path(path).suffix == ".parquet" and arrays["codes"].dtype == np.uint8:
@@ -97,7 +97,9 @@ class Codes:
         elif "codes" in arrays:
             return cls.pack(arrays["codes"])
         else:
-            raise ValueError(f"{path} holds no codes: expected an array 'codes' or 'packed', found {sorted(arrays)}")
+            raise ValueError(f"{path} holds no codes: expected an array 'codes' or 'packed', or 'embeddings'")
+        if packed.ndim != 2:
+            raise ValueError(f"{path}: packed codes must be a matrix (n, bytes), got shape {packed.shape}")
         return cls.from_bytes(packed, n_bits=packed.shape[1] * 8 if n_bits is None else n_bits)
 
     def save(self, path: str | Path) -> None:
@@ -108,7 +110,7 @@ class Codes:
 
     def to_bytes(self) -> np.ndarray:
         """Packed bytes (n, ceil(n_bits / 8)) of uint8, least significant bit first, as faiss has them."""
-        octets = self.words.astype("<u8", copy=False).view(np.uint8).reshape(len(self), -1)
+        octets = self.words.astype("<u8", copy=False).view(np.uint8)
         return np.ascontiguousarray(octets[:, : -(-self.n_bits // 8)])
 
     def unpack(self) -> np.ndarray:
@@ -153,5 +155,5 @@ def as_numpy(values: Any) -> np.ndarray:
 
 
 def _check_n_bits(n_bits: int) -> None:
-    if not isinstance(n_bits, int | np.integer) or not 1 <= n_bits <= MAX_BITS:
+    if isinstance(n_bits, bool) or not isinstance(n_bits, int | np.integer) or not 1 <= n_bits <= MAX_BITS:
         raise ValueError(f"n_bits must be a whole number from 1 to {MAX_BITS}, got {n_bits!r}")

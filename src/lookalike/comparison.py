@@ -101,6 +101,9 @@ def compare(
     """
     if len(evaluations) < 2:
         raise ValueError(f"comparing takes at least two evaluations, got {len(evaluations)}")
+    for name, evaluation in evaluations.items():
+        if not isinstance(evaluation, Evaluation):
+            raise TypeError(f"{name!r} must be an evaluation, got {type(evaluation).__name__}")
     names = list(evaluations)
     first = evaluations[names[0]]
     shared = [metric for metric in first if all(metric in evaluation.scores for evaluation in evaluations.values())]
@@ -129,7 +132,7 @@ def randomisation_test(differences: np.ndarray, random_state: int = 0, resamples
     """
     if not len(differences):
         return float("nan")
-    seen = abs(differences.sum()) * (1 - 1e-12)  # sums of the same numbers in another order are the same
+    seen = abs(differences.sum()) - 1e-12 * np.abs(differences).sum()  # sums that differ by rounding are the same
     generator = np.random.default_rng(random_state)
     step = max(1, 10_000_000 // len(differences))
     reached = 0
@@ -146,10 +149,10 @@ def holm(p_values: list[float]) -> list[float]:
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
-    order = sorted(range(len(p_values)), key=lambda i: p_values[i])
-    corrected, highest = [0.0] * len(p_values), 0.0
-    for rank, i in enumerate(order):
-        highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[i]))
+    known = [i for i, p in enumerate(p_values) if p == p]  # a pair without common queries has no p-value
+    corrected, highest = [float("nan")] * len(p_values), 0.0
+    for rank, i in enumerate(sorted(known, key=lambda i: p_values[i])):
+        highest = max(highest, min(1.0, (len(known) - rank) * p_values[i]))
         corrected[i] = highest
     return corrected
 

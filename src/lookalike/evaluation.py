@@ -153,8 +153,10 @@ def count(
     score, which sums and radii need; without them a tally is much smaller. method: how to count, "auto" by default;
     for codes "table", "scan" or "plain", for embeddings "around" or "plain".
     """
-    if radius is not None and (isinstance(radius, bool) or not isinstance(radius, int | np.integer) or radius < 0):
-        raise ValueError(f"radius must be a whole number from 0, got {radius!r}")
+    if radius is not None:
+        if isinstance(radius, bool) or not isinstance(radius, int | np.integer) or radius < 0:
+            raise ValueError(f"radius must be a whole number from 0, got {radius!r}")
+        radius = int(radius)
     counter, about = _counter(
         queries, gallery, relevance, similarity, query_ids, gallery_ids, exclude, radius, threads, method
     )

@@ -3,7 +3,7 @@
 import contextlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -13,7 +13,17 @@ from lookalike._version import __version__
 
 FORMAT = 1
 
-__all__ = ["FORMAT", "digest", "fingerprints", "provenance", "read_arrays", "write_arrays", "write_text", "writing"]
+__all__ = [
+    "FORMAT",
+    "check_format",
+    "digest",
+    "fingerprints",
+    "provenance",
+    "read_arrays",
+    "write_arrays",
+    "write_text",
+    "writing",
+]
 
 
 def digest(*arrays: np.ndarray) -> str:
@@ -48,14 +58,21 @@ def provenance(kind: str, **facts: Any) -> dict[str, Any]:
     return {"lookalike": kind, "format": FORMAT, "version": __version__, **facts}
 
 
+def check_target(path: Path) -> None:
+    """Raise where no file of this name can be written."""
+    if path.is_dir():
+        raise ValueError(f"cannot write {path}: it is a folder")
+    if not path.parent.is_dir():
+        raise ValueError(f"cannot write {path}: the folder {path.parent} does not exist")
+
+
 @contextlib.contextmanager
 def writing(path: str | Path) -> Iterator[IO[bytes]]:
     """A binary file that takes its name only when the block has ended well."""
     import tempfile
 
     path = Path(path)
-    if not path.parent.is_dir():
-        raise ValueError(f"cannot write {path}: the folder {path.parent} does not exist")
+    check_target(path)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     temporary = Path(name)
     try:
@@ -90,35 +107,58 @@ def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], about: Mapp
         raise ValueError(f"cannot write {path}: the name must end in .npz or .parquet")
 
 
-def read_arrays(path: str | Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read what `write_arrays`, or anyone else, wrote: named arrays, and what the file says about them."""
+def read_arrays(path: str | Path, names: Collection[str] | None = None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read what `write_arrays`, or anyone else, wrote: arrays (of these names only), and what the file says of them."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     if path.suffix == ".npz":
-        arrays = _read_npz(path)
-        about = json.loads(str(arrays.pop("about"))) if "about" in arrays else {}
+        arrays = _read_npz(path, names)
+        about = _about(arrays.pop("about", "{}"))
     elif path.suffix == ".parquet":
-        arrays, about = _read_parquet(path)
+        arrays, about = _read_parquet(path, names)
     else:
         raise ValueError(f"cannot read {path}: the name must end in .npz or .parquet")
-    if about.get("format", 0) > FORMAT:
-        raise ValueError(f"{path} was written by lookalike {about.get('version')}, which is newer: upgrade to read it")
+    check_format(about, path)
     return arrays, about
 
 
-def _read_npz(path: Path) -> dict[str, np.ndarray]:
+def check_format(about: Mapping[str, Any], path: str | Path) -> None:
+    """Raise for a file that a later version wrote in a form that this one does not know."""
+    if isinstance(about.get("format"), int) and about["format"] > FORMAT:
+        raise ValueError(f"{path} was written by lookalike {about.get('version')}, which is newer: upgrade to read it")
+
+
+def _about(text: Any) -> dict[str, Any]:
+    """What a file says about itself; of a foreign file, nothing."""
+    try:
+        about = json.loads(str(text))
+    except json.JSONDecodeError:
+        return {}
+    return about if isinstance(about, dict) and "lookalike" in about else {}
+
+
+def _read_npz(path: Path, names: Collection[str] | None) -> dict[str, np.ndarray]:
     import zipfile
+    import zlib
 
     try:
-        with np.load(path, allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except (zipfile.BadZipFile, ValueError, OSError, EOFError, KeyError, AttributeError) as error:
-        if "pickle" in str(error).lower() or "Object arrays" in str(error):
-            raise ValueError(
-                f"{path} is not an npz file of plain arrays: it is damaged or holds Python objects"
-            ) from error
-        raise ValueError(f"{path} is not a readable npz file: it is damaged, cut short or something else") from error
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
+            wanted = file.files if names is None else [name for name in file.files if name in (*names, "about")]
+            return {name: file[name] for name in wanted}
+    except (
+        zipfile.BadZipFile,
+        zlib.error,
+        ValueError,
+        TypeError,
+        OSError,
+        EOFError,
+        KeyError,
+        AttributeError,
+    ) as error:
+        raise ValueError(
+            f"{path} is not a readable npz file of plain arrays: it is damaged or something else"
+        ) from error
 
 
 def _write_parquet(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
@@ -142,7 +182,7 @@ def _write_parquet(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[
         pq.write_table(table, file)
 
 
-def _read_parquet(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+def _read_parquet(path: Path, names: Collection[str] | None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -152,9 +192,13 @@ def _read_parquet(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         raise ValueError(
             f"{path} is not a readable Parquet file: it is damaged, cut short or something else"
         ) from error
-    metadata = table.schema.metadata or {}
-    about = json.loads(metadata[b"lookalike"]) if b"lookalike" in metadata else {}
-    return {name: arrow_to_numpy(table[name], f"column {name!r} of {path}") for name in table.column_names}, about
+    about = _about((table.schema.metadata or {}).get(b"lookalike", b"{}").decode())
+    wanted = [name for name in table.column_names if names is None or name in names]
+    arrays = {name: arrow_to_numpy(table[name], f"column {name!r} of {path}") for name in wanted}
+    for name, array in arrays.items():
+        if array.dtype == np.uint8 and not pa.types.is_fixed_size_binary(table.schema.field(name).type):
+            arrays[name] = array.astype(np.int16)  # only fixed-size binary is packed bytes
+    return arrays, about
 
 
 def arrow_to_numpy(column: Any, what: str) -> np.ndarray:
@@ -167,9 +211,11 @@ def arrow_to_numpy(column: Any, what: str) -> np.ndarray:
         column = pa.array([], column.type)
     if column.null_count:
         raise ValueError(f"{what} has {column.null_count} empty values")
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
     if pa.types.is_fixed_size_binary(column.type):
         width = column.type.byte_width
-        flat = np.frombuffer(column.buffers()[1], np.uint8)
+        flat = np.frombuffer(column.buffers()[1] or b"", np.uint8)
         return flat[column.offset * width :][: len(column) * width].reshape(len(column), width)
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
         lengths = set(column.value_lengths().to_pylist())

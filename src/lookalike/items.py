@@ -30,7 +30,7 @@ def read_items(path: str | Path, labels: str | Path | None = None) -> Items:
         vectors: Codes | np.ndarray = _codes_or_embeddings(_read_npy(path), path)
         found: dict[str, np.ndarray] = {}
     else:
-        found, about = read_arrays(path)
+        found, about = read_arrays(path, ("codes", "packed", "n_bits", "embeddings", "labels", "attributes", "ids"))
         if "embeddings" in found and not {"codes", "packed"} & set(found):
             vectors = found["embeddings"]
         else:
@@ -38,8 +38,9 @@ def read_items(path: str | Path, labels: str | Path | None = None) -> Items:
     if labels is not None:
         found["labels"] = _read_labels(Path(labels))
     for name in ("labels", "attributes", "ids"):
-        if name in found and len(found[name]) != len(vectors):
-            raise ValueError(f"{path} has {len(vectors)} items, but {len(found[name])} {name}")
+        if name in found and found[name].shape[:1] != (len(vectors),):
+            given = len(found[name]) if found[name].ndim else "single"
+            raise ValueError(f"{path} has {len(vectors)} items, but {given} {name}")
     return Items(path, vectors, found.get("labels"), found.get("attributes"), found.get("ids"))
 
 
@@ -78,7 +79,7 @@ def _read_labels(path: Path) -> np.ndarray:
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     try:
-        return np.array(path.read_text(encoding="utf-8").splitlines())
+        return np.array(path.read_text(encoding="utf-8-sig").splitlines())
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not a text file with a label on each line") from error
 

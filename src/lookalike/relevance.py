@@ -6,7 +6,7 @@ that the user did not bring.
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -354,18 +354,21 @@ def judged(pairs: Any) -> Relevance:
 
     A judged item that is not in the gallery counts in totals and ideals, as one that the search never finds.
     """
+    form = "judged pairs must be rows (query_id, item_id, grade), or {query_id: {item_id: grade}}"
     if isinstance(pairs, Mapping):
+        if not all(isinstance(items, Mapping) for items in pairs.values()):
+            raise TypeError(form)
         rows = [(query, item, grade) for query, items in pairs.items() for item, grade in items.items()]
     else:
         if hasattr(pairs, "itertuples"):  # a pandas table
             pairs = pairs.itertuples(index=False, name=None)
-        elif not isinstance(pairs, Sequence) or hasattr(pairs, "detach"):
-            pairs = as_numpy(pairs).tolist()
+        elif not isinstance(pairs, Iterable) or hasattr(pairs, "dtype"):
+            pairs = np.atleast_1d(as_numpy(pairs)).tolist()
         rows = list(pairs)
     judgements: dict[Any, dict[Any, int]] = {}
     for number, row in enumerate(rows):
-        if len(row) != 3:
-            raise ValueError(f"judged pairs must be rows (query_id, item_id, grade), row {number} is {row!r}")
+        if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != 3:
+            raise ValueError(f"{form}, row {number} is {row!r}")
         query, item, grade = row
         value = _whole_grade(grade, f"row {number} of the judged pairs")
         before = judgements.setdefault(_id(query), {}).setdefault(_id(item), value)
@@ -420,18 +423,14 @@ def _some(ids: Any) -> str:
 
 def _shared_numbers(queries: Any, gallery: Any, what: str) -> tuple[np.ndarray, np.ndarray, int]:
     """Two arrays of labels as numbers from 0, the same number where the label is the same."""
-    queries, gallery = as_numpy(queries), as_numpy(gallery)
+    queries, gallery = _plain(as_numpy(queries)), _plain(as_numpy(gallery))
     for labels in (queries, gallery):
         if labels.ndim != 1:
             raise ValueError(f"{what} must be one for each item, got shape {labels.shape}")
         if labels.dtype.kind == "f" and not (np.isfinite(labels) & (labels == np.floor(labels))).all():
             raise ValueError(f"{what} must be whole numbers or strings, got fractions, nan or infinity")
-    if (
-        "U" in queries.dtype.kind + gallery.dtype.kind
-        and queries.dtype.kind != gallery.dtype.kind
-        and len(queries)
-        and len(gallery)
-    ):
+    kinds = {labels.dtype.kind for labels in (queries, gallery) if len(labels)}
+    if "U" in kinds and len(kinds) > 1:
         raise ValueError(
             f"{what} of queries are {queries.dtype}, those of the gallery {gallery.dtype}: nothing can be equal"
         )
@@ -440,6 +439,8 @@ def _shared_numbers(queries: Any, gallery: Any, what: str) -> tuple[np.ndarray, 
         high = max(int(queries.max()), int(gallery.max()))
         if high - low <= max(4 * len(gallery), 1 << 16):  # small numbers need no sorting
             return _less(queries, low), _less(gallery, low), high - low + 1
+    if kinds == {"i", "u"}:  # together they would be floats, and large numbers would run into each other
+        queries, gallery = queries.astype(object), gallery.astype(object)
     try:
         distinct, numbers = np.unique(np.concatenate([queries, gallery]), return_inverse=True)
     except TypeError as error:
@@ -448,7 +449,13 @@ def _shared_numbers(queries: Any, gallery: Any, what: str) -> tuple[np.ndarray, 
     return numbers[: len(queries)], numbers[len(queries) :], len(distinct)
 
 
+def _plain(labels: np.ndarray) -> np.ndarray:
+    """Labels of Python objects, such as a column of a table, as strings where all are."""
+    words = labels.dtype.kind == "O" and all(isinstance(label, str) for label in labels.flat)
+    return labels.astype(str) if words else labels
+
+
 def _less(numbers: np.ndarray, low: int) -> np.ndarray:
-    if numbers.dtype.itemsize < 8:
+    if numbers.dtype.itemsize < 8 or (low < 0 and numbers.dtype.kind == "u"):
         numbers = numbers.astype(np.int64)
     return np.subtract(numbers, low, out=np.empty(len(numbers), np.int32), casting="unsafe")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lookalike.files import fingerprints, provenance, write_text
+from lookalike.files import check_format, fingerprints, provenance, write_text
 from lookalike.metrics.names import Metric
 from lookalike.metrics.values import Values
 from lookalike.tally import plain_ids
@@ -165,6 +165,7 @@ class Evaluation:
             raise ValueError(f"{path} is not a JSON file: {error}") from error
         if not isinstance(saved, dict) or saved.get("lookalike") != "evaluation":
             raise ValueError(f"{path} holds no evaluation: it was not written by Evaluation.to_json")
+        check_format(saved, path)
         scores = {}
         for row in saved.pop("scores"):
             values = [np.array(row[f"{name}per_query"], float) for name in ("", "best_", "worst_")]
@@ -180,6 +181,8 @@ def bootstrap_interval(values: np.ndarray, level: float, random_state: int, resa
     """Percentile interval of the mean of values (nan left out) under resampling."""
     if not 0 < level < 1:
         raise ValueError(f"the level of an interval must be between 0 and 1, got {level}")
+    if resamples < 1:
+        raise ValueError(f"resamples must be a whole number from 1, got {resamples}")
     values = values[~np.isnan(values)]
     if not len(values):
         return float("nan"), float("nan")

@@ -46,13 +46,16 @@ class Embeddings:
         if similarity not in SIMILARITIES:
             raise ValueError(f"similarity must be one of {', '.join(map(repr, SIMILARITIES))}, got {similarity!r}")
         left, right = as_floats(queries, "query embeddings"), as_floats(gallery, "gallery embeddings")
-        dtype = np.result_type(left, right)
+        # squared distances are small differences of large numbers: float32 would lose their digits
+        dtype = np.dtype(np.float64) if similarity == "euclidean" else np.result_type(left, right)
         left, right = left.astype(dtype, copy=False), right.astype(dtype, copy=False)
         if left.shape[1] != right.shape[1]:
             raise ValueError(
                 f"gallery embeddings have {right.shape[1]} columns, queries have {left.shape[1]}: "
                 "compute both with the same model"
             )
+        if left.shape[1] == 0:
+            raise ValueError("embeddings have no column: there is nothing to compare")
         self.distance = "euclidean" if similarity == "euclidean" else None
         self.n_queries, self.n_gallery = len(left), len(right)
         self._query_squares, self._squares = _squares(left, "query"), _squares(right, "gallery")
@@ -62,6 +65,8 @@ class Embeddings:
                 _inverse_lengths(rows, squares, what)
                 for rows, squares, what in ((left, self._query_squares, "query"), (right, self._squares, "gallery"))
             ]
+        else:
+            _check_range(self._query_squares, self._squares)
         self._queries, self._query_scales = left, scales[0]
         self._gallery = _panels(right, scales[1], product_kernel().panel_width(dtype))
 
@@ -216,6 +221,16 @@ def _squares(rows: np.ndarray, what: str) -> np.ndarray:
         for column in np.flatnonzero(~np.isfinite(rows[row])):
             raise ValueError(f"{what} embeddings hold {rows[row, column]}, first in row {row}, column {column}")
     return out
+
+
+def _check_range(query_squares: np.ndarray, gallery_squares: np.ndarray) -> None:
+    """Raise where a product of two rows could pass the largest number of its type."""
+    for squares, what in ((query_squares, "query"), (gallery_squares, "gallery")):
+        too_large = squares > np.finfo(squares.dtype).max / 8
+        if too_large.any():
+            raise ValueError(
+                f"{what} embedding in row {too_large.argmax()} is too large for {squares.dtype}: scale them"
+            )
 
 
 def _inverse_lengths(rows: np.ndarray, squares: np.ndarray, what: str) -> np.ndarray:

@@ -10,6 +10,8 @@ import numpy as np
 from lookalike.files import fingerprints, provenance, read_arrays, write_arrays
 from lookalike.relevance import Unranked
 
+TOO_MANY = "the sum of the tallies passes 2^63 items: it cannot be counted in 64 bits"
+
 __all__ = ["Ball", "Tally"]
 
 
@@ -153,6 +155,7 @@ class Tally:
             "query_ids": self.query_ids,
             "method": self.method if self.method == other.method else f"{self.method} + {other.method}",
             "n_bits": self.n_bits,
+            "condensed": self.condensed or other.condensed,
             "unranked": _unranked_in_both(self.unranked, other.unranked),
             "inputs": {name: [self.inputs.get(name), other.inputs.get(name)] for name in self.inputs},
         }
@@ -173,9 +176,15 @@ class Tally:
         )
         rows = [_merge_scores(self.scores[i], all_left[i], other.scores[i], all_right[i]) for i in range(len(self))]
         scores, counts = stack_ragged([row[0] for row in rows], np.nan), stack_ragged([row[1] for row in rows], 0)
+        if (counts < 0).any():
+            raise ValueError(TOO_MANY)
         return Tally(
             counts=counts[:, :, :-1], unjudged=counts[:, :, -1], scores=scores, distance=self.distance, **common
         )
+
+    def __radd__(self, other: int) -> "Tally":
+        """So that sum() works, which starts from 0."""
+        return self if other == 0 else NotImplemented
 
     def save(self, path: str | Path) -> None:
         """Write to an .npz file."""
@@ -262,8 +271,8 @@ def _widen(counts: np.ndarray, grades: int) -> np.ndarray:
 
 def _checked_sum(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     total = left + right
-    if (total < 0).any():
-        raise ValueError("the sum of the tallies passes 2^63 items: it cannot be counted in 64 bits")
+    if (total < left).any():  # a sum of two counts that wrapped around
+        raise ValueError(TOO_MANY)
     return np.asarray(total)
 
 

@@ -5,7 +5,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from lookalike.relevance import Judged, Relevance
+from lookalike.relevance import MAX_GRADE, Judged, Relevance
 
 __all__ = ["read_qrels", "read_run"]
 
@@ -34,8 +34,10 @@ def read_qrels(path: str | Path) -> Relevance:
     """Read judgements, lines "query iteration item grade", as judged relevance."""
     judgements: dict[str, dict[str, int]] = {}
     for number, (query, _, item, text) in _lines(path, 4, "query iteration item grade"):
-        if not text.isdecimal():
-            raise ValueError(f"{path}, line {number}: the grade must be a whole number from 0, got {text!r}")
+        if not text.isdecimal() or int(text) > MAX_GRADE:
+            raise ValueError(
+                f"{path}, line {number}: a grade must be a whole number from 0 to {MAX_GRADE}, got {text!r}"
+            )
         before = judgements.setdefault(query, {}).setdefault(item, int(text))
         if before != int(text):
             raise ValueError(f"{path}, line {number}: query {query!r} and item {item!r} were judged {before} before")
@@ -50,7 +52,7 @@ def _lines(path: str | Path, n_fields: int, form: str) -> Iterator[tuple[int, li
         raise FileNotFoundError(f"there is no file {path}")
     open_file = gzip.open if path.suffix == ".gz" else open
     try:
-        with open_file(path, "rt", encoding="utf-8") as file:
+        with open_file(path, "rt", encoding="utf-8-sig") as file:
             for number, line in enumerate(file, 1):
                 fields = line.split()
                 if not fields:

@@ -36,8 +36,8 @@ def by_cutoff(tally: "Tally", cutoffs: Sequence[int] | None = None, *, rel: int 
     if cutoffs is None:
         at = np.unique(np.geomspace(1, deepest, min(deepest, 128)).round().astype(np.int64))
     else:
-        at = np.asarray(cutoffs, np.int64)
-    if (at < 1).any():
+        at = np.asarray(cutoffs)
+    if at.dtype.kind not in "iu" or (at < 1).any():
         raise ValueError(f"cutoffs must be whole numbers from 1, got {at.min()}")
     values = [
         (precision(relevant, retrieved, k).expected.mean(), recall(relevant, retrieved, total, k).expected.mean())

@@ -70,5 +70,5 @@ def first_relevant(before: np.ndarray, n: np.ndarray, relevant: np.ndarray, k: f
         steps = (n[i] - places[:-1] - relevant[i] + 1) / (n[i] - places[:-1])
         chance = relevant[i] / n[i] * np.concatenate([[1.0], np.cumprod(steps)])
         counts = before[i] + places <= k
-        out[0, i] = min(1.0, chance[counts].sum())
+        out[0, i] = 1.0 if counts.all() else min(1.0, chance[counts].sum())
         out[1, i] = (chance[counts] / (before[i] + places[counts])).sum()

@@ -69,7 +69,10 @@ def ndcg(
     """
     counts = np.asarray(counts)
     totals = counts.sum(1) if totals is None else np.asarray(totals)
-    ideal = dcg(totals[:, ::-1, None] * np.eye(counts.shape[2], dtype=np.int64)[::-1], k, gain, discount).expected
+    last = totals[:, ::-1].cumsum(1)[:, ::-1]  # the last rank of each grade in the ideal ranking
+    ends = discounts(last if k is None else np.minimum(last, k), discount)
+    steps = np.diff(gains_of(counts.shape[2], gain), prepend=0.0)  # a grade gains a step more than the one below
+    ideal = ends @ steps
     return Values(*(divide(part, ideal) for part in dcg(counts, k, gain, discount)))
 
 

@@ -203,7 +203,7 @@ class Metric:
         """Its values for every query of a tally."""
         options = self.options()
         if self.measure.cutoff != "none":
-            options["k"] = self.cutoff
+            options["k"] = None if self.cutoff is None else min(self.cutoff, 1 << 62)  # no gallery is larger
         return self.measure.compute(tally, **options)
 
     @property
@@ -251,7 +251,7 @@ def _read_parameters(name: str, measure: Measure, text: str) -> dict[str, Any]:
 def _read_value(name: str, key: str, text: str, choices: tuple[Any, ...]) -> Any:
     try:
         value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
+    except (ValueError, SyntaxError, TypeError):
         value = text  # a word without quotes
     if choices[-1] in (WHOLE, NUMBER):
         whole = isinstance(value, int) and not isinstance(value, bool)
@@ -275,7 +275,7 @@ def _read_cutoff(text: str, name: str, measure: Measure, cutoff: str | None) -> 
         return None
     if measure.cutoff == "none":
         raise ValueError(f"{name} has no cutoff: write {name}, got {text!r}")
-    if not re.fullmatch(r"\d+", cutoff) or int(cutoff) < least:
+    if not re.fullmatch(r"\d{1,100}", cutoff) or int(cutoff) < least:
         raise ValueError(f"the {what} of {name} must be a whole number from {least}, got {cutoff!r} in {text!r}")
     return int(cutoff)
 
