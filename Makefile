@@ -29,6 +29,7 @@ clean:
 	$(PYTHON) -m venv .venv
 
 .venv/installed: .venv/bin/python pyproject.toml constraints.txt
+	@echo "installing into .venv, about a minute"
 	$(PIP) -e .
 	@touch $@
 

@@ -692,3 +692,25 @@ def test_excluded_embeddings_are_not_counted(similarity: str) -> None:
             scores = [exact_similarity(gallery[q].tolist(), gallery[i].tolist(), similarity) for i in rows]
             grades: Grades = [[int(classes[q] == classes[i]) for i in rows]]
             assert groups_of(found.counts[q : q + 1]) == groups_of_scores([scores], grades)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("n_bits", [1, 3, 8, 12, 13, 32, 33, 48, 100, 128])
+def test_signs_as_embeddings_tie_as_codes_do(n_bits: int, dtype: type) -> None:
+    """Cosine, dot product and distance of -1 and +1 rank as the Hamming distance, ties included."""
+    rng = np.random.default_rng(n_bits)
+    queries, gallery = (2 * clustered_bits(rng, n, n_bits).astype(dtype) - 1 for n in (9, 300))
+    relevance = la.same_label(rng.integers(0, 3, 9), rng.integers(0, 3, 300))
+    codes = la.evaluate(la.Codes.pack(queries), la.Codes.pack(gallery), relevance, ["AP", "nDCG@20"])
+    for similarity in ("cosine", "dot", "euclidean"):
+        signs = la.evaluate(queries, gallery, relevance, ["AP", "nDCG@20"], similarity=similarity)
+        for metric in codes:
+            for found, wanted in zip(signs[metric].values, codes[metric].values, strict=True):
+                np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-12)
+
+
+def test_lengths_near_the_limits_of_floats_have_cosines() -> None:
+    for size in (1e-40, 1e-20, 1.0, 1e20, 3e38):
+        rows = np.array([[1, 1, 0], [0, 0, 1]], np.float32) * np.float32(size)
+        result = la.evaluate(rows, rows[::-1], la.same_label([0, 1], [1, 0]), ["AP"])
+        assert result["AP"].per_query.tolist() == [1, 1], size

@@ -76,7 +76,7 @@ LOWEST = {"codes.py", "relevance.py", "files.py", "trec.py", "progress.py", "_co
 )
 def test_dependencies_point_one_way(files: set[str], never: list[str]) -> None:
     for module in never:
-        assert not files & importing(f"lookalike.{module}"), module
+        assert not files & (importing(f"lookalike.{module}") - {"__main__.py"}), module
 
 
 def test_compiled_loops_are_loaded_in_one_place() -> None:

@@ -23,7 +23,7 @@ from lookalike._compiled import kernels
 from lookalike.metrics.average_precision import Sums, at_cut, precision_sums
 from lookalike.metrics.first import first_relevant
 from lookalike.metrics.ranks import discounts, inverse_ranks
-from lookalike.scoring import BLOCK_ROWS, Embeddings
+from lookalike.scoring import Embeddings
 
 Array = NDArray[Any]
 TOLERANCE = 1e-12
@@ -183,7 +183,7 @@ def relevance_of(kind: str, rng: np.random.Generator, n_queries: int, n_items: i
 @pytest.mark.parametrize("excluding", [False, True])
 @pytest.mark.parametrize("keep", [False, True])
 def test_counting_around_marks_is_counting_plainly(kind: str, excluding: bool, keep: bool) -> None:
-    for n_queries, n_items, n_scores in ((1, 1, 1), (3, 40, 4), (2, 40, 10**6), (BLOCK_ROWS + 1, 7, 3), (4, 300, 1)):
+    for n_queries, n_items, n_scores in ((1, 1, 1), (3, 40, 4), (2, 40, 10**6), (96 + 1, 7, 3), (4, 300, 1)):
         rng = np.random.default_rng([n_queries, n_items, keep])
         relevance = relevance_of(kind, rng, n_queries, n_items)
         scores = rng.integers(-n_scores, n_scores, (n_queries, n_items)) / 4

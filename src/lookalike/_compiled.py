@@ -25,12 +25,17 @@ def product_kernel() -> ModuleType:
     return _load("lookalike._product")
 
 
+_loading = threading.Lock()
+
+
 def _load(name: str) -> ModuleType:
     importlib.import_module("numba")  # first, so that the timer sees compiling alone
-    notice = threading.Timer(1.0, logger.warning, ["compiling for this machine: some ten seconds, only this once"])
+    message = "compiling for this machine: up to half a minute the first time, later a moment to load it"
+    notice = threading.Timer(1.0, logger.warning, [message])
     notice.daemon = True
-    notice.start()
-    try:
-        return importlib.import_module(name)
-    finally:
-        notice.cancel()
+    with _loading:  # not once for each thread
+        notice.start()
+        try:
+            return importlib.import_module(name)
+        finally:
+            notice.cancel()

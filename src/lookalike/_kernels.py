@@ -1,4 +1,4 @@
-"""The compiled loops: distances of packed codes, counting, and the three sums that numpy is too slow for.
+"""The compiled loops: distances of packed codes, counting, and the sums that numpy is too slow for.
 
 Every function has a plain twin of the same meaning elsewhere in the package, and tests hold them equal.
 Signatures are given, so that importing this module compiles everything or finds it in the cache on disk;
@@ -274,6 +274,7 @@ def around(scores, marks, grade_starts, excluded, every_score, background, group
     position, gone = len(scores), len(excluded)
     n_groups = 0
     while position > 0:
+        unmoved = position
         mark = -np.inf
         marked = False
         for v in range(n_grades):
@@ -306,6 +307,8 @@ def around(scores, marks, grade_starts, excluded, every_score, background, group
             group_scores[n_groups] = mark
             n_groups += 1
         position, gone = start, gone_start
+        if position == unmoved:  # a score that is no number: never, but no reason to go on for ever
+            break
     return n_groups
 
 

@@ -16,6 +16,7 @@ from rich.progress import Progress
 from rich.table import Table
 
 from lookalike._version import __version__
+from lookalike.evaluation import DEFAULT_METRICS
 from lookalike.files import check_target
 from lookalike.progress import reporting
 
@@ -38,9 +39,9 @@ def evaluate(
     gallery: Annotated[Path | None, Parameter(help="codes or embeddings of the gallery")] = None,
     /,
     *,
-    metrics: Annotated[str, Parameter(help="names, such as \"AP@1000 nDCG(gain='linear')@100 P(radius=2)\"")] = (
-        "AP AP@1000 nDCG@100 P@100 R@100"
-    ),
+    metrics: Annotated[
+        str, Parameter(help="names, such as \"AP@1000 nDCG(gain='linear')@100 P(radius=2)\"")
+    ] = " ".join(DEFAULT_METRICS),
     query_labels: Annotated[Path | None, Parameter(help="labels of the queries, .npy or a text line each")] = None,
     gallery_labels: Annotated[Path | None, Parameter(help="labels of the gallery, likewise")] = None,
     relevance: Annotated[
@@ -52,8 +53,9 @@ def evaluate(
     ] = None,
     qrels: Annotated[Path | None, Parameter(help="the TREC judgements of the run")] = None,
     similarity: Annotated[
-        Literal["cosine", "dot", "euclidean"], Parameter(help="how embeddings are compared")
-    ] = "cosine",
+        Literal["cosine", "dot", "euclidean"] | None,
+        Parameter(help="how embeddings are compared (cosine)"),
+    ] = None,
     exclude_self: Annotated[bool, Parameter(help="a query's own id does not rank among its results")] = False,
     undefined: Annotated[
         Literal["zero", "skip", "error"] | None, Parameter(help="what a query without a value counts")
@@ -76,9 +78,9 @@ def evaluate(
     """
     import lookalike as la
     from lookalike.items import read_items, relevance_between
+    from lookalike.metrics.names import parse_all
 
-    names = _split(metrics)
-    la.metrics.names.parse_all(names)  # a misspelt name is told before any file is read
+    names = parse_all(metrics)  # a misspelt name is told before any file is read
     if interval is not None and not 0 < interval < 1:
         raise ValueError(f"--interval must be between 0 and 1, got {interval}")
     if output is not None:
@@ -87,7 +89,7 @@ def evaluate(
     if run is not None or qrels is not None:
         if run is None or qrels is None:
             raise ValueError("--run and --qrels belong together: pass both files")
-        if any((queries, query_labels, gallery_labels, relevance, exclude_self)):
+        if any((queries, query_labels, gallery_labels, relevance, similarity, exclude_self)):
             raise ValueError(
                 "pass either QUERIES and GALLERY, or --run and --qrels, which have their own ids and grades"
             )
@@ -127,36 +129,29 @@ def demo(*, as_json: JSON = False) -> None:
     if as_json:
         _print_json({"rows": found.rows, "seconds": found.seconds})
         return
-    console = _console()
-    console.print(
-        f"Handwritten digits, {found.n_queries} queries × {found.n_items:,} items; "
-        "codes are signs of random projections.\nmAP of the very same codes:\n"
+    say, console = _prose().print, _console()
+    say(
+        f"Handwritten digits, {found.n_queries} queries × {found.n_items:,} items; codes are signs of random "
+        "projections. mAP of the very same codes:\n"
     )
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    for name, style in (("bits", ""), ("expected", "bold"), ("best", ""), ("worst", ""), ("argsort", "cyan")):
-        table.add_column(name, justify="right", style=style)
+    table = _table(("bits", ""), ("expected", "bold"), ("best", ""), ("worst", ""), ("argsort", "cyan"))
     table.add_column("argsort, gallery\nstored by class", justify="right", style="cyan")
     for row in found.rows:
         values = [row[name] for name in ("expected", "best", "worst", "argsort", "argsort_by_class")]
         table.add_row(str(row["bits"]), *(f"{value:.4f}" for value in values))
     console.print(table)
-    console.print(
-        "\nItems at one distance are tied, and an argsort puts them in whatever order the gallery has: its number\n"
-        "is one of all between worst and best, and moves when the gallery is stored in another order. Expected\n"
-        "is the exact mean over every order.\n"
+    say(
+        "\nItems at one distance are tied, and an argsort puts them in whatever order the gallery has: its number is "
+        "one of all between worst and best, and moves when the gallery is stored in another order. Expected is the "
+        "exact mean over every order.\n\n"
+        "Papers divide AP@100 by the relevant items retrieved, by at most 100, or by all there are:\n"
     )
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("bits", justify="right")
-    for norm in DENOMINATORS:
-        table.add_column(f"AP(norm={norm!r})@100", justify="right")
+    table = _table(("bits", ""), *((f"AP(norm={norm!r})@100", "") for norm in DENOMINATORS))
     for row in found.rows[2::3]:
         table.add_row(str(row["bits"]), *(f"{row[f'at_100_{norm}']:.4f}" for norm in DENOMINATORS))
-    console.print("Papers divide AP@100 by the relevant items retrieved, by at most 100, or by all there are:\n")
     console.print(table)
-    console.print(
-        f"\nAll {len(found.rows)} evaluations took {found.seconds * 1000:.0f} ms. Now with your own codes:\n\n"
-        '  lookalike evaluate queries.npz gallery.npz --metrics "AP@1000 nDCG@100 P(radius=2)"'
-    )
+    say(f"\nAll {len(found.rows)} evaluations took {found.seconds * 1000:.0f} ms. Now with your own codes:\n")
+    console.print('  lookalike evaluate queries.npz gallery.npz --metrics "AP@1000 nDCG@100"')
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -166,8 +161,8 @@ def main(arguments: list[str] | None = None) -> None:
         app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
         _fail(f"{str(error).strip()} (see lookalike --help)")
-    except (ValueError, TypeError, OSError) as error:
-        _fail(f"{error.strerror}: {error.filename}" if isinstance(error, OSError) and error.strerror else str(error))
+    except (ValueError, TypeError, ArithmeticError, OSError) as error:
+        _fail(f"{error.strerror}: {error.filename}" if isinstance(error, OSError) and error.filename else str(error))
     except MemoryError:
         _fail("there is not enough memory for this gallery")
     except KeyboardInterrupt:
@@ -175,16 +170,15 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _fail(sentence: str) -> None:
-    print(f"lookalike: {' '.join(sentence.split())}", file=sys.stderr)  # noqa: T201  # the one line a user reads
+    sentence = re.sub(r"(unjudged|undefined|similarity)='(\w+)'", r"--\1 \2", " ".join(sentence.split()))
+    sentence = sentence.replace("exclude='self' needs query_ids and gallery_ids", "--exclude-self needs ids in both")
+    print(f"lookalike: {sentence}", file=sys.stderr)  # noqa: T201  # the one line a user reads
     sys.exit(2)
 
 
-def _split(metrics: str) -> list[str]:
-    """Names separated by spaces or commas, but not within parentheses."""
-    return [name for name in re.split(r"[\s,]+(?![^()]*\))", metrics.strip()) if name]
-
-
 def _show(result: Any, interval: float | None, as_json: bool) -> None:
+    from lookalike.results import shown
+
     intervals = {m: s.interval(interval) for m, s in result.scores.items()} if interval is not None else {}
     if as_json:
         saved = result.to_dict()
@@ -192,18 +186,11 @@ def _show(result: Any, interval: float | None, as_json: bool) -> None:
             row["interval"] = {"level": interval, "low": bounds[0], "high": bounds[1]}
         _print_json(saved)
         return
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("metric", no_wrap=True)
-    for name, style in (("expected", "bold"), ("best", ""), ("worst", ""), ("undefined", "")):
-        table.add_column(name, justify="right", style=style)
+    table = _table(("expected", "bold"), ("best", ""), ("worst", ""), ("undefined", ""), first="metric")
     if intervals:
         table.add_column(f"{interval:.0%} interval", justify="right", no_wrap=True)
     for metric, score in result.scores.items():
-        cells = [
-            metric.label,
-            *(f"{value:.4f}" for value in (score.mean, score.best, score.worst)),
-            str(score.undefined),
-        ]
+        cells = [metric.label, *map(shown, (score.mean, score.best, score.worst)), str(score.undefined)]
         if intervals:
             cells.append("{:.4f} – {:.4f}".format(*intervals[metric]))
         table.add_row(*cells)
@@ -219,9 +206,24 @@ def _print_json(value: Any) -> None:
     print(json.dumps(without_nan(value), indent=1, allow_nan=False))  # noqa: T201  # for other programs to read
 
 
+def _table(*columns: tuple[str, str], first: str | None = None) -> Table:
+    """A plain table with columns of numbers, behind a first one of names."""
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    if first is not None:
+        table.add_column(first, no_wrap=True)
+    for name, style in columns:
+        table.add_column(name, justify="right", style=style, no_wrap=True)
+    return table
+
+
 def _console() -> Console:
-    """Standard output; piped, it is as wide as it needs to be."""
-    return Console(highlight=False, soft_wrap=True) if sys.stdout.isatty() else Console(highlight=False, width=200)
+    """Standard output for tables, as wide as they need to be."""
+    return Console(highlight=False, width=max(Console().width, 160), soft_wrap=True)
+
+
+def _prose() -> Console:
+    """Standard output for sentences, wrapped."""
+    return Console(highlight=False, width=min(Console().width, 80))
 
 
 @contextlib.contextmanager

@@ -41,7 +41,7 @@ class Codes:
             raise ValueError(
                 f"bits beyond the {n_bits} of a code are set: n_bits is too small or the words are not codes"
             )
-        words = words.view()
+        words = words.copy() if words.flags.writeable else words  # nobody else may change it
         words.flags.writeable = False
         self.words, self.n_bits, self._digest = words, n_bits, ""
 
@@ -76,7 +76,9 @@ class Codes:
             )
         padded = np.zeros((len(packed), -(-width // 8) * 8), np.uint8)
         padded[:, :width] = packed
-        return cls(padded.view("<u8").astype(np.uint64, copy=False), int(n_bits))
+        words = padded.view("<u8").astype(np.uint64, copy=False)
+        words.flags.writeable = False
+        return cls(words, int(n_bits))
 
     @classmethod
     def load(cls, path: str | Path) -> "Codes":
@@ -92,6 +94,8 @@ class Codes:
             n_bits = given[0]
         if "packed" in arrays:
             packed = arrays["packed"]
+            if n_bits is None:
+                raise ValueError(f"{path} has packed codes but not their `n_bits`: add it")
         elif "codes" in arrays and Path(path).suffix == ".parquet" and arrays["codes"].dtype == np.uint8:
             packed = arrays["codes"]
         elif "codes" in arrays:
@@ -132,7 +136,9 @@ class Codes:
         return len(self.words)
 
     def __getitem__(self, rows: Any) -> "Codes":
-        return Codes(np.atleast_2d(self.words[rows]), self.n_bits)
+        words = np.atleast_2d(self.words[rows])
+        words.flags.writeable = False
+        return Codes(words, self.n_bits)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Codes):

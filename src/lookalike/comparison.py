@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lookalike.metrics.names import Metric
-from lookalike.results import Evaluation, bootstrap_interval
+from lookalike.results import Evaluation, as_table, bootstrap_interval
 
 if TYPE_CHECKING:
     import pandas
@@ -43,9 +43,7 @@ class Comparison:
 
     def to_pandas(self) -> "pandas.DataFrame":
         """A table with a row for each metric and pair."""
-        import pandas
-
-        return pandas.DataFrame(self.rows())
+        return as_table(self.rows())
 
     def _table(self) -> list[list[str]]:
         head = ["metric", "pair", "difference", f"{self.level:.0%} interval", "p", "p corrected"]
@@ -99,6 +97,8 @@ def compare(
     metric  pair        difference        95% interval       p  p corrected
     RR      good - bad     +0.5000  +0.5000 to +0.5000  0.0001       0.0001
     """
+    if not isinstance(evaluations, Mapping):
+        raise TypeError('evaluations must have names: pass {"one": evaluation, "other": evaluation}')
     if len(evaluations) < 2:
         raise ValueError(f"comparing takes at least two evaluations, got {len(evaluations)}")
     for name, evaluation in evaluations.items():
@@ -109,7 +109,11 @@ def compare(
     shared = [metric for metric in first if all(metric in evaluation.scores for evaluation in evaluations.values())]
     if not shared:
         raise ValueError("the evaluations have no metric in common")
+    galleries = [evaluation.about for evaluation in evaluations.values() if "run" not in evaluation.about["inputs"]]
     orders = {name: _matched(names[0], first, name, evaluations[name]) for name in names}
+    sizes = sorted({about["items"] for about in galleries})
+    if len(sizes) > 1:
+        raise ValueError(f"the evaluations are of different galleries, of {', '.join(map(str, sizes))} items")
     differences = []
     for metric in shared:
         tested = []

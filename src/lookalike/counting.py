@@ -63,6 +63,11 @@ class CodeCounter:
             words = self.gallery.words if order is None else self.gallery.words[order]
             self._words = np.ascontiguousarray(words.T)
             self._sorted_labels = [level.gallery[order] for level in self.levels]
+        # what several threads would otherwise each make for themselves
+        if self.excluded is not None:
+            _ = self.excluded.order
+        if self.radius is not None and not self.keep_ball:
+            _ = self._largest_table if self.method == "table" and self.excluded is None else self._repeated
 
     @functools.cached_property
     def _on_code(self) -> np.ndarray:
@@ -71,6 +76,13 @@ class CodeCounter:
     @functools.cached_property
     def _distinct(self) -> "DistinctCodes":
         return distinct_codes(self.gallery, with_index=self.excluded is not None)
+
+    @functools.cached_property
+    def _largest_table(self) -> np.ndarray:
+        table = np.zeros((min(self.radius or 0, self.n_bits) + 1, 2**self.n_bits), np.uint32)
+        table[0] = self._on_code
+        kernels().spread_largest(table)
+        return table
 
     @functools.cached_property
     def _repeated(self) -> "DistinctCodes":
@@ -229,10 +241,7 @@ class CodeCounter:
         assert self.radius is not None
         radius = min(self.radius, self.n_bits)
         if self.method == "table" and self.excluded is None:
-            table = np.zeros((radius + 1, 2**self.n_bits), np.uint32)
-            table[0] = self._on_code
-            kernels().spread_largest(table)
-            return table[:, self.queries.words[block, 0].astype(np.int64)].T.astype(np.int64)
+            return self._largest_table[:, self.queries.words[block, 0].astype(np.int64)].T.astype(np.int64)
         out = (present[:, : radius + 1] > 0).astype(np.int64)
         starts, excluded = self._excluded_codes(block, self._repeated)
         words = np.ascontiguousarray(self._repeated.words.T)

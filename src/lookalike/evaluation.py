@@ -1,5 +1,6 @@
 """Evaluating: from codes, embeddings, scores, runs or tallies to metrics."""
 
+import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -15,12 +16,13 @@ from lookalike.metrics.values import Values
 from lookalike.progress import track
 from lookalike.relevance import Groups, Judged, Relevance
 from lookalike.results import Evaluation, Score
-from lookalike.tally import Tally, concatenate
+from lookalike.tally import Tally, concatenate, id_array
 
 DEFAULT_METRICS = ("AP", "AP@1000", "nDCG@100", "P@100", "R@100")
 UNDEFINED = ("zero", "skip", "error")
 UNJUDGED = ("irrelevant", "condensed", "error")
 
+logger = logging.getLogger("lookalike")
 T = TypeVar("T")
 Counter = counting.CodeCounter | scoring.ScoreCounter
 
@@ -31,9 +33,9 @@ def evaluate(
     queries: Any,
     gallery: Any,
     relevance: Relevance,
-    metrics: Iterable[str | Metric] = DEFAULT_METRICS,
+    metrics: str | Iterable[str | Metric] = DEFAULT_METRICS,
     *,
-    similarity: str = "cosine",
+    similarity: str | None = None,
     query_ids: Any = None,
     gallery_ids: Any = None,
     exclude: Any = None,
@@ -43,7 +45,7 @@ def evaluate(
 ) -> Evaluation:
     """Evaluate a search: metrics of every query, expected, best and worst over all orders of tied items.
 
-    queries, gallery: Codes, or float embeddings compared by `similarity` ("cosine", "dot", "euclidean").
+    queries, gallery: Codes, or float embeddings compared by `similarity`: "cosine" (the default), "dot" or "euclidean".
     exclude: (query_groups, gallery_groups), items of the query's own group do not rank; or "self", the item with the
     query's own id. undefined: what a query without a value counts, "zero", "skip" or "error" (default: the metric's).
     unjudged: what an item that nobody judged counts, "irrelevant", "condensed" (left out) or "error".
@@ -69,7 +71,7 @@ def evaluate(
 def evaluate_scores(
     scores: Any,
     relevance: Relevance,
-    metrics: Iterable[str | Metric] = DEFAULT_METRICS,
+    metrics: str | Iterable[str | Metric] = DEFAULT_METRICS,
     *,
     query_ids: Any = None,
     gallery_ids: Any = None,
@@ -86,14 +88,13 @@ def evaluate_scores(
     """
     wanted = _Wanted(metrics, undefined, unjudged)
     counter, about = _score_counter(scoring.Scores(scores), relevance, query_ids, gallery_ids, exclude)
-    about["inputs"] |= {"scores": digest(as_numpy(scores))}
     return wanted.evaluate(counter, about, threads)
 
 
 def evaluate_run(
     run: Mapping[Any, Mapping[Any, float]],
     relevance: Relevance,
-    metrics: Iterable[str | Metric] = DEFAULT_METRICS,
+    metrics: str | Iterable[str | Metric] = DEFAULT_METRICS,
     *,
     undefined: str | None = None,
     unjudged: str | None = None,
@@ -121,7 +122,7 @@ def evaluate_run(
 
 def evaluate_tally(
     tally: Tally,
-    metrics: Iterable[str | Metric] = DEFAULT_METRICS,
+    metrics: str | Iterable[str | Metric] = DEFAULT_METRICS,
     *,
     undefined: str | None = None,
     unjudged: str | None = None,
@@ -138,7 +139,7 @@ def count(
     gallery: Any,
     relevance: Relevance,
     *,
-    similarity: str = "cosine",
+    similarity: str | None = None,
     query_ids: Any = None,
     gallery_ids: Any = None,
     exclude: Any = None,
@@ -187,7 +188,7 @@ def count_scores(
 class _Wanted:
     """Metrics to compute and what to do with the undefined and the unjudged."""
 
-    def __init__(self, metrics: Iterable[str | Metric], undefined: str | None, unjudged: str | None) -> None:
+    def __init__(self, metrics: str | Iterable[str | Metric], undefined: str | None, unjudged: str | None) -> None:
         self.metrics = parse_all(metrics)
         self.undefined = _choice("undefined", undefined, UNDEFINED)
         self.unjudged = _choice("unjudged", unjudged, UNJUDGED) or "error"
@@ -233,7 +234,7 @@ def _counter(
     queries: Any,
     gallery: Any,
     relevance: Relevance,
-    similarity: str,
+    similarity: str | None,
     query_ids: Any,
     gallery_ids: Any,
     exclude: Any,
@@ -246,15 +247,35 @@ def _counter(
     if not isinstance(queries, Codes):
         if radius is not None:
             raise ValueError("LGAP is a metric of codes: embeddings have no code space to fill")
+        _warn_of_bits(queries, gallery)
+        similarity = similarity or "cosine"
         embeddings = scoring.Embeddings(queries, gallery, similarity)
         by_score, about = _score_counter(embeddings, relevance, query_ids, gallery_ids, exclude, method)
         about["inputs"] |= {"queries": digest(as_numpy(queries)), "gallery": digest(as_numpy(gallery))}
         return by_score, about | {"similarity": similarity}
+    if similarity is not None:
+        raise ValueError(f"codes are compared by Hamming distance: similarity={similarity!r} is for embeddings")
     ids, bound, excluded = _prepare(len(queries), len(gallery), relevance, query_ids, gallery_ids, exclude)
     _choice("method", method, counting.METHODS)
     counter = counting.CodeCounter(queries, gallery, bound, ids, excluded, method, radius, threads=_n_threads(threads))
-    inputs = {"queries": queries, "gallery": gallery, "relevance": relevance}  # fingerprinted when they are saved
+    # fingerprinted when they are saved
+    inputs: dict[str, Any] = {"queries": queries, "gallery": gallery, "relevance": relevance}
+    inputs |= _noted(gallery_ids, exclude, excluded)
     return counter, {"inputs": inputs, "items": len(gallery), "bits": gallery.n_bits}
+
+
+def _noted(gallery_ids: Any, exclude: Any, excluded: Groups | None) -> dict[str, Any]:
+    """What else a number depends on, to be kept with it."""
+    noted = {"gallery_ids": "positions"} if gallery_ids is None else {}
+    if excluded is not None:
+        noted["exclude"] = exclude if isinstance(exclude, str) else digest(excluded.queries, excluded.gallery)
+    return noted
+
+
+def _warn_of_bits(*vectors: Any) -> None:
+    """Codes that were not packed are evaluated as embeddings, which is seldom meant."""
+    if all(array.ndim == 2 and np.isin(array[:100], (-1, 0, 1)).all() for array in map(as_numpy, vectors)):
+        logger.warning("these embeddings look like bits: to evaluate codes, pass la.Codes.pack(bits)")
 
 
 def _score_counter(
@@ -262,7 +283,10 @@ def _score_counter(
 ) -> tuple[scoring.ScoreCounter, dict[str, Any]]:
     _choice("method", method, scoring.METHODS)
     ids, bound, excluded = _prepare(scores.n_queries, scores.n_gallery, relevance, query_ids, gallery_ids, exclude)
-    about = {"inputs": {"relevance": relevance}, "items": scores.n_gallery}
+    inputs = {"relevance": relevance} | _noted(gallery_ids, exclude, excluded)
+    if isinstance(scores, scoring.Scores):
+        inputs["scores"] = digest(scores.matrix)
+    about = {"inputs": inputs, "items": scores.n_gallery}
     return scoring.ScoreCounter(scores, bound, ids, excluded, method), about
 
 
@@ -287,6 +311,7 @@ def _ids(ids: Any, n: int, what: str) -> np.ndarray | range:
     ids = as_numpy(ids)
     if ids.shape != (n,):
         raise ValueError(f"{what} must be {n} ids, one for each, got shape {ids.shape}")
+    ids = id_array(ids, what)
     values, counts = np.unique(ids, return_counts=True)
     if len(values) < n:
         raise ValueError(f"{what} must differ, {_show(values[counts > 1][0])} occurs {counts.max()} times")
@@ -324,7 +349,7 @@ def _map_blocks(counter: Counter, threads: int | None, function: Callable[[Tally
         size = max(8, min(-(-n // n_threads), (1 << 25) // row))
         size = -(-size // 8) * 8
     else:
-        size = scoring.BLOCK_ROWS
+        size = counter.block_rows
     blocks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
     if n_threads == 1 or len(blocks) == 1:
         return list(track((function(counter(block)) for block in blocks), len(blocks), "evaluating"))

@@ -71,8 +71,12 @@ def writing(path: str | Path) -> Iterator[IO[bytes]]:
     """A binary file that takes its name only when the block has ended well."""
     import tempfile
 
-    path = Path(path)
+    path = Path(path).resolve()  # a link stays, and what it leads to is replaced
     check_target(path)
+    if path.exists() and not path.is_file():  # a pipe or a device has no halves
+        with path.open("wb") as file:
+            yield file
+        return
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
     temporary = Path(name)
     try:
@@ -187,14 +191,14 @@ def _read_parquet(path: Path, names: Collection[str] | None) -> tuple[dict[str, 
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(path)
+        columns = [name for name in pq.read_schema(path).names if names is None or name in names]
+        table = pq.read_table(path, columns=columns)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(
             f"{path} is not a readable Parquet file: it is damaged, cut short or something else"
         ) from error
     about = _about((table.schema.metadata or {}).get(b"lookalike", b"{}").decode())
-    wanted = [name for name in table.column_names if names is None or name in names]
-    arrays = {name: arrow_to_numpy(table[name], f"column {name!r} of {path}") for name in wanted}
+    arrays = {name: arrow_to_numpy(table[name], f"column {name!r} of {path}") for name in columns}
     for name, array in arrays.items():
         if array.dtype == np.uint8 and not pa.types.is_fixed_size_binary(table.schema.field(name).type):
             arrays[name] = array.astype(np.int16)  # only fixed-size binary is packed bytes

@@ -75,6 +75,10 @@ class Relevance(ABC):
     def of_pairs(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
         """Grades of single pairs of positions."""
 
+    def __repr__(self) -> str:
+        size = f"{self.n_queries:,} queries × {self.n_gallery:,} items" if self.n_queries >= 0 else "by id"
+        return f"{type(self).__name__}({size}, grades 0 to {self.max_grade})"
+
     @property
     @abstractmethod
     def digest(self) -> str:

@@ -11,12 +11,11 @@ import numpy as np
 from lookalike.files import check_format, fingerprints, provenance, write_text
 from lookalike.metrics.names import Metric
 from lookalike.metrics.values import Values
-from lookalike.tally import plain_ids
 
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Evaluation", "Score", "bootstrap_interval", "without_nan"]
+__all__ = ["Evaluation", "Score", "as_table", "bootstrap_interval", "shown", "without_nan"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +64,7 @@ class Score:
         return bootstrap_interval(self.per_query, level, random_state, resamples)
 
     def __repr__(self) -> str:
-        return f"{self.metric.label} {self.mean:.4f} (best {self.best:.4f}, worst {self.worst:.4f})"
+        return f"{self.metric.label} {shown(self.mean)} (best {shown(self.best)}, worst {shown(self.worst)})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +104,7 @@ class Evaluation:
     def __str__(self) -> str:
         rows = [["metric", "expected", "best", "worst", "undefined"]]
         for row in self.rows():
-            numbers = [f"{row[name]:.4f}" for name in ("mean", "best", "worst")]
+            numbers = [shown(row[name]) for name in ("mean", "best", "worst")]
             rows.append([row["metric"], *numbers, str(row["undefined"])])
         widths = [max(len(row[i]) for row in rows) for i in range(5)]
         lines = [
@@ -114,7 +113,7 @@ class Evaluation:
             )
             for row in rows
         ]
-        return "\n".join([*lines, f"{len(self.query_ids):,} queries, {self.about.get('items', '?'):,} items"])
+        return "\n".join([*lines, f"{len(self.query_ids):,} queries, {self.about['items']:,} items"])
 
     __repr__ = __str__
 
@@ -122,8 +121,8 @@ class Evaluation:
         import html
 
         cells = "".join(
-            f"<tr><td>{html.escape(row['metric'])}</td><td><b>{row['mean']:.4f}</b></td><td>{row['best']:.4f}</td>"
-            f"<td>{row['worst']:.4f}</td><td>{row['undefined']}</td></tr>"
+            f"<tr><td>{html.escape(row['metric'])}</td><td><b>{shown(row['mean'])}</b></td><td>{shown(row['best'])}</td>"
+            f"<td>{shown(row['worst'])}</td><td>{row['undefined']}</td></tr>"
             for row in self.rows()
         )
         head = "".join(f"<th>{name}</th>" for name in ("metric", "expected", "best", "worst", "undefined"))
@@ -131,12 +130,10 @@ class Evaluation:
 
     def to_pandas(self, *, per_query: bool = False) -> "pandas.DataFrame":
         """A table with a row for each metric, or with a row for each query and a column for each metric."""
-        import pandas
-
         if not per_query:
-            return pandas.DataFrame(self.rows()).set_index("metric")
+            return as_table(self.rows()).set_index("metric")
         columns = {metric.label: score.per_query for metric, score in self.scores.items()}
-        return pandas.DataFrame(columns, index=pandas.Index(self.query_ids, name="query"))
+        return as_table({"query": self.query_ids, **columns}).set_index("query")
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, as plain Python values."""
@@ -147,7 +144,7 @@ class Evaluation:
             for row, (metric, score) in zip(self.rows(), self.scores.items(), strict=True)
         ]
         about = self.about | {"inputs": fingerprints(self.about.get("inputs", {}))}
-        return provenance("evaluation", **about, query_ids=plain_ids(self.query_ids).tolist(), scores=scores)
+        return provenance("evaluation", **about, query_ids=self.query_ids.tolist(), scores=scores)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Everything as JSON, written to `path` if given; nan becomes null."""
@@ -175,6 +172,24 @@ class Evaluation:
             key: value for key, value in saved.items() if key not in ("lookalike", "format", "version", "query_ids")
         }
         return cls(scores, np.array(saved["query_ids"]), about)
+
+
+def as_table(columns: Any) -> "pandas.DataFrame":
+    """A pandas table, if pandas is there."""
+    try:
+        import pandas
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("to_pandas needs pandas: pip install pandas; .rows() does without") from error
+    return pandas.DataFrame(columns)
+
+
+def shown(value: float) -> str:
+    """A number in tables: four digits, or where these would be zeros, its size.
+
+    >>> shown(0.25), shown(0.0000123), shown(0.0)
+    ('0.2500', '1.2e-05', '0.0000')
+    """
+    return f"{value:.1e}" if 0 < abs(value) < 5e-4 else f"{value:.4f}"
 
 
 def bootstrap_interval(values: np.ndarray, level: float, random_state: int, resamples: int) -> tuple[float, float]:

@@ -12,20 +12,19 @@ import numpy as np
 
 from lookalike._compiled import kernels, product_kernel
 from lookalike.codes import as_numpy
-from lookalike.relevance import UNJUDGED, Groups, Judged, Relevance, Unranked
-from lookalike.tally import Tally, stack_ragged
+from lookalike.relevance import UNJUDGED, Groups, Judged, Relevance, SameLabel, Unranked
+from lookalike.tally import Tally, id_array, stack_ragged
 
 SIMILARITIES = ("cosine", "dot", "euclidean")
 METHODS = ("auto", "around", "plain")
-BLOCK_ROWS = 96  # queries scored at a time: enough to keep the processor busy, few enough for a long gallery
 
-__all__ = ["BLOCK_ROWS", "METHODS", "SIMILARITIES", "Embeddings", "ScoreCounter", "Scores", "count_run"]
+__all__ = ["METHODS", "SIMILARITIES", "Embeddings", "ScoreCounter", "Scores", "count_run"]
 
 
 class Scores:
     """Scores that the user brought, higher is better."""
 
-    distance = None
+    similarity = None
 
     def __init__(self, matrix: Any) -> None:
         self.matrix = as_floats(matrix, "scores")
@@ -56,28 +55,34 @@ class Embeddings:
             )
         if left.shape[1] == 0:
             raise ValueError("embeddings have no column: there is nothing to compare")
-        self.distance = "euclidean" if similarity == "euclidean" else None
+        self.similarity = similarity
         self.n_queries, self.n_gallery = len(left), len(right)
         self._query_squares, self._squares = _squares(left, "query"), _squares(right, "gallery")
-        scales = [np.ones(len(rows), dtype) for rows in (left, right)]
+        self._lengths: np.ndarray | None = None
+        query_scales, scales = np.ones(len(left), dtype), np.ones(len(right), dtype)
         if similarity == "cosine":
-            scales = [
-                _inverse_lengths(rows, squares, what)
-                for rows, squares, what in ((left, self._query_squares, "query"), (right, self._squares, "gallery"))
-            ]
+            # Rows are scaled by powers of two, which rounds nothing, and their products divided by the rest of the
+            # gallery's lengths: items of equal length and equal product tie, such as codes of -1 and +1.
+            query_scales, _ = _scales(left, self._query_squares, "query")
+            scales, self._lengths = _scales(right, self._squares, "gallery")
         else:
             _check_range(self._query_squares, self._squares)
-        self._queries, self._query_scales = left, scales[0]
-        self._gallery = _panels(right, scales[1], product_kernel().panel_width(dtype))
+        self._queries, self._query_scales = left, query_scales
+        self._gallery = _panels(right, scales, product_kernel().panel_width(dtype))
 
     def rows(self, block: slice) -> np.ndarray:
-        """Scores of a block of queries with the whole gallery; for euclidean, squared distances below zero."""
+        """Scores of a block of queries with the whole gallery.
+
+        Dot products, squared distances below zero, or cosines times a number that depends on the query alone.
+        """
         queries = _panels(self._queries[block], self._query_scales[block], product_kernel().ROWS)
         shape = (len(queries) * queries.shape[2], len(self._gallery) * self._gallery.shape[2])
         out = np.empty(shape, self._queries.dtype)
         product_kernel().product(queries, self._gallery, out)
         out = out[: len(self._queries[block]), : self.n_gallery]
-        if self.distance == "euclidean":
+        if self._lengths is not None:
+            out /= self._lengths
+        if self.similarity == "euclidean":
             out *= 2
             out -= self._squares
             out -= self._query_squares[block, None]
@@ -99,6 +104,14 @@ class ScoreCounter:
         if self.method == "auto":
             self.method = "around"
 
+    @property
+    def block_rows(self) -> int:
+        """Queries to score at a time: enough to keep the processor busy, few enough to take half a gigabyte at most."""
+        # Where grades have no background, every item may become a group of its own.
+        sparse = isinstance(self.relevance, SameLabel | Judged) and not self.keep_scores
+        per_query = self.scores.n_gallery * (12 if sparse else 8 * (self.relevance.max_grade + 4))
+        return min(96, max(6, (1 << 29) // per_query // 6 * 6))
+
     def __call__(self, block: slice) -> Tally:
         """The tally of the queries in a slice."""
         block = slice(*block.indices(self.scores.n_queries))
@@ -110,7 +123,7 @@ class ScoreCounter:
             unjudged=by_grade[-1],
             scores=scores,
             method=self.method,
-            distance=self.scores.distance,
+            similarity=self.scores.similarity,
             complete=self.keep_scores,
             unranked=self.relevance.unranked_of(block),
         )
@@ -178,7 +191,7 @@ def count_run(run: Mapping[Any, Mapping[Any, float]], relevance: Judged) -> Tall
         missing += [(i, item, grade) for item, grade in judged.items() if item not in ranked]
     scores, by_grade = _stacked(found)
     return Tally(
-        query_ids=np.array(query_ids),
+        query_ids=id_array(query_ids, "queries of a run"),
         counts=np.moveaxis(by_grade[:-1], 0, 2),
         unjudged=by_grade[-1],
         scores=scores,
@@ -209,6 +222,8 @@ def as_floats(values: Any, what: str) -> np.ndarray:
         raise ValueError(f"{what} must be a matrix, got shape {values.shape}")
     if values.dtype.kind not in "biuf":
         raise TypeError(f"{what} must be numbers, got {values.dtype}")
+    if values.dtype.kind in "iu" and values.size and max(int(values.max()), -int(values.min())) > 1 << 53:
+        raise ValueError(f"{what} are whole numbers beyond 2^53, which floats cannot tell apart")
     small = values.dtype.kind == "f" and values.dtype.itemsize <= 4
     return values.astype(np.float32 if small else np.float64, copy=False)
 
@@ -233,15 +248,17 @@ def _check_range(query_squares: np.ndarray, gallery_squares: np.ndarray) -> None
             )
 
 
-def _inverse_lengths(rows: np.ndarray, squares: np.ndarray, what: str) -> np.ndarray:
-    """1 / length of each row, also where its square is too large or too small a number."""
+def _scales(rows: np.ndarray, squares: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray]:
+    """For each row a power of two that brings its length near 1, and that length."""
     limits = np.finfo(rows.dtype)
-    lengths = np.sqrt(squares)
+    lengths = np.sqrt(squares).astype(np.longdouble)
     for row in np.flatnonzero(~(np.isfinite(squares) & (squares > limits.tiny / limits.eps))):
-        lengths[row] = np.linalg.norm(rows[row].astype(np.longdouble))
+        lengths[row] = np.linalg.norm(rows[row].astype(np.longdouble))  # its square is too large or too small
         if lengths[row] == 0:
             raise ValueError(f"{what} embedding in row {row} is zero: it has no cosine")
-    return np.asarray(1 / lengths)
+    exponents = np.clip(-np.frexp(lengths)[1], limits.minexp + 2, limits.maxexp - 2)
+    scales = np.ldexp(np.ones(len(rows), rows.dtype), exponents)
+    return scales, (lengths * scales).astype(rows.dtype)
 
 
 def _panels(rows: np.ndarray, scales: np.ndarray, width: int) -> np.ndarray:

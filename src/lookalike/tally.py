@@ -50,7 +50,7 @@ class Ball:
         return out
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Tally:
     """Counts of items per query, tie group and grade; every ranking metric is a function of them.
 
@@ -73,17 +73,21 @@ class Tally:
     method: str
     n_bits: int | None = None
     scores: np.ndarray | None = None
-    distance: str | None = None  # "euclidean" where the scores are squared distances below zero
+    similarity: str | None = None  # of embeddings; where it is "euclidean", scores are squared distances below zero
     complete: bool = True  # whether every group kept its score, so that tallies of shards add up
     condensed: bool = False  # whether unjudged items were left out, which empties groups
     largest: np.ndarray | None = None
     ball: Ball | None = None
     unranked: Unranked | None = None
     inputs: dict[str, Any] = field(default_factory=dict)
-    _relevant: dict[int, np.ndarray] = field(default_factory=dict, init=False, repr=False)
+    _relevant: dict[int, np.ndarray] = field(default_factory=dict, init=False)
 
     def __len__(self) -> int:
         return len(self.counts)
+
+    def __repr__(self) -> str:
+        of = "scores" if self.n_bits is None else f"codes of {self.n_bits} bits"
+        return f"Tally({len(self):,} queries, {of}, grades 0 to {self.n_grades - 1}, counted by {self.method!r})"
 
     @property
     def n_grades(self) -> int:
@@ -115,9 +119,9 @@ class Tally:
             self._relevant[rel] = np.ascontiguousarray(at_least, float)
         return self._relevant[rel]
 
-    def top(self, k: int) -> slice:
+    def top(self, k: int | None) -> slice:
         """The groups that can matter to the first k ranks: where no group is empty, k of them are enough."""
-        return slice(None) if self.n_bits is not None or self.condensed else slice(0, k)
+        return slice(0, k if self.n_bits is None and not self.condensed else None)
 
     def total_relevant(self, rel: int) -> np.ndarray:
         """Items of grade `rel` or more, ranked or not, (n_queries,)."""
@@ -127,7 +131,7 @@ class Tally:
         """Which groups lie within the radius, (n_queries, n_groups) or (n_groups,) of bool."""
         if self.n_bits is not None:
             return np.arange(self.counts.shape[1]) <= radius
-        if self.distance is None or self.scores is None:
+        if self.similarity != "euclidean" or self.scores is None:
             raise ValueError("a radius needs a distance: Codes, or embeddings with similarity='euclidean'")
         if not self.complete:
             raise ValueError("a radius needs the distance of every group: count with scores=True")
@@ -135,20 +139,20 @@ class Tally:
 
     def with_unjudged(self, policy: str) -> "Tally":
         """This tally with unjudged items counted as grade 0 ("irrelevant") or left out ("condensed")."""
-        counts = self.counts
-        if policy == "irrelevant" and self.unjudged.any():
-            counts = counts.copy()
-            counts[:, :, 0] += self.unjudged
-        return replace(self, counts=counts, unjudged=np.zeros_like(self.unjudged), condensed=policy == "condensed")
+        if not self.unjudged.any():
+            return self
+        nobody = np.zeros_like(self.unjudged)
+        if policy == "condensed":  # which codes they were on is not known
+            return replace(self, unjudged=nobody, condensed=True, largest=None, ball=None)
+        counts = self.counts.copy()
+        counts[:, :, 0] += self.unjudged
+        return replace(self, counts=counts, unjudged=nobody)
 
     def __add__(self, other: "Tally") -> "Tally":
         """The tally of two parts of one gallery."""
         if not isinstance(other, Tally):
             return NotImplemented
-        if not np.array_equal(self.query_ids, other.query_ids):
-            raise ValueError("tallies are of different queries: only tallies of parts of one gallery add up")
-        if self.n_bits != other.n_bits:
-            raise ValueError(f"tallies are of codes of {self.n_bits} and {other.n_bits} bits")
+        self._check_part(other)
         grades = max(self.n_grades, other.n_grades)
         left, right = (_widen(tally.counts, grades) for tally in (self, other))
         common: dict[str, Any] = {
@@ -157,19 +161,18 @@ class Tally:
             "n_bits": self.n_bits,
             "condensed": self.condensed or other.condensed,
             "unranked": _unranked_in_both(self.unranked, other.unranked),
-            "inputs": {name: [self.inputs.get(name), other.inputs.get(name)] for name in self.inputs},
+            "inputs": {
+                name: self.inputs[name] if name == "queries" else [self.inputs[name], other.inputs.get(name)]
+                for name in self.inputs
+            },
         }
         if self.n_bits is not None:
             ball = self.ball + other.ball if self.ball is not None and other.ball is not None else None
             counts, unjudged = _checked_sum(left, right), _checked_sum(self.unjudged, other.unjudged)
             largest = None if ball is None else ball.largest(len(self))
             return Tally(counts=counts, unjudged=unjudged, ball=ball, largest=largest, **common)
-        if not (self.complete and other.complete) or self.scores is None or other.scores is None:
-            raise ValueError(
-                "tallies of float scores add up only when every group kept its score: count with scores=True"
-            )
-        if self.distance != other.distance:
-            raise ValueError("tallies are of different similarities")
+        assert self.scores is not None
+        assert other.scores is not None
         all_left, all_right = (
             np.concatenate([counts, tally.unjudged[:, :, None]], axis=2)
             for counts, tally in ((left, self), (right, other))
@@ -179,8 +182,25 @@ class Tally:
         if (counts < 0).any():
             raise ValueError(TOO_MANY)
         return Tally(
-            counts=counts[:, :, :-1], unjudged=counts[:, :, -1], scores=scores, distance=self.distance, **common
+            counts=counts[:, :, :-1], unjudged=counts[:, :, -1], scores=scores, similarity=self.similarity, **common
         )
+
+    def _check_part(self, other: "Tally") -> None:
+        """Raise where two tallies cannot be of parts of one gallery, or lack what their sum needs."""
+        if not np.array_equal(self.query_ids, other.query_ids):
+            raise ValueError("tallies are of different queries: only tallies of parts of one gallery add up")
+        if self.n_bits != other.n_bits:
+            raise ValueError(f"tallies are of codes of {self.n_bits} and {other.n_bits} bits (None: of scores)")
+        if self.similarity != other.similarity:
+            raise ValueError(f"tallies are of different similarities, {self.similarity} and {other.similarity}")
+        if not (self.complete and other.complete):
+            raise ValueError("tallies of scores add up only when every group kept its score: count with scores=True")
+        ours, theirs = (fingerprints(tally.inputs.get("queries")) for tally in (self, other))
+        if isinstance(ours, str) and isinstance(theirs, str) and ours != theirs:
+            raise ValueError("tallies are of different queries with the same ids: only the gallery may be in parts")
+        positions = "positions" in (self.inputs.get("gallery_ids"), other.inputs.get("gallery_ids"))
+        if positions and not (self.unranked is None and other.unranked is None):
+            raise ValueError("judged pairs name items by id: count each part of the gallery with its gallery_ids")
 
     def __radd__(self, other: int) -> "Tally":
         """So that sum() works, which starts from 0."""
@@ -190,13 +210,13 @@ class Tally:
         """Write to an .npz file."""
         if Path(path).suffix != ".npz":
             raise ValueError(f"cannot write {path}: a tally's name must end in .npz")
-        arrays = {"query_ids": plain_ids(self.query_ids), "counts": self.counts, "unjudged": self.unjudged}
+        arrays = {"query_ids": self.query_ids, "counts": self.counts, "unjudged": self.unjudged}
         arrays |= {name: value for name in ("scores", "largest") if (value := getattr(self, name)) is not None}
         if self.ball is not None:
             arrays |= {f"ball_{name}": getattr(self.ball, name) for name in ("queries", "words", "distances", "counts")}
         if self.unranked is not None:
             arrays |= {f"unranked_{name}": getattr(self.unranked, name) for name in ("queries", "items", "grades")}
-        facts = {name: getattr(self, name) for name in ("method", "n_bits", "distance", "complete", "condensed")}
+        facts = {name: getattr(self, name) for name in ("method", "n_bits", "similarity", "complete", "condensed")}
         facts["inputs"] = fingerprints(self.inputs)
         radius = None if self.ball is None else self.ball.radius
         write_arrays(path, arrays, provenance("tally", **facts, radius=radius))
@@ -222,13 +242,17 @@ class Tally:
             largest=arrays.get("largest"),
             ball=ball,
             unranked=unranked,
-            **{name: about[name] for name in ("method", "n_bits", "distance", "complete", "condensed", "inputs")},
+            **{name: about[name] for name in ("method", "n_bits", "similarity", "complete", "condensed", "inputs")},
         )
 
 
-def plain_ids(ids: np.ndarray) -> np.ndarray:
-    """Ids as numbers or strings, never Python objects."""
-    return ids.astype(str) if ids.dtype.kind == "O" else ids
+def id_array(ids: Any, what: str) -> np.ndarray:
+    """Ids as an array of whole numbers or of strings, never of Python objects."""
+    values = ids.tolist() if isinstance(ids, np.ndarray) else list(ids)
+    for kind in (int, str):
+        if all(isinstance(value, kind) and not isinstance(value, bool) for value in values):
+            return np.array(values, np.int64 if kind is int else str)
+    raise TypeError(f"{what} must be whole numbers or strings, all of one kind")
 
 
 def concatenate(tallies: list[Tally]) -> Tally:

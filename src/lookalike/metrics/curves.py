@@ -52,6 +52,8 @@ def by_radius(tally: "Tally", radii: Sequence[float] | None = None, *, rel: int 
     Queries without a relevant item have no recall and are left out of both means.
     """
     relevant, retrieved, total = _defined(tally, rel)
+    if radii is None and tally.n_bits is None:
+        raise ValueError("pass the radii: only distances of codes are 0 to n_bits")
     at = np.arange((tally.n_bits or 0) + 1) if radii is None else np.asarray(radii)
     kept = tally.total_relevant(rel) > 0
     values = []

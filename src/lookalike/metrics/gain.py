@@ -21,7 +21,7 @@ def dcg(counts: np.ndarray, k: int | None = None, gain: str = "exponential", dis
     >>> dcg([[[1, 0, 1]]])                                              # grades 0 and 2 tied: 3 · (1 + 1/log2(3)) / 2
     Values(expected=array([2.44639463]), best=array([3.]), worst=array([1.89278926]))
     """
-    by_grade = np.moveaxis(np.asarray(counts), 2, 0)
+    by_grade = np.moveaxis(np.asarray(counts, np.int64), 2, 0)
     gains = gains_of(len(by_grade), gain)
     deepest = int(by_grade.sum((0, 2)).max(initial=0))
     k = deepest if k is None else min(k, deepest)
@@ -73,7 +73,8 @@ def ndcg(
     ends = discounts(last if k is None else np.minimum(last, k), discount)
     steps = np.diff(gains_of(counts.shape[2], gain), prepend=0.0)  # a grade gains a step more than the one below
     ideal = ends @ steps
-    return Values(*(divide(part, ideal) for part in dcg(counts, k, gain, discount)))
+    # sums in another order may differ in the last digit: a perfect ranking is 1
+    return Values(*(np.minimum(divide(part, ideal), 1) for part in dcg(counts, k, gain, discount)))
 
 
 def gains_of(n_grades: int, gain: str) -> np.ndarray:

@@ -32,14 +32,12 @@ class Measure:
     parameters: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # choices, the first the default
     cutoff: str = "optional"  # "optional", "required", "none", or "radius" where @r is one
     undefined: str = "zero"
-    ties: str = ""
     where_undefined: str = "nothing relevant"
 
 
 def _groups(tally: "Tally", rel: int, k: int | None) -> tuple[np.ndarray, np.ndarray]:
     """Relevant and retrieved items of the groups that a cutoff leaves."""
-    groups = slice(None) if k is None else tally.top(k)
-    return tally.relevant(rel)[:, groups], tally.retrieved[:, groups]
+    return tally.relevant(rel)[:, tally.top(k)], tally.retrieved[:, tally.top(k)]
 
 
 def _binary(function: Callable[..., Values]) -> Callable[..., Values]:
@@ -78,17 +76,19 @@ def _recall(tally: "Tally", rel: int, radius: float | None, k: int | None) -> Va
 def _lgap(tally: "Tally", rel: int, k: int) -> Values:
     if tally.n_bits is None:
         raise ValueError("LGAP is a metric of codes: embeddings and scores have no code space to fill")
+    if tally.condensed:
+        raise ValueError("LGAP needs every item's code: it has no value when unjudged items are left out (condensed)")
     if tally.largest is None or tally.largest.shape[1] <= min(k, tally.n_bits):
         raise ValueError(f"LGAP@{k} needs the codes within radius {k}: count with radius={k}")
     return local_group_average_precision(tally.relevant(rel), tally.largest, tally.n_bits, k)
 
 
 def _dcg(tally: "Tally", k: int | None, **options: Any) -> Values:
-    return dcg(tally.counts[:, slice(None) if k is None else tally.top(k)], k, **options)
+    return dcg(tally.counts[:, tally.top(k)], k, **options)
 
 
 def _ndcg(tally: "Tally", k: int | None, **options: Any) -> Values:
-    return ndcg(tally.counts[:, slice(None) if k is None else tally.top(k)], tally.totals, k, **options)
+    return ndcg(tally.counts[:, tally.top(k)], tally.totals, k, **options)
 
 
 WHOLE, NUMBER = "whole number", "number"  # parameters that are not a choice of words
@@ -223,10 +223,16 @@ class Metric:
     __repr__ = __str__
 
 
-def parse_all(metrics: Iterable[str | Metric]) -> list[Metric]:
-    """Several metrics, each once, in the order given."""
-    if isinstance(metrics, str | Metric):
-        raise TypeError(f"metrics must be a list of names, got the single {str(metrics)!r}: write [{str(metrics)!r}]")
+def parse_all(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
+    """Several metrics, each once, in the order given: a list, or one string with spaces or commas between them.
+
+    >>> parse_all("AP(norm='total', rel=2)@5 mAP, P@10")
+    [AP(norm='total', rel=2)@5, AP, P@10]
+    """
+    if isinstance(metrics, Metric):
+        metrics = [metrics]
+    if isinstance(metrics, str):  # separated by what is not within parentheses
+        metrics = [name for name in re.split(r"[\s,]+(?![^()]*\))", metrics.strip()) if name]
     parsed = list(dict.fromkeys(Metric.parse(metric) for metric in metrics))
     if not parsed:
         raise ValueError("no metric is asked for: pass metrics such as ['AP@1000', 'nDCG@100']")
