@@ -1,5 +1,6 @@
 """Write the generated parts of the documentation, or with --check fail when they are not up to date."""
 
+import inspect
 import io
 import re
 import sys
@@ -7,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+import lookalike as la
 from lookalike.cli import app
 from lookalike.metrics.names import ALIASES, MEASURES, NUMBER, WHOLE, Measure
 
@@ -39,6 +41,21 @@ def _parameters(measure: Measure) -> str:
     return ", ".join(shown)
 
 
+def public_names() -> str:
+    """A row for each public function and class: how it is called, and its first sentence."""
+    rows = ["| name | what it is |", "|---|---|"]
+    for name in la.__all__:
+        thing = getattr(la, name)
+        if inspect.ismodule(thing) or not inspect.getdoc(thing) or isinstance(thing, str):
+            continue
+        first = str(inspect.getdoc(thing)).splitlines()[0]
+        parameters = list(inspect.signature(thing).parameters.values()) if inspect.isfunction(thing) else []
+        shown = [p.name + ("=" if p.default is not p.empty else "") for p in parameters]
+        call = f"({', '.join(shown)})" if parameters else ""
+        rows.append(f"| `la.{name}{call}` | {first} |")
+    return "\n".join(rows)
+
+
 def command_pages() -> str:
     """The --help page of every command."""
     pages = []
@@ -51,7 +68,7 @@ def command_pages() -> str:
 
 def main() -> None:
     """Update every file that has a generated part."""
-    parts = {"metrics": metric_table, "commands": command_pages}
+    parts = {"metrics": metric_table, "commands": command_pages, "python": public_names}
     stale = []
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         text = new = path.read_text(encoding="utf-8")
