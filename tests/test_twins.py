@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 import lookalike as la
 from lookalike._compiled import kernels
+from lookalike.metrics import gain as gain_module
+from lookalike.metrics import thresholds
 from lookalike.metrics.average_precision import Sums, at_cut, precision_sums
 from lookalike.metrics.first import first_relevant
 from lookalike.metrics.ranks import discounts, inverse_ranks
@@ -227,3 +229,25 @@ def test_equal_rows_have_distance_zero(dtype: type) -> None:
     rows = np.random.default_rng(0).standard_normal((50, 33)).astype(dtype)
     found = la.evaluate(rows, rows, la.same_label(range(50), range(50)), ["R(radius=0)"], similarity="euclidean")
     np.testing.assert_array_equal(found["R(radius=0)"].per_query, np.ones(50))
+
+
+@settings(deadline=None, max_examples=60)
+@given(data=st.data(), shape=st.tuples(st.integers(1, 4), st.integers(0, 6), st.integers(2, 4)), k=st.integers(1, 40))
+def test_sums_of_gains_and_of_thresholds_agree(data: st.DataObject, shape: tuple[int, int, int], k: int) -> None:
+    """Counts with empty groups, empty queries, one grade only; cutoffs before, in and behind every group."""
+    n_queries, n_groups, n_grades = shape
+    cells = st.lists(
+        st.integers(0, 5), min_size=n_queries * n_groups * n_grades, max_size=n_queries * n_groups * n_grades
+    )
+    by_grade = np.array(data.draw(cells), np.int64).reshape(n_grades, n_queries, n_groups)
+    for gain, discount in (("linear", "log2"), ("exponential", "reciprocal")):
+        found, wanted = np.zeros((2, 3, n_queries))
+        gains = gain_module.gains_of(n_grades, gain)
+        gain_module.gain_sums(by_grade, gains, k, discount, wanted)
+        kernels().gain_sums(by_grade, gains, discounts(np.arange(k + 1), discount), found)
+        np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
+    found, wanted = np.empty((2, 5, n_queries))
+    relevant, retrieved = by_grade[1:].sum(0).astype(float), by_grade.sum(0).astype(float)
+    thresholds.threshold_sums(relevant, retrieved, wanted)
+    kernels().threshold_sums(relevant, retrieved, found)
+    np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)

@@ -266,8 +266,8 @@ def around(scores, marks, grade_starts, excluded, every_score, background, group
 
     scores, excluded: rising, of all items and of those that do not rank. marks: scores of the items that are not of
     the background's grade, those of grade v rising in marks[grade_starts[v] : grade_starts[v + 1]]. Other items count
-    in row `background` of counts (grades and unjudged, groups): between two marks they are one group, whose score is
-    left as it is, or with `every_score` one for each score.
+    in row `background` of counts (grades and unjudged, groups): between two marks they are one group, or with
+    `every_score` one for each score, and the groups' scores are kept.
     """
     n_grades = len(grade_starts) - 1
     ends = grade_starts[1:].copy()
@@ -304,7 +304,8 @@ def around(scores, marks, grade_starts, excluded, every_score, background, group
             ends[v] = first
         if here > 0:
             counts[background, n_groups] += rest
-            group_scores[n_groups] = mark
+            if every_score:
+                group_scores[n_groups] = mark
             n_groups += 1
         position, gone = start, gone_start
         if position == unmoved:  # a score that is no number: never, but no reason to go on for ever
@@ -462,20 +463,17 @@ def first_relevant(before, n, relevant, k, out):
 def threshold_sums(relevant, retrieved, out):
     """Pairs in the right order, tied pairs, and precision; the twin of metrics.thresholds.threshold_sums."""
     for i in range(len(relevant)):
-        n_others = 0.0
-        for g in range(relevant.shape[1]):
-            n_others += retrieved[i, g] - relevant[i, g]
-        right = tied = area = ranked = hits = ahead = 0.0
+        wrong = tied = area = ranked = hits = 0.0
         for g in range(relevant.shape[1]):
             r, n = relevant[i, g], retrieved[i, g]
             ranked += n
-            hits += r
-            ahead += n - r
             if r > 0:
-                right += r * (n_others - ahead)
+                hits += r
+                wrong += r * (ranked - hits)  # others at or ahead of it
                 tied += r * (n - r)
                 area += r * hits / ranked
-        out[0, i], out[1, i], out[2, i] = right, tied, area
+        others = ranked - hits
+        out[0, i], out[1, i], out[2, i], out[3, i], out[4, i] = hits * others - wrong, tied, area, hits, others
 
 
 @njit(

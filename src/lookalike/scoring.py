@@ -4,6 +4,7 @@ A query's row of scores is sorted, and the items that are not of the background'
 judged ones) mark it: other items are counted around them, so that a tally is a few groups, not one for each item.
 """
 
+import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -58,6 +59,7 @@ class Embeddings:
         self.similarity = similarity
         self.n_queries, self.n_gallery = len(left), len(right)
         self._query_squares, self._squares = _squares(left, "query"), _squares(right, "gallery")
+        self._buffers = threading.local()
         self._lengths: np.ndarray | None = None
         query_scales, scales = np.ones(len(left), dtype), np.ones(len(right), dtype)
         if similarity == "cosine":
@@ -71,13 +73,16 @@ class Embeddings:
         self._gallery = _panels(right, scales, product_kernel().panel_width(dtype))
 
     def rows(self, block: slice) -> np.ndarray:
-        """Scores of a block of queries with the whole gallery.
+        """Scores of a block of queries with the whole gallery, for the caller to change, until the thread's next call.
 
         Dot products, squared distances below zero, or cosines times a number that depends on the query alone.
         """
         queries = _panels(self._queries[block], self._query_scales[block], product_kernel().ROWS)
         shape = (len(queries) * queries.shape[2], len(self._gallery) * self._gallery.shape[2])
-        out = np.empty(shape, self._queries.dtype)
+        # One buffer a thread, used again for the next block: fresh memory costs half as much as the product.
+        out = getattr(self._buffers, "out", None)
+        if out is None or out.shape != shape:
+            out = self._buffers.out = np.empty(shape, self._queries.dtype)
         product_kernel().product(queries, self._gallery, out)
         out = out[: len(self._queries[block]), : self.n_gallery]
         if self._lengths is not None:
@@ -121,7 +126,7 @@ class ScoreCounter:
             query_ids=self.query_ids[block],
             counts=np.moveaxis(by_grade[:-1], 0, 2),
             unjudged=by_grade[-1],
-            scores=scores,
+            scores=scores if self.keep_scores else None,
             method=self.method,
             similarity=self.scores.similarity,
             complete=self.keep_scores,
@@ -133,7 +138,7 @@ class ScoreCounter:
         marks = [self._marks(row, query) for row, query in zip(rows, range(block.start, block.stop), strict=True)]
         most = rows.shape[1] if self.keep_scores else min(rows.shape[1], 1 + 2 * max(len(mark[0]) for mark in marks))
         rows.sort(axis=1)  # all rows at once: numpy sorts with vector instructions
-        scores = np.full((len(rows), most), np.nan)
+        scores = np.full((len(rows), most if self.keep_scores else 0), np.nan)
         by_grade = np.zeros((self.relevance.max_grade + 2, len(rows), most), np.int64)
         background = self.relevance.background % len(by_grade)
         n_groups = [
@@ -172,7 +177,7 @@ class ScoreCounter:
             if not self.keep_scores and len(scores):
                 plain = np.delete(counts, self.relevance.background, axis=1).sum(1) == 0
                 starts = np.flatnonzero(~(plain & np.concatenate([[False], plain[:-1]])))
-                scores, counts = np.where(plain, np.nan, scores)[starts], np.add.reduceat(counts, starts, axis=0)
+                scores, counts = scores[:0], np.add.reduceat(counts, starts, axis=0)
             found.append((scores, counts))
         return _stacked(found)
 

@@ -57,7 +57,7 @@ class Tally:
     counts: (n_queries, n_groups, grades), nearest group first; empty groups change nothing.
     unjudged: (n_queries, n_groups), items that nobody judged.
     For codes group d holds the items at Hamming distance d. For float scores `scores` (n_queries, n_groups) has the
-    score of each group, nan where neighbouring groups without a graded item were merged.
+    score of each group, nan where there is none; without them, neighbouring groups of one grade may be merged.
 
     >>> import lookalike as la
     >>> codes = la.Codes.pack([[0, 0], [0, 1], [1, 1]])
@@ -110,7 +110,7 @@ class Tally:
     @cached_property
     def retrieved(self) -> np.ndarray:
         """Judged items in each group, (n_queries, n_groups), as floats: what metrics compute with."""
-        return np.asarray(self.counts.sum(2), float)
+        return np.asarray(self.counts.sum(2, dtype=float))
 
     def relevant(self, rel: int) -> np.ndarray:
         """Items of grade `rel` or more in each group, (n_queries, n_groups), as floats."""

@@ -18,9 +18,8 @@ def area_under_roc(relevant: np.ndarray, retrieved: np.ndarray) -> Values:
     >>> area_under_roc([[1, 1]], [[2, 2]])
     Values(expected=array([0.5]), best=array([0.75]), worst=array([0.25]))
     """
-    r, n, (right, tied, _) = _sums(relevant, retrieved)
-    pairs = r.sum(1) * (n.sum(1) - r.sum(1))
-    return Values(*(divide(right + share * tied, pairs) for share in (0.5, 1, 0)))
+    right, tied, _, hits, others = _sums(relevant, retrieved)
+    return Values(*(divide(right + share * tied, hits * others) for share in (0.5, 1, 0)))
 
 
 def area_under_precision_recall(relevant: np.ndarray, retrieved: np.ndarray) -> Values:
@@ -31,23 +30,22 @@ def area_under_precision_recall(relevant: np.ndarray, retrieved: np.ndarray) -> 
     >>> area_under_precision_recall([[1, 1]], [[2, 2]]).expected        # 1/2 · 1/2 + 1/2 · 2/4
     array([0.5])
     """
-    r, n, (_, _, area) = _sums(relevant, retrieved)
-    one_class = r.sum(1) == n.sum(1)
-    value = np.where(one_class, np.nan, divide(area, r.sum(1)))
+    _, _, area, hits, others = _sums(relevant, retrieved)
+    value = np.where(others > 0, divide(area, hits), np.nan)
     return Values(value, value, value)
 
 
-def _sums(relevant: np.ndarray, retrieved: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _sums(relevant: np.ndarray, retrieved: np.ndarray) -> np.ndarray:
     r, n = (np.ascontiguousarray(counts, float) for counts in (relevant, retrieved))
-    out = np.empty((3, len(r)))
+    out = np.empty((5, len(r)))
     # the compiled twin where there is enough to do
     add_up: Callable[..., None] = kernels().threshold_sums if r.size > 10_000 else threshold_sums
     add_up(r, n, out)
-    return r, n, out
+    return out
 
 
 def threshold_sums(relevant: np.ndarray, retrieved: np.ndarray, out: np.ndarray) -> None:
-    """Fill `out`: (relevant, other) pairs in the right order, tied ones, and the precision at relevant items, summed.
+    """Fill `out`: (relevant, other) pairs in the right order, tied ones, precision at relevant items, relevant, others.
 
     The precision at an item is that of the threshold that lets in its whole group.
     """
@@ -55,3 +53,4 @@ def threshold_sums(relevant: np.ndarray, retrieved: np.ndarray, out: np.ndarray)
     out[1] = np.einsum("ij,ij->i", relevant, others)
     out[0] = relevant.sum(1) * others.sum(1) - np.einsum("ij,ij->i", relevant, others.cumsum(1))
     out[2] = np.einsum("ij,ij->i", relevant, relevant.cumsum(1) / np.maximum(retrieved.cumsum(1), 1))
+    out[3], out[4] = relevant.sum(1), others.sum(1)
