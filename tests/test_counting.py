@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 import lookalike as la
 from lookalike import _compiled
+from lookalike.evaluation import _counter
 from reference import definitions
 from strategies import BITS, bit_matrices, clustered_bits, labels
 
@@ -714,3 +715,39 @@ def test_lengths_near_the_limits_of_floats_have_cosines() -> None:
         rows = np.array([[1, 1, 0], [0, 0, 1]], np.float32) * np.float32(size)
         result = la.evaluate(rows, rows[::-1], la.same_label([0, 1], [1, 0]), ["AP"])
         assert result["AP"].per_query.tolist() == [1, 1], size
+
+
+def test_cosines_do_not_depend_on_lengths() -> None:
+    """Rows of very different lengths rank as their unit vectors do in float64; scaling rows changes nothing."""
+    rng = np.random.default_rng(6)
+    gallery, queries = rng.standard_normal((200, 5)), rng.standard_normal((7, 5))
+    relevance = la.same_label(np.zeros(7, int), rng.integers(0, 2, 200))
+    unit = gallery / np.linalg.norm(gallery, axis=1, keepdims=True)
+    wanted = la.evaluate_scores(queries @ unit.T, relevance, ["AP", "nDCG@20"])
+    for lengths in (np.ones((200, 1)), rng.uniform(0.01, 100, (200, 1))):
+        found = la.evaluate(queries, gallery * lengths, relevance, ["AP", "nDCG@20"])
+        for metric in wanted:
+            np.testing.assert_allclose(found[metric].per_query, wanted[metric].per_query, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("n_bits", [4, 20, 64, 65])
+def test_the_largest_count_of_a_code_is_counted_by_every_method(n_bits: int) -> None:
+    """Codes that one, two or three items share, and some of them near each other."""
+    rng = np.random.default_rng(n_bits)
+    distinct = clustered_bits(rng, 12, n_bits)
+    gallery = np.repeat(distinct, [1, 2, 3] * 4, axis=0)
+    relevance = la.same_label(np.zeros(12, int), np.zeros(len(gallery), int))
+    wanted = np.zeros((12, 3), int)
+    for i, query in enumerate(distinct):
+        on_code: dict[tuple[int, ...], int] = {}
+        for item in gallery.tolist():
+            on_code[tuple(item)] = on_code.get(tuple(item), 0) + 1
+        for code, count in on_code.items():
+            distance = sum(a != b for a, b in zip(query.tolist(), code, strict=True))
+            if distance <= 2:
+                wanted[i, distance] = max(wanted[i, distance], count)
+    assert 2 in wanted, "a code of two items is nowhere the largest"
+    codes, items = la.Codes.pack(distinct), la.Codes.pack(gallery)
+    for method in methods_for(n_bits):
+        counter, _ = _counter(codes, items, relevance, None, None, None, None, 2, 1, method)
+        np.testing.assert_array_equal(counter(slice(0, 12)).largest, wanted)
