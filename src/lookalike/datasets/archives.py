@@ -1,0 +1,51 @@
+"""What archives hold: members of tar files, Debian packages and folders, read and never unpacked to disk."""
+
+import io
+from collections.abc import Collection
+from pathlib import Path
+from typing import IO
+
+__all__ = ["members"]
+
+
+def members(source: Path, wanted: Collection[str]) -> dict[str, bytes]:
+    """The contents of the wanted files, by name without folders: of a tar file, a .deb, or a folder and those in it."""
+    import gzip
+    import lzma
+    import tarfile
+    import zlib
+
+    if source.is_dir():
+        found = [path for pattern in ("*/", "") for name in wanted for path in sorted(source.glob(pattern + name))]
+        return {path.name: path.read_bytes() for path in found if path.is_file()}
+    if not source.is_file():
+        raise FileNotFoundError(f"there is no file or folder {source}")
+    try:
+        with source.open("rb") as file:
+            return _tar_members(_data_of_deb(file) if file.read(8) == b"!<arch>\n" else file, wanted)
+    except (tarfile.TarError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError, ValueError) as error:
+        raise ValueError(f"{source} is not a readable archive: it is damaged, cut short or something else") from error
+
+
+def _tar_members(file: IO[bytes], wanted: Collection[str]) -> dict[str, bytes]:
+    import tarfile
+
+    file.seek(0)
+    found: dict[str, bytes] = {}
+    with tarfile.open(fileobj=file) as tar:
+        for member in tar:
+            name = member.name.rpartition("/")[2]
+            content = tar.extractfile(member) if name in wanted and member.isfile() else None
+            if content is not None:
+                found[name] = content.read()
+    return found
+
+
+def _data_of_deb(file: IO[bytes]) -> IO[bytes]:
+    """The tar file of data in a Debian package, an `ar` archive: headers of 60 bytes, contents at even places."""
+    while header := file.read(60):
+        size = int(header[48:58])
+        if header.startswith(b"data.tar"):
+            return io.BytesIO(file.read(size))
+        file.seek(size + size % 2, io.SEEK_CUR)
+    raise EOFError("no data in the package")

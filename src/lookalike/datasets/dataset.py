@@ -1,0 +1,131 @@
+"""A data set of labelled images, and its division into queries, training images and gallery."""
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Dataset", "Split"]
+
+QUERIES, TRAINING = 100, 500  # of each class, in setting 1
+LARGE = 1000  # a class with fewer images gives a tenth of them as queries
+
+
+@dataclass(frozen=True, eq=False)
+class Split:
+    """Rows of a data set by what they are for: each sorted, and no query among the others."""
+
+    queries: np.ndarray
+    training: np.ndarray
+    gallery: np.ndarray
+
+    def __repr__(self) -> str:
+        counts = (f"{len(getattr(self, name)):,} {name}" for name in ("queries", "training", "gallery"))
+        return f"Split({', '.join(counts)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Images with a label each, all of the same size.
+
+    >>> Dataset("tiny", np.zeros((4, 8, 8), np.uint8), np.array([0, 1, 1, 0]), ("cat", "dog"))
+    Dataset(tiny: 4 images of 8 × 8 in 2 classes)
+    """
+
+    name: str
+    images: np.ndarray  # (n, height, width) or (n, height, width, 3) of uint8
+    labels: np.ndarray  # (n,) of int64, index into classes
+    classes: tuple[str, ...]
+    test: np.ndarray | None = None  # (n,) of bool: the official test part, where there is one
+    coarse: np.ndarray | None = None  # (n,) of int64, index into coarse_classes
+    coarse_classes: tuple[str, ...] = ()
+    paths: tuple[Path, ...] = ()  # of an image folder: the file of each image
+    unreadable: tuple[tuple[Path, str], ...] = ()  # files that were skipped, and why
+
+    def __post_init__(self) -> None:
+        shape = self.images.shape
+        if self.images.dtype != np.uint8 or not (len(shape) == 3 or (len(shape) == 4 and shape[3] == 3)):
+            raise ValueError(
+                "images must be (n, height, width) or (n, height, width, 3) of uint8, "
+                f"got {shape} of {self.images.dtype}"
+            )
+        _check_labels("labels", self.labels, len(self), len(self.classes))
+        if self.coarse is not None:
+            _check_labels("coarse", self.coarse, len(self), len(self.coarse_classes))
+        if self.test is not None and (self.test.shape != (len(self),) or self.test.dtype != bool):
+            raise ValueError(f"test must be ({len(self)},) of bool, got {self.test.shape} of {self.test.dtype}")
+        if self.paths and len(self.paths) != len(self):
+            raise ValueError(f"there are {len(self)} images, but {len(self.paths)} paths")
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __repr__(self) -> str:
+        height, width = self.images.shape[1:3]
+        return f"Dataset({self.name}: {len(self):,} images of {height} × {width} in {len(self.classes)} classes)"
+
+    def pixels(self, rows: Any = slice(None)) -> np.ndarray:
+        """The images of these rows, flattened: (n, values) of float32 between 0 and 1."""
+        chosen = self.images[rows]
+        values = chosen.reshape(len(chosen), math.prod(self.images.shape[1:])).astype(np.float32)
+        values /= 255  # in place: all of CIFAR-10 is 737 MB
+        return values
+
+    def picture(self, row: int, size: int = 96) -> np.ndarray:
+        """An image to look at, (height, width, 3) of uint8: from its file fitted into size × size, else as stored."""
+        if self.paths:
+            from lookalike.datasets.pictures import fitted
+
+            return fitted(self.paths[row], size)
+        image = self.images[row]
+        return image.copy() if image.ndim == 3 else np.repeat(image[:, :, None], 3, axis=2)
+
+    def split(self, setting: int = 1, *, random_state: int = 0) -> Split:
+        """Queries, training images and gallery, as papers on hashing have them.
+
+        Setting 1 draws 100 queries and 500 training images of each class; the gallery is all that is not a query.
+        Of a class with fewer than 1,000 images a tenth are queries, and up to 500 of the others are for training.
+        Setting 2 takes the official test part as queries; everything else is training and gallery.
+        """
+        if setting == 1:
+            return self._drawn(random_state)
+        if setting != 2:
+            raise ValueError(f"setting must be 1 or 2, got {setting!r}")
+        if self.test is None:
+            raise ValueError(f"{self.name} has no official test part, which setting 2 takes as queries: use setting 1")
+        others = np.flatnonzero(~self.test)
+        return Split(np.flatnonzero(self.test), others, others)
+
+    def _drawn(self, random_state: int) -> Split:
+        rng = np.random.default_rng(random_state)
+        queries, training = [], []
+        for label in range(len(self.classes)):
+            rows = rng.permutation(np.flatnonzero(self.labels == label))
+            n = _n_queries(len(rows))
+            queries.append(rows[:n])
+            training.append(rows[n : n + TRAINING])
+        chosen = np.sort(np.concatenate(queries))
+        gallery = np.setdiff1d(np.arange(len(self)), chosen, assume_unique=True)
+        return Split(chosen, np.sort(np.concatenate(training)), gallery)
+
+
+def _n_queries(n_images: int) -> int:
+    """How many of a class are queries: of one image none, as nothing would be left to find.
+
+    >>> [_n_queries(n) for n in (0, 1, 2, 19, 20, 999, 1000, 6000)]
+    [0, 0, 1, 1, 2, 99, 100, 100]
+    """
+    if n_images < 2:
+        return 0
+    return QUERIES if n_images >= LARGE else max(1, n_images // 10)
+
+
+def _check_labels(name: str, labels: np.ndarray, n_images: int, n_classes: int) -> None:
+    if labels.shape != (n_images,) or labels.dtype != np.int64:
+        raise ValueError(f"{name} must be ({n_images},) of int64, got {labels.shape} of {labels.dtype}")
+    if n_images and not (labels.min() >= 0 and labels.max() < n_classes):
+        raise ValueError(
+            f"{name} must be from 0 to {n_classes - 1}, the last class, got {labels.min()} to {labels.max()}"
+        )
