@@ -132,6 +132,17 @@ class Codes:
             self._digest = digest(np.array(self.n_bits), self.words)
         return self._digest
 
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of codes and of bits, as of the matrix that `unpack` makes."""
+        return len(self.words), self.n_bits
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """The bits, for functions that want a matrix; they have to be unpacked, which is a copy."""
+        if copy is False:
+            raise ValueError("packed codes cannot be seen as a matrix without a copy")
+        return self.unpack().astype(dtype or np.uint8, copy=False)
+
     def __len__(self) -> int:
         return len(self.words)
 

@@ -286,6 +286,9 @@ def distinct_codes(codes: Codes, *, with_index: bool = False) -> DistinctCodes:
         words = np.sort(codes.words[:, 0])
         starts = np.flatnonzero(np.concatenate([[True], words[1:] != words[:-1]])[: len(words)])
         return DistinctCodes(words[starts][:, None], np.diff(np.append(starts, len(words))), None)
+    if codes.words.shape[1] == 1:
+        words, index, counts = np.unique(codes.words[:, 0], return_inverse=True, return_counts=True)
+        return DistinctCodes(words[:, None], counts.astype(np.int64), index)
     words, index, counts = np.unique(codes.words, axis=0, return_inverse=True, return_counts=True)
     return DistinctCodes(words, counts.astype(np.int64), index.reshape(-1) if with_index else None)
 
