@@ -10,6 +10,7 @@ from rich.console import Console
 
 import lookalike as la
 from lookalike.cli import app
+from lookalike.hashers import HASHERS
 from lookalike.metrics.names import ALIASES, MEASURES, NUMBER, WHOLE, Measure
 
 ROOT = Path(__file__).parent.parent
@@ -41,6 +42,16 @@ def _parameters(measure: Measure) -> str:
     return ", ".join(shown)
 
 
+def hasher_table() -> str:
+    """A row for each hasher: its first sentence, and what may be set."""
+    rows = ["| name | what it is | parameters |", "|---|---|---|"]
+    for name, hasher in HASHERS.items():
+        first = str(inspect.getdoc(hasher)).splitlines()[0]
+        parameters = inspect.signature(hasher).parameters.values()
+        rows.append(f"| `{name}` | {first} | {', '.join(f'`{p.name}={p.default!r}`' for p in parameters)} |")
+    return "\n".join(rows)
+
+
 def public_names() -> str:
     """A row for each public function and class: how it is called, and its first sentence."""
     rows = ["| name | what it is |", "|---|---|"]
@@ -68,7 +79,12 @@ def command_pages() -> str:
 
 def main() -> None:
     """Update every file that has a generated part."""
-    parts = {"metrics": metric_table, "commands": command_pages, "python": public_names}
+    parts = {
+        "metrics": metric_table,
+        "hashers": hasher_table,
+        "commands": command_pages,
+        "python": public_names,
+    }
     stale = []
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
         text = new = path.read_text(encoding="utf-8")

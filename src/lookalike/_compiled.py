@@ -25,6 +25,12 @@ def product_kernel() -> ModuleType:
     return _load("lookalike._product")
 
 
+@functools.cache
+def bend_kernels() -> ModuleType:
+    """The module of the compiled ends of projections."""
+    return _load("lookalike._bends")
+
+
 _loading = threading.Lock()
 
 

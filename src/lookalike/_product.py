@@ -24,8 +24,8 @@ def panel_width(dtype) -> int:
 
 
 @intrinsic
-def _step(typingctx, queries, query, gallery, item, out, place, stride, depth):
-    """out[place + r * stride + c] = sum over d of queries[query + d * ROWS + r] * gallery[item + d * width + c]."""
+def _step(typingctx, queries, query, row, column, gallery, item, out, place, stride, depth):
+    """out[place + r * stride + c] = Σ_d queries[query + r * row + d * column] * gallery[item + d * width + c]."""
 
     def codegen(context, builder, signature, arguments):
         scalar = context.get_value_type(signature.args[0].dtype)
@@ -45,7 +45,7 @@ def _step(typingctx, queries, query, gallery, item, out, place, stride, depth):
         def vector_at(pointer, offset):
             return builder.bitcast(builder.gep(pointer, [offset]), vector.as_pointer())
 
-        left, right, result = element(0, arguments[1]), element(2, arguments[3]), element(4, arguments[5])
+        left, right, result = element(0, arguments[1]), element(4, arguments[5]), element(6, arguments[7])
         entry = builder.block
         loop, done = builder.append_basic_block("loop"), builder.append_basic_block("done")
         builder.branch(loop)
@@ -62,7 +62,8 @@ def _step(typingctx, queries, query, gallery, item, out, place, stride, depth):
             items[-1].align = 4
         totals = []
         for r in range(ROWS):
-            value = builder.load(builder.gep(left, [builder.add(builder.mul(d, index(ROWS)), index(r))]))
+            offset = builder.add(builder.mul(d, arguments[3]), builder.mul(index(r), arguments[2]))
+            value = builder.load(builder.gep(left, [offset]))
             value = builder.insert_element(undefined, value, ir.IntType(32)(0))
             value = builder.shuffle_vector(value, undefined, first_lane)
             totals += [builder.call(fma, [value, items[v], sums[r * VECTORS + v]]) for v in range(VECTORS)]
@@ -70,14 +71,14 @@ def _step(typingctx, queries, query, gallery, item, out, place, stride, depth):
         d.add_incoming(following, builder.block)
         for total, updated in zip(sums, totals, strict=True):
             total.add_incoming(updated, builder.block)
-        builder.cbranch(builder.icmp_signed("<", following, arguments[7]), loop, done)
+        builder.cbranch(builder.icmp_signed("<", following, arguments[9]), loop, done)
         builder.position_at_end(done)
         for i, total in enumerate(totals):
-            offset = builder.add(builder.mul(arguments[6], index(i // VECTORS)), index(lanes * (i % VECTORS)))
+            offset = builder.add(builder.mul(arguments[8], index(i // VECTORS)), index(lanes * (i % VECTORS)))
             builder.store(total, vector_at(result, offset)).align = 4
         return context.get_dummy_value()
 
-    return types.void(queries, int64, gallery, int64, out, int64, int64, int64), codegen
+    return types.void(queries, int64, int64, int64, gallery, int64, out, int64, int64, int64), codegen
 
 
 @njit(
@@ -97,7 +98,21 @@ def product(queries, gallery, out):
     for j in range(len(gallery)):  # a panel of items stays in the nearest cache while all query panels pass it
         for i in range(len(queries)):
             place = i * ROWS * stride + j * width
-            _step(flat_queries, i * depth * ROWS, flat_gallery, j * depth * width, flat_out, place, stride, depth)
+            query, item = i * depth * ROWS, j * depth * width
+            _step(flat_queries, query, 1, ROWS, flat_gallery, item, flat_out, place, stride, depth)
+
+
+@njit([void(float32[:, ::1], float32[:, :, ::1], float32[:, ::1])], nogil=True, cache=True)
+def row_product(rows, gallery, out):
+    """As `product`, of rows as they are, a multiple of ROWS: for a gallery so small that it stays in a near cache."""
+    depth = rows.shape[1]
+    width = gallery.shape[2]
+    flat_rows, flat_gallery, flat_out = rows.reshape(-1), gallery.reshape(-1), out.reshape(-1)
+    stride = out.shape[1]
+    for i in range(0, len(rows), ROWS):  # these rows stay in the nearest cache while all panels pass them
+        for j in range(len(gallery)):
+            place = i * stride + j * width
+            _step(flat_rows, i * depth, depth, 1, flat_gallery, j * depth * width, flat_out, place, stride, depth)
 
 
 @njit(
@@ -136,8 +151,23 @@ def _fma(typingctx, a, b, c):
 )
 def squares(rows, out):
     """out[i] = row i · row i, summed as `product` does, so that the distance of equal rows is exactly 0."""
-    for i in range(len(rows)):
-        total = rows.dtype.type(0)
+    # Each sum is a chain that waits for itself; eight of them side by side do not wait.
+    whole = len(rows) // 8 * 8
+    zero = rows.dtype.type(0)
+    for i in range(0, whole, 8):
+        a, b, c, d, e, f, g, h = zero, zero, zero, zero, zero, zero, zero, zero
+        for j in range(rows.shape[1]):
+            a = _fma(rows[i, j], rows[i, j], a)
+            b = _fma(rows[i + 1, j], rows[i + 1, j], b)
+            c = _fma(rows[i + 2, j], rows[i + 2, j], c)
+            d = _fma(rows[i + 3, j], rows[i + 3, j], d)
+            e = _fma(rows[i + 4, j], rows[i + 4, j], e)
+            f = _fma(rows[i + 5, j], rows[i + 5, j], f)
+            g = _fma(rows[i + 6, j], rows[i + 6, j], g)
+            h = _fma(rows[i + 7, j], rows[i + 7, j], h)
+        out[i : i + 8] = (a, b, c, d, e, f, g, h)
+    for i in range(whole, len(rows)):
+        total = zero
         for value in rows[i]:
             total = _fma(value, value, total)
         out[i] = total

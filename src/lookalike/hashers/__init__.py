@@ -1,0 +1,29 @@
+"""Hash functions learned without labels: eight classics, in scikit-learn's manner."""
+
+import difflib
+
+from lookalike.hashers.density import DensityDSH
+from lookalike.hashers.hasher import Hasher, load
+from lookalike.hashers.kernelised import SKLSH
+from lookalike.hashers.linear import ITQ, LSH, PCAH, PCARR
+from lookalike.hashers.spectral import SH
+from lookalike.hashers.spherical import SpH
+
+HASHERS: dict[str, type[Hasher]] = {cls.__name__: cls for cls in (LSH, PCAH, PCARR, ITQ, SH, SKLSH, SpH, DensityDSH)}
+
+__all__ = ["HASHERS", "ITQ", "LSH", "PCAH", "PCARR", "SH", "SKLSH", "DensityDSH", "Hasher", "SpH", "load", "make"]
+
+
+def make(name: str, n_bits: int, random_state: int | None = 0) -> Hasher:
+    """A hasher by its name, in whatever case.
+
+    >>> make("itq", 24)
+    ITQ(n_bits=24, random_state=0)
+    """
+    known = {known.lower(): known for known in HASHERS}
+    if name.lower() not in known:
+        nearest = difflib.get_close_matches(name.lower(), known, 1, 0.4)
+        hint = f"did you mean {known[nearest[0]]}? " if nearest else ""
+        raise ValueError(f"there is no hasher {name!r}: {hint}Known are {', '.join(HASHERS)}, or pass a saved .npz")
+    hasher = HASHERS[known[name.lower()]](n_bits=n_bits)
+    return hasher.set_params(random_state=random_state) if "random_state" in hasher.get_params() else hasher

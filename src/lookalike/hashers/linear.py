@@ -1,0 +1,157 @@
+"""Hashers whose bits are signs of linear projections: random, principal, rotated, or rotated to fit the signs."""
+
+from typing import Any
+
+import numpy as np
+
+from lookalike.hashers.hasher import Hasher, check_whole
+from lookalike.hashers.projecting import centred_blocks, sample_rows
+from lookalike.progress import track
+
+__all__ = ["ITQ", "LSH", "PCAH", "PCARR", "principal_directions"]
+
+
+class LSH(Hasher):
+    """Locality-sensitive hashing: signs of random projections (Charikar 2002).
+
+    Two items differ in a bit with probability angle/π, the angle being seen from the mean of the training items.
+    """
+
+    directions_: np.ndarray
+
+    def __init__(self, n_bits: int = 32, *, random_state: Any = None) -> None:
+        self.n_bits, self.random_state = n_bits, random_state
+
+    def _learn(self, X: np.ndarray, y: Any, random: np.random.RandomState) -> None:
+        self.directions_ = random.normal(size=(X.shape[1], self.n_bits)).astype(np.float32)
+
+    def _directions(self) -> np.ndarray:
+        return self.directions_
+
+
+class PCAH(Hasher):
+    """Hashing by principal components: signs of the projections of largest variance (Wang et al. 2012)."""
+
+    directions_: np.ndarray
+    variances_: np.ndarray
+
+    def __init__(self, n_bits: int = 32) -> None:
+        self.n_bits = n_bits
+
+    def _learn(self, X: np.ndarray, y: Any, random: np.random.RandomState) -> None:
+        self.directions_, self.variances_ = principal_directions(self, X)
+
+    def _directions(self) -> np.ndarray:
+        return self.directions_
+
+
+class PCARR(Hasher):
+    """Principal components after a random rotation, which spreads their variance over the bits (Jégou et al. 2010)."""
+
+    components_: np.ndarray
+    rotation_: np.ndarray
+    directions_: np.ndarray
+
+    def __init__(self, n_bits: int = 32, *, random_state: Any = None) -> None:
+        self.n_bits, self.random_state = n_bits, random_state
+
+    def _learn(self, X: np.ndarray, y: Any, random: np.random.RandomState) -> None:
+        self.components_, _ = principal_directions(self, X)
+        self.rotation_ = random_rotation(self.n_bits, random)
+        self.directions_ = self.components_ @ self.rotation_
+
+    def _directions(self) -> np.ndarray:
+        return self.directions_
+
+
+class ITQ(Hasher):
+    """Iterative quantisation: principal components, rotated so that they lie close to their signs (Gong et al. 2013).
+
+    The principal components come from all items, the rotation from at most `max_samples` of them. `errors_` is the
+    mean squared distance of an item to its signs after each round: it never rises.
+    """
+
+    components_: np.ndarray
+    rotation_: np.ndarray
+    directions_: np.ndarray
+    errors_: np.ndarray
+
+    def __init__(
+        self, n_bits: int = 32, *, n_rounds: int = 50, max_samples: int = 100_000, random_state: Any = None
+    ) -> None:
+        self.n_bits, self.n_rounds, self.max_samples, self.random_state = n_bits, n_rounds, max_samples, random_state
+
+    def _learn(self, X: np.ndarray, y: Any, random: np.random.RandomState) -> None:
+        check_whole("n_rounds", self.n_rounds, 1)
+        check_whole("max_samples", self.max_samples, 2)
+        self.components_, _ = principal_directions(self, X)
+        rows = sample_rows(len(X), self.max_samples, random)
+        projected = np.concatenate([b @ self.components_ for b in centred_blocks(X, self.mean_, rows=rows)])
+        rotation = random_rotation(self.n_bits, random)
+        squares, errors = float(np.vdot(projected, projected)), []
+        together = _signs_by_values(projected, rotation)  # fix R, update B: Gong et al. 2013, section 2.2
+        for _ in track(range(self.n_rounds), self.n_rounds, "rotating (ITQ)"):
+            left, _, right = np.linalg.svd(together)  # fix B, update R: BᵀV = S Ω Ŝᵀ, R = Ŝ Sᵀ
+            rotation = (left @ right).T.astype(np.float32)
+            together = _signs_by_values(projected, rotation)
+            # ‖B − VR‖² = ‖B‖² + ‖V‖² − 2 tr(BᵀVR), eq. 2
+            error = len(projected) * self.n_bits + squares - 2 * np.vdot(together, rotation.T)
+            errors.append(error / len(projected))
+        self.rotation_, self.errors_ = rotation, np.array(errors)
+        self.directions_ = self.components_ @ rotation
+
+    def _directions(self) -> np.ndarray:
+        return self.directions_
+
+
+def _signs_by_values(projected: np.ndarray, rotation: np.ndarray) -> np.ndarray:
+    """BᵀV, (n_bits, n_bits), where B are the signs of VR; in blocks that stay in a near cache."""
+    total = np.zeros(rotation.shape)
+    for start in range(0, len(projected), 4096):
+        block = projected[start : start + 4096]
+        signs = np.where(block @ rotation > 0, np.float32(1), np.float32(-1))
+        total += signs.T @ block
+    return total
+
+
+def random_rotation(n: int, random: np.random.RandomState) -> np.ndarray:
+    """An orthogonal matrix, uniform among all."""
+    q, r = np.linalg.qr(random.normal(size=(n, n)))
+    return (q * np.sign(np.diag(r))).astype(np.float32)
+
+
+def principal_directions(hasher: Hasher, X: np.ndarray, n: int | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """The directions of largest variance, (n_features, n), and their variances, falling.
+
+    Without `n` there is one for each bit, and the data must have as many.
+    """
+    from scipy.linalg import eigh
+    from scipy.sparse.linalg import eigsh
+
+    wanted = hasher.n_bits if n is None else n
+    name, n_features = type(hasher).__name__, X.shape[1]
+    advice = "ask for fewer bits, or use LSH, SH or SKLSH, which have no such limit"
+    if wanted > n_features:
+        raise ValueError(
+            f"{name} can make at most {n_features} bits from n_features={n_features}, got n_bits={wanted}: {advice}"
+        )
+    covariance = np.zeros((n_features, n_features))
+    for block in centred_blocks(X, hasher.mean_, np.float64):
+        covariance += block.T @ block
+    covariance /= len(X)
+    if n_features > 1024 and wanted <= n_features // 8:
+        variances, directions = eigsh(covariance, wanted, v0=np.ones(n_features))  # a few of many: five times faster
+        order = np.argsort(variances)[::-1]
+    else:
+        variances, directions = eigh(covariance, subset_by_index=[n_features - wanted, n_features - 1])
+        order = np.arange(wanted)[::-1]
+    variances, directions = variances[order], directions[:, order]
+    varying = int((variances > 1e-12 * variances[0]).sum())  # what is below is rounding: float32 has 7 digits
+    if n is None and varying < wanted:
+        raise ValueError(
+            f"{name} can make at most {varying} bits here, got n_bits={wanted}: {len(X)} items with {n_features} "
+            f"features vary in {varying} directions only; {advice}"
+        )
+    largest = np.abs(directions).argmax(0)
+    directions = directions * np.sign(directions[largest, np.arange(wanted)])  # of two signs the one sklearn takes
+    return directions[:, :varying].astype(np.float32), variances[:varying]
