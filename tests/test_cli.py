@@ -283,7 +283,7 @@ def test_bad_input_is_one_line_and_exit_code_two(
     assert sorted(files.iterdir()) == before, "something was left behind"
 
 
-# Help and demo
+# Help
 
 
 @pytest.mark.parametrize("command", [name for name in cli.app if not name.startswith("-")])
@@ -297,21 +297,6 @@ def test_every_command_has_help_with_an_example(command: str, capsys: pytest.Cap
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(capsys, "--version")[1].strip() == la.__version__
-
-
-def test_the_demo_tells_its_story(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run(capsys, "demo")
-    assert (code, err) == (0, "")
-    for word in ("expected", "best", "worst", "argsort", "lookalike evaluate"):
-        assert word in out
-    rows = numbers(capsys, "demo")["rows"]
-    assert [row["bits"] for row in rows] == [4, 8, 12, 16, 24, 32, 48, 64]
-    for row in rows:
-        assert f"{row['expected']:.4f}" in out
-        assert row["worst"] <= row["argsort"] <= row["best"]
-        assert row["worst"] <= row["argsort_by_class"] <= row["best"]
-        assert row["worst"] <= row["expected"] <= row["best"]
-        assert 0 < row["at_100_total"] <= row["at_100_min"] <= row["at_100_retrieved"] <= 1
 
 
 # As other programs start it

@@ -50,7 +50,7 @@ def importing(module: str) -> set[str]:
 
 
 def test_the_reader_of_imports_sees_them() -> None:
-    assert {"evaluation.py", "demo.py"} <= importing("lookalike.codes")
+    assert {"evaluation.py", "trials.py"} <= importing("lookalike.codes")
     assert "pyarrow" in imports_of("files.py")  # inside a function
     assert "lookalike.tally" not in imports_of("metrics/names.py")  # for type checkers alone
     assert len(SOURCES) > 20
@@ -58,7 +58,10 @@ def test_the_reader_of_imports_sees_them() -> None:
 
 # Layers
 
-METRICS = {name for name in SOURCES if name.startswith("metrics/")}
+METRICS, HASHERS, DATASETS, REPORT, CLI = (
+    {name for name in SOURCES if name.startswith(f"{package}/")}
+    for package in ("metrics", "hashers", "datasets", "report", "cli")
+)
 LOWEST = {"codes.py", "relevance.py", "files.py", "trec.py", "progress.py", "_compiled.py", "_version.py"}
 
 
@@ -69,10 +72,27 @@ LOWEST = {"codes.py", "relevance.py", "files.py", "trec.py", "progress.py", "_co
         (LOWEST, ["tally", "metrics", "evaluation", "counting", "scoring", "results", "comparison", "items"]),
         ({"tally.py"}, ["metrics", "evaluation", "counting", "scoring", "results"]),
         ({"counting.py", "scoring.py"}, ["metrics", "evaluation", "results", "comparison"]),
-        (set(SOURCES) - {"cli.py"}, ["cli"]),
-        (set(SOURCES), ["_kernels", "_product"]),
+        (set(SOURCES) - CLI, ["cli"]),
+        (HASHERS, ["metrics", "tally", "evaluation", "relevance", "space", "trials", "report", "datasets"]),
+        (METRICS, ["hashers", "space", "trials"]),
+        ({"space.py"}, ["hashers", "trials", "report", "datasets"]),
+        (DATASETS, ["codes", "hashers", "evaluation", "metrics", "trials", "report", "tasks"]),
+        (set(SOURCES) - CLI - REPORT, ["report"]),
+        (set(SOURCES), ["_kernels", "_product", "_bends"]),
     ],
-    ids=["metrics see counts only", "the lowest", "tally", "counting", "cli is the top", "compiled loops"],
+    ids=[
+        "metrics see counts only",
+        "the lowest",
+        "tally",
+        "counting",
+        "cli is the top",
+        "hashers see vectors only",
+        "metrics and hashers are strangers",
+        "space",
+        "datasets",
+        "reports are next to the top",
+        "compiled loops",
+    ],
 )
 def test_dependencies_point_one_way(files: set[str], never: list[str]) -> None:
     for module in never:
@@ -80,9 +100,9 @@ def test_dependencies_point_one_way(files: set[str], never: list[str]) -> None:
 
 
 def test_compiled_loops_are_loaded_in_one_place() -> None:
-    for module in ("lookalike._kernels", "lookalike._product"):
+    for module in ("lookalike._kernels", "lookalike._product", "lookalike._bends"):
         assert {name for name, source in SOURCES.items() if f'"{module}"' in source} == {"_compiled.py"}
-    assert importing("numba") <= {"_kernels.py", "_product.py"}
+    assert importing("numba") == {"_kernels.py", "_product.py", "_bends.py"}
 
 
 def test_torch_is_imported_nowhere() -> None:
@@ -91,7 +111,7 @@ def test_torch_is_imported_nowhere() -> None:
 
 
 def test_terminals_are_the_business_of_the_command_line() -> None:
-    assert importing("rich") | importing("cyclopts") == {"cli.py"}
+    assert importing("rich") | importing("cyclopts") <= CLI
 
 
 def test_importing_loads_nothing_heavy() -> None:
@@ -141,7 +161,7 @@ def calls(name: str) -> set[str]:
 
 
 def test_only_the_command_line_prints() -> None:
-    assert [name for name in SOURCES if "print" in calls(name)] == ["cli.py"]
+    assert [name for name in SOURCES if "print" in calls(name)] == ["cli/terminal.py"]
 
 
 def test_nothing_is_unpickled_and_paths_are_paths() -> None:

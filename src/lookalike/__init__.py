@@ -6,7 +6,7 @@ import typing
 from lookalike._version import __version__
 
 if typing.TYPE_CHECKING:
-    from lookalike import metrics
+    from lookalike import datasets, hashers, metrics, space
     from lookalike.codes import Codes
     from lookalike.comparison import compare
     from lookalike.evaluation import count, count_scores, evaluate, evaluate_run, evaluate_scores, evaluate_tally
@@ -14,6 +14,7 @@ if typing.TYPE_CHECKING:
     from lookalike.metrics.names import Metric
     from lookalike.relevance import grades, hierarchy, judged, matching_attributes, same_label, shared_tags
     from lookalike.results import Evaluation, Score
+    from lookalike.space import usage
     from lookalike.tally import Tally
     from lookalike.trec import read_qrels, read_run
 
@@ -28,11 +29,13 @@ __all__ = [
     "count",
     "count_scores",
     "curves",
+    "datasets",
     "evaluate",
     "evaluate_run",
     "evaluate_scores",
     "evaluate_tally",
     "grades",
+    "hashers",
     "hierarchy",
     "judged",
     "matching_attributes",
@@ -41,6 +44,8 @@ __all__ = [
     "read_run",
     "same_label",
     "shared_tags",
+    "space",
+    "usage",
 ]
 
 # Where each public name is loaded from when it is first used: importing the package costs next to nothing.
@@ -51,10 +56,17 @@ _HOMES = {
     "metrics.names": ["Metric"],
     "relevance": ["grades", "hierarchy", "judged", "matching_attributes", "same_label", "shared_tags"],
     "results": ["Evaluation", "Score"],
+    "space": ["usage"],
     "tally": ["Tally"],
     "trec": ["read_qrels", "read_run"],
 }
-_MODULES = {"curves": "metrics.curves", "metrics": "metrics"}
+_MODULES = {
+    "curves": "metrics.curves",
+    "datasets": "datasets",
+    "hashers": "hashers",
+    "metrics": "metrics",
+    "space": "space",
+}
 
 
 def __getattr__(name: str) -> typing.Any:

@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from lookalike.codes import Codes
-from lookalike.files import read_arrays
+from lookalike.files import provenance, read_arrays, write_arrays
 from lookalike.relevance import Relevance, matching_attributes, same_label, shared_tags
 
-__all__ = ["Items", "read_items", "relevance_between"]
+__all__ = ["Items", "read_items", "relevance_between", "write_codes"]
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,18 @@ def read_items(path: str | Path, labels: str | Path | None = None) -> Items:
             given = len(found[name]) if found[name].ndim else "single"
             raise ValueError(f"{path} has {len(vectors)} items, but {given} {name}")
     return Items(path, vectors, found.get("labels"), found.get("attributes"), found.get("ids"))
+
+
+def write_codes(path: str | Path, codes: Codes, items: Items) -> None:
+    """Write codes with the labels, attributes and ids of the items that they are of, to .npz or .parquet."""
+    named = "codes" if Path(path).suffix == ".parquet" else "packed"
+    arrays = {named: codes.to_bytes()}
+    if named == "packed":
+        arrays["n_bits"] = np.array(codes.n_bits)
+    for name in ("labels", "attributes", "ids"):
+        if (values := getattr(items, name)) is not None:
+            arrays[name] = values
+    write_arrays(path, arrays, provenance("codes", n_bits=codes.n_bits, digest=codes.digest))
 
 
 def relevance_between(queries: Items, gallery: Items, kind: str | None = None) -> Relevance:

@@ -1,0 +1,74 @@
+"""`lookalike data`."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+from cyclopts import Parameter
+
+from lookalike.cli.terminal import JSON, SEED, print_json, progress, tables
+
+__all__ = ["data", "load"]
+
+SOURCE = Annotated[Path | None, Parameter(help="the archive, if you have it already")]
+LABELS = Annotated[Path | None, Parameter(help="for a folder of images: a CSV with the columns file and label")]
+SETTING = Annotated[int, Parameter(help="1: 100 queries and 500 training images a class; 2: the official test part")]
+
+
+def data(
+    name: Annotated[str, Parameter(help="digits, cifar10, cifar100, fashion-mnist, or a folder of images")],
+    /,
+    *,
+    output: Annotated[
+        Path | None, Parameter(help="a folder for queries.npz, training.npz and gallery.npz: pixels and labels")
+    ] = None,
+    setting: SETTING = 1,
+    source: SOURCE = None,
+    labels: LABELS = None,
+    seed: SEED = 0,
+    as_json: JSON = False,
+) -> None:
+    """Get a data set, say what is in it, and write its parts for other commands.
+
+    Example: lookalike data cifar10 --output cifar10
+
+    Example: lookalike data photos/ --labels photos.csv
+    """
+    import numpy as np
+
+    from lookalike.datasets import cache_folder
+    from lookalike.files import provenance, write_arrays
+
+    dataset = load(name, source, labels)
+    split = dataset.split(setting, random_state=seed)
+    parts = {"queries": split.queries, "training": split.training, "gallery": split.gallery}
+    if output is not None:
+        if output.exists() and not output.is_dir():
+            raise ValueError(f"cannot write into {output}: it is not a folder")
+        output.mkdir(parents=True, exist_ok=True)
+        about = provenance("items", data=dataset.name, setting=setting, seed=seed)
+        for part, rows in parts.items():
+            arrays = {"embeddings": dataset.pixels(rows), "labels": np.array(dataset.classes)[dataset.labels[rows]]}
+            write_arrays(output / f"{part}.npz", {**arrays, "ids": rows}, about)
+    sizes = {part: len(rows) for part, rows in parts.items()}
+    if as_json:
+        skipped: Any = [{"file": str(path), "why": why} for path, why in dataset.unreadable]
+        facts = {"images": len(dataset), "shape": list(dataset.images.shape[1:]), "classes": list(dataset.classes)}
+        print_json({"name": dataset.name, **facts, **sizes, "setting": setting, "unreadable": skipped})
+        return
+    say = tables().print
+    say(repr(dataset).removeprefix("Dataset(").removesuffix(")"))
+    say(f"setting {setting}: " + ", ".join(f"{n:,} {part}" for part, n in sizes.items()))
+    if dataset.unreadable:
+        say(f"{len(dataset.unreadable)} files could not be read and were left out:")
+        for path, why in dataset.unreadable:
+            say(f"  {path}: {why}")
+    cached = f"the cache is {cache_folder()}"
+    say(f"written to {output}/queries.npz, training.npz and gallery.npz" if output else cached)
+
+
+def load(name: str, source: Path | None, labels: Path | None) -> Any:
+    """A data set with a progress bar."""
+    from lookalike import datasets
+
+    with progress():
+        return datasets.load(name, source=source, labels=labels)

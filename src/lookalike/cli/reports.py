@@ -1,0 +1,215 @@
+"""`lookalike report` and `lookalike demo`."""
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from lookalike.cli.data import LABELS, SETTING, SOURCE, load
+from lookalike.cli.hashing import choose
+from lookalike.cli.terminal import JSON, SEED, print_json, progress, prose, table, tables
+from lookalike.files import check_target
+
+if TYPE_CHECKING:
+    from lookalike.demo import Story
+    from lookalike.hashers import Hasher
+    from lookalike.tasks import Task
+    from lookalike.trials import Trials
+
+ALL = "LSH PCAH PCARR ITQ SH SKLSH SpH DensityDSH"
+BITS = Annotated[str, Parameter(help="lengths of the codes")]
+
+__all__ = ["demo", "report"]
+
+
+def demo(
+    *,
+    data: Annotated[str, Parameter(help="digits, cifar10, fashion-mnist, or a folder of images")] = "digits",
+    bits: BITS = "12 24 48",
+    output: Annotated[Path, Parameter(help="where to write the report")] = Path("lookalike-demo.html"),
+    setting: SETTING = 1,
+    source: SOURCE = None,
+    labels: LABELS = None,
+    seed: SEED = 0,
+    as_json: JSON = False,
+) -> None:
+    """Compare eight hashers on handwritten digits, in a table and in a report to look at.
+
+    Example: lookalike demo
+
+    Example: lookalike demo --data cifar10
+    """
+    from lookalike.demo import tell
+    from lookalike.tasks import dataset_task
+
+    check_target(output)
+    task = dataset_task(load(data, source, labels), setting, random_state=seed)
+    found = _try(task, ALL, bits, seed)
+    story = tell(found)
+    _write(found, output)
+    if as_json:
+        ap = story.ap
+        told = {"hasher": story.trial.name, "bits": story.trial.n_bits, "queries": story.n_queries, "mAP": ap.mean}
+        told |= {"best": ap.best, "worst": ap.worst, "argsort": story.argsort}
+        _print_rows(found, output, {**told, "argsort_by_class": story.argsort_by_class, "AP@100": story.at_100})
+        return
+    _show_trials(found)
+    _show_story(story)
+    _say_how_to_open(output)
+    tables().print('\nWith your own codes:  lookalike evaluate queries.npz gallery.npz --metrics "AP@1000 nDCG@100"')
+
+
+def report(
+    data: Annotated[str, Parameter(help="a data set, a folder of images, or a file of queries: embeddings or codes")],
+    gallery: Annotated[Path | None, Parameter(help="with a file of queries: the file of the gallery")] = None,
+    /,
+    *,
+    hashers: Annotated[str, Parameter(help="names, and files of saved hashers")] = ALL,
+    bits: BITS = "12 24 48",
+    codes: Annotated[
+        list[str] | None, Parameter(help="codes made elsewhere, NAME=QUERIES,GALLERY; may be given several times")
+    ] = None,
+    fit: Annotated[Path | None, Parameter(help="embeddings to learn from, if not from the gallery")] = None,
+    output: Annotated[Path, Parameter(help="where to write the report")] = Path("lookalike-report.html"),
+    setting: SETTING = 1,
+    source: SOURCE = None,
+    labels: LABELS = None,
+    seed: SEED = 0,
+    as_json: JSON = False,
+) -> None:
+    """Compare hashers on your data: one HTML file with accuracy, ties, and how codes fill the space.
+
+    Example: lookalike report photos/ --hashers "ITQ SH" --bits "32 64"
+
+    Example: lookalike report queries.npz gallery.npz --codes mine=my-queries.npz,my-gallery.npz
+    """
+    check_target(output)
+    task, own = _task(data, gallery, fit, setting, source, labels, seed)
+    others = [*own, *(_named_codes(text) for text in codes or [])]
+    found = _try(task, hashers if task.gallery is not None else "", bits, seed, others)
+    _write(found, output)
+    if as_json:
+        _print_rows(found, output)
+        return
+    _show_trials(found)
+    _say_how_to_open(output)
+
+
+def _task(
+    data: str, gallery: Path | None, fit: Path | None, setting: int, source: Path | None, labels: Path | None, seed: int
+) -> tuple["Task", list[tuple[str, Path, Path]]]:
+    """What to search, and the codes that came with it."""
+    from lookalike.items import read_items
+    from lookalike.tasks import dataset_task, items_task
+
+    if gallery is None:
+        if Path(data).suffix in (".npz", ".npy", ".parquet"):
+            raise ValueError(f"pass two files, queries and gallery: {data} is one of them")
+        if fit is not None:
+            raise ValueError("--fit is for files of embeddings: a data set has its own training part")
+        return dataset_task(load(data, source, labels), setting, random_state=seed), []
+    task = items_task(read_items(data), read_items(gallery), None if fit is None else read_items(fit))
+    return task, [] if task.gallery is not None else [(gallery.stem, Path(data), gallery)]
+
+
+def _named_codes(text: str) -> tuple[str, Path, Path]:
+    found = re.fullmatch(r"([^=]+)=([^,]+),([^,]+)", text)
+    if found is None:
+        raise ValueError(f"--codes must be NAME=QUERIES,GALLERY, got {text!r}")
+    return found[1], Path(found[2]), Path(found[3])
+
+
+def _try(task: "Task", names: str, bits: str, seed: int, others: Any = ()) -> "Trials":
+    from lookalike.codes import Codes
+    from lookalike.items import read_items
+    from lookalike.trials import try_hashers
+
+    lengths = _lengths(bits)
+    chosen: list[tuple[str, Hasher]] = []
+    for name in re.split(r"[,\s]+", names.strip()) if names.strip() else []:
+        saved = name.endswith(".npz")
+        made = [choose(name, n_bits, seed)[0] for n_bits in ([None] if saved else lengths)]
+        chosen += [(Path(name).stem if saved else type(hasher).__name__, hasher) for hasher in made]
+    given = []
+    for name, *paths in others:
+        vectors = [read_items(path).vectors for path in paths]
+        for path, codes, n in zip(paths, vectors, (len(task.query_labels), len(task.gallery_labels)), strict=True):
+            if not isinstance(codes, Codes) or len(codes) != n:
+                raise ValueError(f"{path} must hold {n} codes, one for each item, got {len(codes)} {_kind(codes)}")
+        given.append((name, *vectors))
+    chosen.sort(key=lambda named: named[1].n_bits)  # those of one length stand together
+    with progress():
+        return try_hashers(task, chosen, given)
+
+
+def _kind(vectors: Any) -> str:
+    from lookalike.codes import Codes
+
+    return "codes" if isinstance(vectors, Codes) else "embeddings"
+
+
+def _lengths(bits: str) -> list[int]:
+    parts = re.split(r"[,\s]+", bits.strip())
+    if not all(part.isdigit() and int(part) > 0 for part in parts):
+        raise ValueError(f'--bits must be lengths such as "12 24 48", got {bits!r}')
+    return sorted({int(part) for part in parts})
+
+
+def _write(found: "Trials", output: Path) -> None:
+    from lookalike.report import write_report
+
+    write_report(found, output)
+
+
+def _print_rows(found: "Trials", output: Path, story: dict[str, Any] | None = None) -> None:
+    exact = found.exact["AP"].mean if found.exact is not None else None
+    left_out = [{"hasher": name, "why": why} for name, why in found.left_out]
+    about = {"task": found.task.about, "exact_mAP": exact, "left_out": left_out, "report": str(output)}
+    print_json({**about, **({"story": story} if story else {}), "rows": found.rows()})
+
+
+def _show_trials(found: "Trials") -> None:
+    from lookalike.results import shown
+
+    task, say = found.task, prose().print
+    say(f"{task.title}: {len(task.query_labels):,} queries × {len(task.gallery_labels):,} items\n")
+    columns = ["bits", "mAP", "worst", "best", "mLGAP@2", "codes used", "of possible", "entropy", "fullest code"]
+    rows = table(*((name, "bold" if name == "mAP" else "") for name in columns), first="hasher")
+    for row in found.rows():
+        rows.add_row(
+            row["hasher"],
+            str(row["bits"]),
+            *(shown(row[name]) for name in ("mAP", "worst", "best", "LGAP@2")),
+            f"{row['distinct']:,}",
+            f"{row['possible_utilisation']:.1%}",
+            f"{row['entropy']:.2f}",
+            f"{row['largest']:,}",
+        )
+    if found.exact is not None:
+        ap = found.exact["AP"]
+        rows.add_row("no hashing", "–", *map(shown, (ap.mean, ap.worst, ap.best)), *"–––––")
+    tables().print(rows)
+    for name, why in found.left_out:
+        say(f"\nleft out: {name}: {why}")
+
+
+def _show_story(story: "Story") -> None:
+    ap, at_100 = story.ap, story.at_100
+    prose().print(
+        f"\nmAP is expected over every order of tied items; worst and best are what ties alone could make of it. On "
+        f"{story.n_queries} queries {story.trial.name} at {story.trial.n_bits} bits has an mAP of {ap.mean:.4f}, "
+        f"between {ap.worst:.4f} and {ap.best:.4f}. An argsort of the very same codes says {story.argsort:.4f}, or "
+        f"{story.argsort_by_class:.4f} if the gallery is stored by class. And AP@100 is {at_100['retrieved']:.4f}, "
+        f"{at_100['min']:.4f} or {at_100['total']:.4f}, divided by the relevant items retrieved, by at most 100, or by "
+        "all there are.\n\n"
+        "A higher mAP can hide codes that collapse onto a few points: look at the codes used, their entropy and the "
+        "fullest one beside it. mLGAP weighs precision by how evenly codes are filled (Ding et al. 2018)."
+    )
+
+
+def _say_how_to_open(output: Path) -> None:
+    size = output.stat().st_size / 1e6
+    say = tables().print
+    say(f"\nThe report is {output} ({size:.1f} MB, one file, no network). Open it in a browser:")
+    say(f"  {output.resolve().as_uri()}")

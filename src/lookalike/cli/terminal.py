@@ -1,0 +1,83 @@
+"""What commands show: tables, sentences, JSON, progress, and the one line of an error."""
+
+import contextlib
+import json
+import re
+import sys
+import time
+from collections.abc import Iterator
+from typing import Annotated, Any, NoReturn
+
+from cyclopts import Parameter
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+
+from lookalike.progress import reporting
+from lookalike.results import without_nan
+
+JSON = Annotated[bool, Parameter(name="--json", help="print the result as JSON")]
+SEED = Annotated[int, Parameter(help="of everything that is drawn at random")]
+
+__all__ = ["JSON", "SEED", "fail", "print_json", "progress", "prose", "table", "tables"]
+
+
+def fail(sentence: str) -> NoReturn:
+    """End with one sentence and exit code 2."""
+    sentence = re.sub(r"(unjudged|undefined|similarity)='(\w+)'", r"--\1 \2", " ".join(sentence.split()))
+    sentence = sentence.replace("exclude='self' needs query_ids and gallery_ids", "--exclude-self needs ids in both")
+    print(f"lookalike: {sentence}", file=sys.stderr)  # noqa: T201  # the one line a user reads
+    sys.exit(2)
+
+
+def print_json(value: Any) -> None:
+    """A result for other programs to read."""
+    print(json.dumps(without_nan(value), indent=1, allow_nan=False))  # noqa: T201
+
+
+def table(*columns: tuple[str, str], first: str | None = None) -> Table:
+    """A plain table with columns of numbers, behind a first one of names."""
+    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    if first is not None:
+        made.add_column(first, no_wrap=True)
+    for name, style in columns:
+        made.add_column(name, justify="right", style=style, no_wrap=True)
+    return made
+
+
+def tables() -> Console:
+    """Standard output for tables, as wide as they need to be."""
+    return Console(highlight=False, width=max(Console().width, 160), soft_wrap=True)
+
+
+def prose() -> Console:
+    """Standard output for sentences, wrapped."""
+    return Console(highlight=False, width=min(Console().width, 80))
+
+
+@contextlib.contextmanager
+def progress() -> Iterator[None]:
+    """A bar on a terminal, elsewhere a plain line every ten seconds."""
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        last = time.monotonic()
+
+        def line(what: str, done: int, total: int) -> None:
+            nonlocal last
+            if time.monotonic() - last > 10:
+                last = time.monotonic()
+                print(f"{what}: {done} of {total}", file=sys.stderr)  # noqa: T201
+
+        with reporting(line):
+            yield
+        return
+    with Progress(console=console, transient=True) as bar:
+        tasks: dict[str, Any] = {}
+
+        def show(what: str, done: int, total: int) -> None:
+            if what not in tasks:
+                tasks[what] = bar.add_task(what, total=total)
+            bar.update(tasks[what], completed=done, total=total, visible=done < total)
+
+        with reporting(show):
+            yield

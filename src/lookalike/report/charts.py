@@ -1,0 +1,386 @@
+"""The charts: what each panel draws, as Vega-Lite made by Altair; colours are the page's and follow its mode."""
+
+import math
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from lookalike.metrics.curves import Curve
+from lookalike.report.entries import EXACT, Comparison, Entry
+from lookalike.report.markup import COLOURS, DASHES, SHAPES
+
+Spec = dict[str, Any]
+Rows = list[dict[str, Any]]
+Layer = tuple[Rows, Any]
+POINTS = 64  # of a curve
+
+__all__ = [
+    "CONFIG",
+    "codes_chart",
+    "curve_chart",
+    "length_chart",
+    "radius_chart",
+    "runs",
+    "spread_chart",
+    "tradeoff_chart",
+    "useful_radius",
+]
+
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
+CONFIG: Spec = {
+    "aria": False,  # the page says in words what a chart shows; its marks need not
+    "background": "transparent",
+    "font": FONT,
+    "padding": {"left": 2, "right": 10, "top": 6, "bottom": 2},
+    "view": {"stroke": None},
+    "axis": {
+        "labelColor": "currentColor",
+        "titleColor": "currentColor",
+        "labelFontSize": 12,
+        "titleFontSize": 12,
+        "titleFontWeight": 500,
+        "titlePadding": 8,
+        "domainColor": "var(--axis)",
+        "tickColor": "var(--axis)",
+        "gridColor": "var(--grid)",
+        "labelOverlap": True,
+    },
+    "axisX": {"grid": False, "labelFlush": False},
+    "axisY": {"domain": False, "ticks": False, "labelPadding": 6},
+    "text": {"fill": "currentColor", "fontSize": 12},
+    "line": {"strokeWidth": 2, "strokeJoin": "round"},
+}
+CHOSEN = "length(chosen) == 0 || indexof(chosen, datum.hasher) >= 0"
+
+
+def tradeoff_chart(comparison: Comparison, bits: int) -> Spec:
+    """mAP over mLGAP@2 at one length: a mark for each hasher, as large as the share of possible codes it uses."""
+    rows = [
+        {
+            "hasher": entry.hasher,
+            "mLGAP@2": entry["LGAP@2"],
+            "mAP": entry["mAP"],
+            "worst": entry["worst"],
+            "best": entry["best"],
+            "used": entry["possible_utilisation"],
+        }
+        for entry in comparison.of_length(bits)
+        if not math.isnan(entry["LGAP@2"]) and not math.isnan(entry["mAP"])
+    ]
+    look = _Look(comparison)
+    x = alt.X("mLGAP@2:Q", axis=alt.Axis(tickCount=4, format="~g"), scale=alt.Scale(zero=False, padding=14))
+    scale = alt.Scale(domain=_span(comparison), nice=False)
+    y = alt.Y("mAP:Q", axis=alt.Axis(tickCount=5), scale=scale)
+    base = _chart().encode(x=x, color=look.colour, opacity=look.opacity())
+    ties = base.mark_rule(strokeWidth=2).encode(
+        y=alt.Y("worst:Q", title="mAP", scale=scale), y2="best:Q", opacity=look.opacity(0.35)
+    )
+    size = alt.Size("used:Q", scale=alt.Scale(domain=[0, 1], range=[25, 300]), legend=None)
+    tips = [
+        alt.Tooltip("hasher:N"),
+        alt.Tooltip("mAP:Q", format=".3f"),
+        alt.Tooltip("worst:Q", format=".3f", title="worst order"),
+        alt.Tooltip("best:Q", format=".3f", title="best order"),
+        alt.Tooltip("mLGAP@2:Q", format=".4f"),
+        alt.Tooltip("used:Q", format=".1%", title="of possible codes"),
+    ]
+    marks = base.mark_point(filled=True, stroke="var(--surface)", strokeWidth=1).encode(
+        y=y, size=size, shape=look.shape, tooltip=tips
+    )
+    return _spec(270, *_exact(comparison, scale), (rows, ties), (rows, marks), *_leaders(rows, x, y))
+
+
+def codes_chart(comparison: Comparison, entry: Entry, highest: float) -> Spec:
+    """Items on each code, from the fullest to the emptiest, over what evenly random bits would give."""
+    used = entry.trial.usage
+    end, _ = _axis_end(entry)
+    place = comparison.hashers.index(entry.hasher)
+    x = alt.X(
+        "code:Q",
+        title="codes",
+        scale=alt.Scale(domain=[0, end], nice=False),
+        axis=alt.Axis(values=[0, end], format=",d", labelAlign=alt.expr("datum.value > 0 ? 'right' : 'left'")),
+    )
+    scale = alt.Scale(type="sqrt", domain=[0, highest], nice=False)
+    y = alt.Y(
+        "items:Q", title="items", stack=None, scale=scale, axis=alt.Axis(values=_sqrt_ticks(highest), format=",d")
+    )
+    found = _chart().mark_area(
+        interpolate="step-after", fill=f"var(--h{place % COLOURS})", fillOpacity=0.75, line={"strokeWidth": 1.5}
+    )
+    found = found.encode(x=x, y=y, color=alt.value(f"var(--h{place % COLOURS})"))
+    even = _chart().mark_line(
+        interpolate="step-after", stroke="currentColor", strokeWidth=1.25, strokeDash=[3, 2], clip=True
+    )
+    layers: list[Layer] = [
+        (runs(used.counts), found),
+        (_even(used.items, used.n_bits, end), even.encode(x=x, y=y)),
+    ]
+    if used.distinct < end:
+        empty = {"code": used.distinct, "end": end}
+        layers.insert(0, ([empty], _chart().mark_rect(fill="var(--empty)").encode(x=x, x2="end:Q")))
+    return _spec(130, *layers)
+
+
+def curve_chart(comparison: Comparison, bits: int) -> Spec:
+    """Precision over recall at one length, as the cutoff grows."""
+    rows = []
+    for entry in comparison.of_length(bits):
+        curve = entry.trial.by_cutoff
+        rows += [_point(entry.hasher, curve, i) for i in _thinned(len(curve.at))]
+    x = alt.X("recall:Q", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=5))
+    y = alt.Y("precision:Q", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=5))
+    return _lines(comparison, rows, x, y, [alt.Tooltip("at:Q", title="top", format=",d")])
+
+
+def radius_chart(comparison: Comparison, bits: int, quantity: str) -> Spec:
+    """Precision or recall over the Hamming radius at one length, up to where it changes no more."""
+    last = useful_radius(comparison, bits)
+    rows = []
+    for entry in comparison.of_length(bits):
+        curve = entry.trial.by_radius
+        inside = np.flatnonzero(curve.at <= last)
+        rows += [_point(entry.hasher, curve, i) for i in inside[_thinned(len(inside))].tolist()]
+    ticks = list(range(0, last + 1, max(1, math.ceil(last / 8))))
+    x = alt.X(
+        "at:Q",
+        title="Hamming radius",
+        scale=alt.Scale(domain=[0, last], nice=False),
+        axis=alt.Axis(values=ticks, format="d"),
+    )
+    y = alt.Y(f"{quantity}:Q", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(tickCount=5))
+    return _lines(comparison, rows, x, y, [alt.Tooltip("at:Q", title="radius", format="d")], 200)
+
+
+def length_chart(comparison: Comparison, hasher: str) -> Spec:
+    """mAP of one hasher over the length of its codes, between worst and best order of ties; the others in grey."""
+    rows = [
+        {
+            "hasher": entry.hasher,
+            "bits": entry.bits,
+            "mAP": entry["mAP"],
+            "worst": entry["worst"],
+            "best": entry["best"],
+        }
+        for entry in sorted(comparison.entries, key=lambda entry: entry.bits)
+        if not math.isnan(entry["mAP"])
+    ]
+    mine = [row for row in rows if row["hasher"] == hasher]
+    others = [row for row in rows if row["hasher"] != hasher]
+    colour = f"var(--h{comparison.hashers.index(hasher) % COLOURS})"
+    x = _bits_axis(comparison)
+    scale = alt.Scale(domain=[0, _ceiling(comparison)])
+    y = alt.Y("mAP:Q", scale=scale, axis=alt.Axis(tickCount=4))
+    tips = [
+        alt.Tooltip("bits:O"),
+        alt.Tooltip("mAP:Q", format=".3f"),
+        alt.Tooltip("worst:Q", format=".3f", title="worst order"),
+        alt.Tooltip("best:Q", format=".3f", title="best order"),
+    ]
+    behind = _chart().mark_line(stroke="var(--faint)", strokeWidth=1).encode(x=x, y=y, detail="hasher:N")
+    band = _chart().mark_area(fill=colour, fillOpacity=0.25)
+    band = band.encode(x=x, y=alt.Y("worst:Q", title="mAP", scale=scale), y2="best:Q")
+    line = _chart().mark_line(stroke=colour).encode(x=x, y=y)
+    dots = _chart().mark_point(filled=True, fill=colour, size=45, opacity=1).encode(x=x, y=y, tooltip=tips)
+    ticks = _chart().mark_rule(stroke=colour, strokeWidth=2, opacity=0.5)
+    ticks = ticks.encode(x=x, y=alt.Y("worst:Q", title="mAP", scale=scale), y2="best:Q")
+    over = [(mine, layer) for layer in (band, ticks, line, dots)]
+    return _spec(150, (others, behind), *_exact(comparison, scale), *over)
+
+
+def spread_chart(comparison: Comparison) -> Spec:
+    """mLGAP@2 over the length of the codes."""
+    rows = [
+        {"hasher": entry.hasher, "bits": entry.bits, "mLGAP@2": entry["LGAP@2"]}
+        for entry in sorted(comparison.entries, key=lambda entry: entry.bits)
+        if not math.isnan(entry["LGAP@2"])
+    ]
+    look = _Look(comparison)
+    y = alt.Y("mLGAP@2:Q", scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=5))
+    base = _chart().encode(x=_bits_axis(comparison), y=y, color=look.colour, opacity=look.opacity())
+    tips = [alt.Tooltip("hasher:N"), alt.Tooltip("bits:O"), alt.Tooltip("mLGAP@2:Q", format=".4f")]
+    dots = base.mark_point(filled=True, size=60).encode(shape=look.shape, tooltip=tips)
+    return _spec(260, (rows, base.mark_line().encode(strokeDash=look.dash)), (rows, dots))
+
+
+def useful_radius(comparison: Comparison, bits: int) -> int:
+    """The radius within which every hasher of this length finds 99 % of what is relevant; 4 at least."""
+    ends = []
+    for entry in comparison.of_length(bits):
+        curve = entry.trial.by_radius
+        enough = curve.recall >= 0.99
+        ends.append(int(curve.at[enough.argmax()]) if enough.any() else bits)
+    return min(bits, max(4, *ends))
+
+
+def runs(counts: np.ndarray) -> list[dict[str, int]]:
+    """Where a falling curve of counts steps down: the first code of each run, its items, and the end.
+
+    >>> runs(np.array([5, 2, 2, 1]))
+    [{'code': 0, 'items': 5}, {'code': 1, 'items': 2}, {'code': 3, 'items': 1}, {'code': 4, 'items': 0}]
+    """
+    starts = np.flatnonzero(np.diff(counts, prepend=-1))
+    steps = [{"code": int(start), "items": int(counts[start])} for start in starts]
+    return [*steps, {"code": len(counts), "items": 0}]
+
+
+class _Look:
+    """What tells hashers apart: colour, shape and dashes, the same in every chart."""
+
+    def __init__(self, comparison: Comparison) -> None:
+        names = comparison.hashers
+        places = range(len(names))
+        self.colour = self._of(alt.Color, [f"var(--h{i % COLOURS})" for i in places], names)
+        self.shape = self._of(alt.Shape, [SHAPES[i % len(SHAPES)] for i in places], names)
+        self.dash = self._of(alt.StrokeDash, [DASHES[i % len(DASHES)] for i in places], names)
+
+    @staticmethod
+    def _of(channel: Any, values: list[Any], names: list[str]) -> Any:
+        return channel("hasher:N", scale=alt.Scale(domain=names, range=values), legend=None)
+
+    @staticmethod
+    def opacity(full: float = 1.0) -> Any:
+        """Full for the hashers that the reader chose, or for all."""
+        return alt.condition(CHOSEN, alt.value(full), alt.value(full * 0.12))
+
+
+def _chart() -> alt.Chart:
+    """A layer's chart; its rows come later, for Altair would copy and check them again and again."""
+    return alt.Chart(alt.NamedData("rows"))
+
+
+def _spec(height: int, *layers: Layer) -> Spec:
+    """The layers as Vega-Lite: as wide as their place on the page, without what the page says once for all."""
+    chart = alt.layer(*(layer for _, layer in layers)).add_params(alt.param(name="chosen", value=[]))
+    spec: Spec = chart.properties(width="container", height=height).to_dict(validate=False)
+    for name in ("$schema", "config", "data"):
+        spec.pop(name, None)
+    names: dict[int, str] = {}
+    spec["datasets"] = {}
+    for (rows, _), layer in zip(layers, spec["layer"], strict=True):
+        name = names.setdefault(id(rows), f"rows{len(names)}")
+        spec["datasets"][name] = [{key: _short(value) for key, value in row.items()} for row in rows]
+        layer["data"] = {"name": name}
+    return spec
+
+
+def _short(value: Any) -> Any:
+    return round(value, 4) if isinstance(value, float) else value
+
+
+def _lines(comparison: Comparison, rows: Rows, x: Any, y: Any, tips: list[Any], height: int = 270) -> Spec:
+    look = _Look(comparison)
+    base = _chart().encode(x=x, y=y, color=look.colour)
+    lines = base.mark_line(interpolate="linear").encode(strokeDash=look.dash, opacity=look.opacity())
+    numbers = [alt.Tooltip("precision:Q", format=".3f"), alt.Tooltip("recall:Q", format=".3f")]
+    places = base.mark_point(filled=True, size=70, opacity=0).encode(tooltip=[alt.Tooltip("hasher:N"), *tips, *numbers])
+    return _spec(height, (rows, lines), (rows, places))
+
+
+def _point(hasher: str, curve: Curve, i: int) -> dict[str, Any]:
+    return {
+        "hasher": hasher,
+        "at": int(curve.at[i]),
+        "precision": float(curve.precision[i]),
+        "recall": float(curve.recall[i]),
+    }
+
+
+def _thinned(n: int) -> list[int]:
+    """At most so many places of a curve, its ends among them."""
+    return np.unique(np.linspace(0, n - 1, min(n, POINTS)).round().astype(int)).tolist() if n else []
+
+
+def _ceiling(comparison: Comparison) -> float:
+    values = [entry["best"] for entry in comparison.entries] + [comparison.exact_score]
+    known = [value for value in values if not math.isnan(value)]
+    return max(math.ceil(10 * max(known, default=1.0)), 1) / 10
+
+
+def _span(comparison: Comparison) -> list[float]:
+    """From the tenth below all values of mAP to that above."""
+    known = [entry["worst"] for entry in comparison.entries if not math.isnan(entry["worst"])]
+    known += [comparison.exact_score] if not math.isnan(comparison.exact_score) else []
+    return [math.floor(10 * min(known, default=0.0)) / 10, _ceiling(comparison)]
+
+
+def _leaders(rows: Rows, x: Any, y: Any) -> list[Layer]:
+    """The names of those with the highest mAP and the highest mLGAP@2, beside their marks."""
+    if not rows:
+        return []
+    middle = (min(row["mLGAP@2"] for row in rows) + max(row["mLGAP@2"] for row in rows)) / 2
+    layers: list[Layer] = []
+    accurate, spread = (max(rows, key=lambda row: row[key]) for key in ("mAP", "mLGAP@2"))
+    apart = abs(accurate["mAP"] - spread["mAP"]) > 0.05  # else one name would cover the other
+    for row in (accurate, spread) if apart else (accurate,):
+        name = row["hasher"]
+        left = row["mLGAP@2"] > middle
+        side: dict[str, Any] = {"align": "right", "dx": -12} if left else {"align": "left", "dx": 12}
+        words = _chart()
+        short = name if len(name) <= 18 else f"{name[:17]}…"
+        text = words.mark_text(fontWeight=600, baseline="middle", **side)
+        layers.append(([row | {"name": short}], text.encode(x=x, y=y, text="name:N", opacity=_Look.opacity())))
+    return layers
+
+
+def _exact(comparison: Comparison, scale: Any) -> list[Layer]:
+    """A rule at what no hashing scores."""
+    if math.isnan(comparison.exact_score):
+        return []
+    row = {"exact": comparison.exact_score, "what": EXACT}
+    rule = _chart().mark_rule(stroke="currentColor", strokeDash=[2, 3], strokeWidth=1.25)
+    tips = [alt.Tooltip("what:N", title="mAP of"), alt.Tooltip("exact:Q", format=".3f", title="is")]
+    return [([row], rule.encode(y=alt.Y("exact:Q", title="mAP", scale=scale), tooltip=tips))]
+
+
+def _bits_axis(comparison: Comparison) -> Any:
+    return alt.X(
+        "bits:O",
+        title="bits",
+        sort=comparison.lengths,
+        scale=alt.Scale(type="point", padding=0.25),
+        axis=alt.Axis(labelAngle=0),
+    )
+
+
+def _axis_end(entry: Entry) -> tuple[int, bool]:
+    """Where the axis of codes ends: at all of them if items could fill much of it, else at one for each item."""
+    used = entry.trial.usage
+    whole = used.n_bits <= 12 or (used.n_bits < 40 and 2**used.n_bits <= 4 * used.items)
+    return (2**used.n_bits if whole else min(2 ** min(used.n_bits, 62), used.items)), whole
+
+
+def _sqrt_ticks(highest: float) -> list[int]:
+    """A few round numbers from 0 that a root scale spreads about evenly."""
+    ticks = {0}
+    for value in (highest / 16, highest / 4, highest * 9 / 16, highest):
+        size = 10 ** math.floor(math.log10(max(value, 1)))
+        ticks.add(max(step * size for step in (1, 2, 3, 5) if step * size <= max(value, 1)))
+    return sorted(ticks)
+
+
+def _even(items: int, n_bits: int, end: int) -> list[dict[str, float]]:
+    """How many codes evenly random bits fill with at least 1, 2, … items, on average; the fullest first."""
+    from scipy.stats import binom
+
+    if n_bits > 50:
+        return [{"code": 0.0, "items": 1}, {"code": float(items), "items": 0}]
+    deepest = 1
+    steps: list[dict[str, float]] = []
+    while True:
+        codes = float(binom.sf(deepest - 1, items, 2.0**-n_bits) * 2**n_bits)  # with at least so many
+        if codes < 0.5 or deepest > items:
+            break
+        steps.append({"code": min(codes, end), "items": deepest})
+        deepest += 1
+    starts = [0.0, *(step["code"] for step in reversed(steps))]
+    heights = [*(step["items"] for step in reversed(steps)), 0.0]
+    return _fewer([{"code": start, "items": height} for start, height in zip(starts, heights, strict=True)])
+
+
+def _fewer(steps: list[dict[str, float]]) -> list[dict[str, float]]:
+    if len(steps) <= 4 * POINTS:
+        return steps
+    kept = np.unique(np.linspace(0, len(steps) - 1, 4 * POINTS).round().astype(int))
+    return [steps[i] for i in kept.tolist()]

@@ -1,0 +1,265 @@
+"""The figures: panels of charts with a heading, what to look for, the same in words, and the data as a table."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from lookalike.report import charts
+from lookalike.report.entries import Comparison, Entry
+from lookalike.report.markup import data_table, mark, text
+from lookalike.report.words import all_codes, listed, number, percent, plural, random_codes, whole
+
+__all__ = ["Figure", "Panel", "all_figures"]
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One chart, and over it what it is of."""
+
+    title: str  # HTML
+    told: str  # the text alternative
+    spec: charts.Spec
+    hasher: int | None = None  # the place of the hasher that it is of, if it is of one
+
+
+@dataclass(frozen=True)
+class Figure:
+    """Charts that answer one question."""
+
+    name: str
+    short: str  # in the page's menu
+    heading: str
+    reading: str  # HTML
+    panels: list[Panel]
+    table: str
+    least: str = "15rem"  # width of a panel
+    most: int = 4  # panels in a row
+
+    def html(self) -> str:
+        """The figure; its charts are drawn by the page's script."""
+        panels = "".join(self._panel(number, panel) for number, panel in enumerate(self.panels))
+        small = "small" if self.panels[0].hasher is not None else ""
+        return (
+            f'<section id="{self.name}"><figure role="group" aria-labelledby="{self.name}-heading">'
+            f'<h2 id="{self.name}-heading">{self.heading}</h2><figcaption>{self.reading}</figcaption>'
+            f'<div class="panels {small}" style="--least:{self.least};--most:{self.most}">{panels}</div>'
+            f'<details class="data"><summary>The numbers</summary><div class="scroll" tabindex="0" role="region" '
+            f'aria-label="Numbers: {self.heading}">{self.table}</div></details></figure></section>'
+        )
+
+    def _panel(self, number: int, panel: Panel) -> str:
+        of = f' data-hasher="{panel.hasher}"' if panel.hasher is not None else ""
+        title = f"<h3>{panel.title}</h3>" if panel.title else ""
+        return (
+            f'<div class="chart"{of}>{title}'
+            f'<div class="plot" data-plot="{self.name}-{number}" role="img" aria-label="{text(panel.told)}"></div>'
+            "</div>"
+        )
+
+
+def all_figures(comparison: Comparison) -> list[Figure]:
+    """Every figure that these trials allow: lengths are compared only where there are several."""
+    figures = [_tradeoff(comparison), _codes(comparison), _curves(comparison), _radii(comparison)]
+    if len(comparison.lengths) > 1:
+        figures += [_lengths(comparison), _spread(comparison)]
+    return figures
+
+
+def _tradeoff(comparison: Comparison) -> Figure:
+    panels = []
+    for bits in comparison.lengths:
+        told = [
+            f"{entry.hasher}: mAP {number(entry['mAP'])}, mLGAP@2 {number(entry['LGAP@2'])}, "
+            f"{percent(entry['possible_utilisation'])} of possible codes used"
+            for entry in _ranked(comparison.of_length(bits), "mAP")
+        ]
+        panels.append(Panel(_bits(bits), f"{_bits(bits)}. {'; '.join(told)}.", charts.tradeoff_chart(comparison, bits)))
+    rows = [
+        (
+            entry.hasher,
+            entry.bits,
+            number(entry["LGAP@2"]),
+            number(entry["mAP"]),
+            number(entry["worst"]),
+            number(entry["best"]),
+            percent(entry["possible_utilisation"]),
+        )
+        for entry in comparison.entries
+    ]
+    sizes = "".join(
+        f'<span><svg class="size" width="{2 * radius:.0f}" height="{2 * radius:.0f}" aria-hidden="true">'
+        f'<circle cx="50%" cy="50%" r="{radius - 1:.1f}"/></svg>{percent(share)}</span> '
+        for share in (0.1, 0.5, 1.0)
+        for radius in [math.sqrt((25 + 275 * share) / math.pi) + 1]
+    )
+    return Figure(
+        "tradeoff",
+        "Trade-off",
+        "Accuracy against dispersion",
+        "Up is accurate; right is accurate <em>and</em> spread over many codes; the stroke is what ties leave open. "
+        "High on the left: a mAP that comes from few, crowded codes. "
+        f'<span class="sizes">Size: share of possible codes used {sizes}</span>',
+        panels,
+        data_table(["hasher", "bits", "mLGAP@2", "mAP", "worst", "best", "of possible codes"], rows),
+        *_by_lengths(comparison),
+    )
+
+
+def _codes(comparison: Comparison) -> Figure:
+    bits = comparison.lengths[0]
+    entries = comparison.of_length(bits)
+    highest = max(entry.trial.usage.largest for entry in entries)
+    panels, rows = [], []
+    for entry in entries:
+        used, place = entry.trial.usage, comparison.hashers.index(entry.hasher)
+        half = int(np.searchsorted(used.counts.cumsum(), used.items / 2)) + 1
+        title = (
+            f"{mark(place)} <span>{text(entry.hasher)}</span> "
+            f"<small><b>{used.distinct:,}</b> of {all_codes(bits)}</small>"
+        )
+        told = (
+            f"{entry.hasher}: {plural(used.items, 'item')} on {used.distinct:,} of {all_codes(bits)} codes, "
+            f"{used.largest:,} on the fullest; {plural(half, 'code')} hold half of the items."
+        )
+        panels.append(Panel(title, told, charts.codes_chart(comparison, entry, highest), place))
+        rows.append(
+            (
+                entry.hasher,
+                whole(used.distinct),
+                percent(entry["utilisation"]),
+                percent(entry["possible_utilisation"]),
+                whole(used.largest),
+                whole(half),
+                f"{used.entropy:.2f}",
+            )
+        )
+    even = random_codes(comparison.n_items, bits)
+    head = ["hasher", "codes", "of all", "of possible", "on the fullest", "codes with half the items", "entropy, bits"]
+    return Figure(
+        "codes",
+        "Use of codes",
+        f"How {plural(comparison.n_items, 'item')} fall on {all_codes(bits)} codes of {bits} bits",
+        "Each code’s items, from the fullest code to the emptiest, on a root scale; shaded: codes that nothing uses. "
+        f'<span class="dashed">Dashed</span>: evenly random bits, which would take about {even:,.0f} codes. '
+        "A tall, narrow peak is a collapse: search becomes classification, with nothing left to rank by.",
+        panels,
+        data_table(head, rows),
+    )
+
+
+def _curves(comparison: Comparison) -> Figure:
+    levels = (0.1, 0.25, 0.5, 0.75, 0.9)
+    panels, rows = [], []
+    for bits in comparison.lengths:
+        told = []
+        for entry in comparison.of_length(bits):
+            curve = entry.trial.by_cutoff
+            at = [float(np.interp(level, curve.recall, curve.precision)) for level in levels]
+            told.append(f"{entry.hasher} {number(at[2])}")
+            rows.append((entry.hasher, bits, *map(number, at)))
+        words = f"{_bits(bits)}. Precision where half of the relevant items are found: {', '.join(told)}."
+        panels.append(Panel(_bits(bits), words, charts.curve_chart(comparison, bits)))
+    return Figure(
+        "curves",
+        "Precision–recall",
+        "Precision against recall",
+        "The further a line stays up as it goes right, the better. Ties are averaged: no line hangs on an order.",
+        panels,
+        data_table(["hasher", "bits", *(f"precision at recall {level:g}" for level in levels)], rows),
+        *_by_lengths(comparison),
+    )
+
+
+def _radii(comparison: Comparison) -> Figure:
+    panels, rows = [], []
+    for quantity in ("precision", "recall"):
+        for bits in comparison.lengths:
+            told = [
+                f"{entry.hasher} {number(float(getattr(entry.trial.by_radius, quantity)[min(2, bits)]))}"
+                for entry in comparison.of_length(bits)
+            ]
+            words = f"{quantity.capitalize()} within radius {min(2, bits)} of {_bits(bits)}: {', '.join(told)}."
+            spec = charts.radius_chart(comparison, bits, quantity)
+            panels.append(Panel(f"{quantity.capitalize()} <small>{_bits(bits)}</small>", words, spec))
+    for entry in comparison.entries:
+        curve = entry.trial.by_radius
+        cells = []
+        for radius in range(4):
+            known = radius < len(curve.at)
+            cells += [number(float(values[radius])) if known else "–" for values in (curve.precision, curve.recall)]
+        rows.append((entry.hasher, entry.bits, *cells))
+    head = [f"{name} ≤ {radius}" for radius in range(4) for name in ("P", "R")]
+    return Figure(
+        "radius",
+        "Radius",
+        "Precision and recall within a Hamming radius",
+        "What a table lookup of all codes within the radius returns. A query that finds nothing there counts as "
+        "precision 0, so long codes start at 0.",
+        panels,
+        data_table(["hasher", "bits", *head], rows),
+        *_by_lengths(comparison),
+    )
+
+
+def _lengths(comparison: Comparison) -> Figure:
+    panels = []
+    for place, hasher in enumerate(comparison.hashers):
+        entries = comparison.of_hasher(hasher)
+        told = [
+            f"{number(entry['mAP'])} at {entry.bits} ({number(entry['worst'])} to {number(entry['best'])} by ties)"
+            for entry in entries
+        ]
+        title = f"{mark(place)} <span>{text(hasher)}</span>"
+        words = f"{hasher}, mAP by bits: {listed(told)}."
+        panels.append(Panel(title, words, charts.length_chart(comparison, hasher), place))
+    exact = comparison.exact_score
+    rule = "" if math.isnan(exact) else f" Dotted: no hashing, {number(exact)}."
+    return Figure(
+        "lengths",
+        "Length",
+        "mAP against bits",
+        "The band is what ties leave open, from the worst to the best order; it narrows as longer codes tie less."
+        f"{rule} Grey: the other hashers.",
+        panels,
+        _by_length(comparison, "mAP"),
+    )
+
+
+def _spread(comparison: Comparison) -> Figure:
+    told = []
+    for hasher in comparison.hashers:
+        values = [f"{number(entry['LGAP@2'])} at {entry.bits}" for entry in comparison.of_hasher(hasher)]
+        told.append(f"{hasher} {listed(values)}")
+    return Figure(
+        "spread",
+        "mLGAP@2",
+        "mLGAP@2 against bits",
+        "It falls with length, as ever more codes lie within radius 2, and ever fewer items: compare equal lengths.",
+        [Panel("", f"mLGAP@2 by bits. {'; '.join(told)}.", charts.spread_chart(comparison))],
+        _by_length(comparison, "LGAP@2"),
+        most=1,
+    )
+
+
+def _by_length(comparison: Comparison, name: str) -> str:
+    known = {(entry.hasher, entry.bits): entry[name] for entry in comparison.entries}
+    rows = [
+        (hasher, *(number(known.get((hasher, bits), float("nan"))) for bits in comparison.lengths))
+        for hasher in comparison.hashers
+    ]
+    return data_table(["hasher", *map(_bits, comparison.lengths)], rows)
+
+
+def _by_lengths(comparison: Comparison) -> tuple[str, int]:
+    """Width and number of panels in a row, one for each length."""
+    n = len(comparison.lengths)
+    return ("17rem" if n == 4 else "20rem"), (n if n <= 4 else 3)
+
+
+def _ranked(entries: list[Entry], name: str) -> list[Entry]:
+    return sorted(entries, key=lambda entry: -entry[name] if not math.isnan(entry[name]) else math.inf)
+
+
+def _bits(bits: int) -> str:
+    return plural(bits, "bit")
