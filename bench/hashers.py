@@ -33,10 +33,10 @@ from lookalike.trials import try_hashers
 REPEATS = 7
 
 
-def best(*cases: Callable[[], Any]) -> list[float]:
+def best(*cases: Callable[[], Any], repeats: int = REPEATS) -> list[float]:
     """Best time of each, taking turns."""
     times = [[] for _ in cases]
-    for _ in range(REPEATS):
+    for _ in range(repeats):
         for case, kept in zip(cases, times, strict=True):
             started = time.perf_counter()
             result = case()
@@ -52,81 +52,69 @@ def make_items(n: int, d: int) -> np.ndarray:
     return centres[rng.integers(100, size=n)] + rng.standard_normal((n, d), np.float32) * spread
 
 
+def line(name: str, ours: float, other: str, theirs: float, target: str = "") -> None:
+    print(f"  {name:<11}{ours * 1e3:8.0f} ms   {other} {theirs * 1e3:.0f} ms: {ours / theirs:.2f} times{target}")
+
+
 def transform(quick: bool) -> None:
     n, d, n_bits = (20_000 if quick else 1_000_000), 128, 64
     X = make_items(n, d)
     W = np.random.default_rng(1).standard_normal((d, n_bits), np.float32)
-    print(
-        f"\ntransform: {n:,} × {d} float32 to {n_bits} bits; the bare product is numpy's X @ W, (n, {n_bits}) of float32"
-    )
+    print(f"\ntransform: {n:,} × {d} float32 to {n_bits} bits; the bare product is numpy's X @ W")
     lsh = faiss.IndexLSH(d, n_bits, True, False)
     lsh.train(X[:1000])
     for name in hashers.HASHERS:
         fitted = hashers.make(name, n_bits).fit(X[:20_000])
-        ours, bare = best(lambda h=fitted: h.transform(X), lambda: X @ W)
-        target = "   target 1.5" if name == "LSH" else ""
-        print(
-            f"  {name:<11}{ours * 1e3:8.0f} ms   bare product {bare * 1e3:6.0f} ms   {ours / bare:5.2f} times{target}"
-        )
-    ours, theirs = best(lambda: hashers.make("LSH", n_bits).fit(X[:1000]).transform(X), lambda: lsh.sa_encode(X))
-    print(f"  LSH {ours * 1e3:.0f} ms, faiss IndexLSH.sa_encode {theirs * 1e3:.0f} ms: {ours / theirs:.2f} times")
+        line(name, *pair(lambda h=fitted: h.transform(X), "bare product", lambda: X @ W), "   target 1.5")
+    fitted = hashers.make("LSH", n_bits).fit(X[:1000])
+    line("LSH", *pair(lambda: fitted.transform(X), "faiss IndexLSH", lambda: lsh.sa_encode(X)))
+
+
+def pair(ours: Callable[[], Any], other: str, theirs: Callable[[], Any]) -> tuple[float, str, float]:
+    first, second = best(ours, theirs)
+    return first, other, second
 
 
 def fit(quick: bool) -> None:
     for n, d, n_bits in [(2_000, 64, 32)] if quick else [(5_000, 512, 64), (50_000, 128, 64), (100_000, 128, 128)]:
-        X = make_items(n, d)
-        print(f"\nfit: {n:,} × {d} float32, {n_bits} bits")
+        fit_size(make_items(n, d), n_bits)
 
-        def faiss_itq(rows_a_dimension: int, X: np.ndarray = X, d: int = d, n_bits: int = n_bits) -> None:
-            made = faiss.ITQTransform(d, n_bits, True)
-            made.max_train_per_dim = rows_a_dimension
-            made.train(X)
 
-        ours, all_rows, some = best(
-            lambda X=X, b=n_bits: hashers.make("ITQ", b).fit(X), lambda: faiss_itq(10**6), lambda: faiss_itq(10)
-        )
-        print(
-            f"  ITQ        {ours * 1e3:8.0f} ms   faiss, the same rows {all_rows * 1e3:.0f} ms: {ours / all_rows:.2f} times"
-        )
-        small = hashers.make("ITQ", n_bits).set_params(max_samples=10 * d)
-        (ours,) = best(lambda X=X, h=small: h.fit(X))
-        print(
-            f"  ITQ        {ours * 1e3:8.0f} ms   with max_samples={10 * d}, as many as faiss takes by default: "
-            f"{some * 1e3:.0f} ms: {ours / some:.2f} times   target 2"
-        )
-        ours, theirs = best(lambda X=X, b=n_bits: hashers.make("PCAH", b).fit(X), lambda X=X, b=n_bits: PCA(b).fit(X))
-        print(f"  PCAH       {ours * 1e3:8.0f} ms   scikit-learn PCA {theirs * 1e3:.0f} ms: {ours / theirs:.2f} times")
-        ours, theirs = best(
-            lambda X=X, b=n_bits: hashers.make("LSH", b).fit(X).transform(X),
-            lambda X=X, b=n_bits: np.packbits(GaussianRandomProjection(b).fit_transform(X) > 0, axis=1),
-        )
-        print(
-            f"  LSH + hash {ours * 1e3:8.0f} ms   scikit-learn GaussianRandomProjection {theirs * 1e3:.0f} ms: {ours / theirs:.2f} times"
-        )
-        for name in ("SH", "SKLSH", "SpH", "DensityDSH"):
-            started = time.perf_counter()
-            hashers.make(name, n_bits).fit(X)
-            print(f"  {name:<11}{(time.perf_counter() - started) * 1e3:8.0f} ms")
+def fit_size(X: np.ndarray, n_bits: int) -> None:
+    print(f"\nfit: {len(X):,} × {X.shape[1]} float32, {n_bits} bits")
+
+    def faiss_itq(rows_a_dimension: int) -> None:
+        made = faiss.ITQTransform(X.shape[1], n_bits, True)
+        made.max_train_per_dim = rows_a_dimension
+        made.train(X)
+
+    itq = hashers.make("ITQ", n_bits)
+    line("ITQ", *pair(lambda: itq.fit(X), "faiss on the same rows", lambda: faiss_itq(10**6)), "   target 2")
+    line(
+        "ITQ", *pair(lambda: itq.fit(X), "faiss by default, 32,768 rows at most", lambda: faiss_itq(10)), "   target 2"
+    )
+    line("PCAH", *pair(lambda: hashers.make("PCAH", n_bits).fit(X), "scikit-learn PCA", lambda: PCA(n_bits).fit(X)))
+
+    def projection() -> np.ndarray:
+        return np.packbits(GaussianRandomProjection(n_bits).fit_transform(X) > 0, axis=1)
+
+    ours = hashers.make("LSH", n_bits)
+    line("LSH, hashed", *pair(lambda: ours.fit(X).transform(X), "scikit-learn GaussianRandomProjection", projection))
+    for name in ("SH", "SKLSH", "SpH", "DensityDSH"):
+        (seconds,) = best(lambda name=name: hashers.make(name, n_bits).fit(X), repeats=2)
+        print(f"  {name:<11}{seconds * 1e3:8.0f} ms")
 
 
 def quality(quick: bool) -> None:
     seeds = range(2 if quick else 5)
-    for name in ["digits"] if quick else ["digits", "fashion-mnist"]:
+    for name in ["digits"] if quick else ["digits", "fashion-mnist", "cifar10"]:
         task = dataset_task(la.datasets.load(name))
-        print(f"\nquality: {name}, mAP, mean of {len(seeds)} seeds (standard deviation)")
+        print(f"\nquality: {task.title}, mAP, mean of {len(seeds)} seeds (standard deviation)")
         for n_bits in (12, 24, 48):
-            ours, theirs = (
-                [mean_ap(task, *function(task, n_bits, seed)) for seed in seeds] for function in (our_itq, faiss_itq)
-            )
-            print(
-                f"  ITQ {n_bits:3} bits   ours {shown(ours)}   faiss {shown(theirs)}   apart {np.mean(ours) - np.mean(theirs):+.4f}   target 0.01"
-            )
-            ours, theirs = (
-                [mean_ap(task, *function(task, n_bits, seed)) for seed in seeds] for function in (our_lsh, faiss_lsh)
-            )
-            print(
-                f"  LSH {n_bits:3} bits   ours {shown(ours)}   faiss {shown(theirs)}   (faiss rotates, and does not centre)"
-            )
+            for kind, (ours, theirs) in {"ITQ": (our_itq, faiss_itq), "LSH": (our_lsh, faiss_lsh)}.items():
+                both = [[mean_ap(task, *make(task, n_bits, seed)) for seed in seeds] for make in (ours, theirs)]
+                apart = f"{np.mean(both[0]) - np.mean(both[1]):+.4f}"
+                print(f"  {kind} {n_bits:3} bits   ours {shown(both[0])}   faiss {shown(both[1])}   apart {apart}")
 
 
 def our_itq(task: Task, n_bits: int, seed: int) -> tuple[la.Codes, la.Codes]:
@@ -135,10 +123,12 @@ def our_itq(task: Task, n_bits: int, seed: int) -> tuple[la.Codes, la.Codes]:
 
 
 def faiss_itq(task: Task, n_bits: int, seed: int) -> tuple[la.Codes, la.Codes]:
-    made = faiss.ITQTransform(task.training.shape[1], n_bits, True)
-    made.max_train_per_dim, made.itq.seed = 10**6, seed + 1
-    made.train(task.training)
-    codes = [la.Codes.pack(made.apply(x) > 0) for x in (task.queries, task.gallery)]
+    """Principal components and ITQMatrix; ITQTransform would also scale items to length 1."""
+    reduce, made = faiss.PCAMatrix(task.training.shape[1], n_bits), faiss.ITQMatrix(n_bits)
+    reduce.train(task.training)
+    made.seed = seed + 1
+    made.train(reduce.apply(task.training))
+    codes = [la.Codes.pack(made.apply(reduce.apply(x)) > 0) for x in (task.queries, task.gallery)]
     return codes[0], codes[1]
 
 
@@ -148,10 +138,11 @@ def our_lsh(task: Task, n_bits: int, seed: int) -> tuple[la.Codes, la.Codes]:
 
 
 def faiss_lsh(task: Task, n_bits: int, seed: int) -> tuple[la.Codes, la.Codes]:
-    made = faiss.IndexLSH(task.training.shape[1], n_bits, True, False)
+    """A random rotation, on items that are centred first, as ours are: faiss does not do that itself."""
+    made, mean = faiss.IndexLSH(task.training.shape[1], n_bits, True, False), task.training.mean(0)
     made.rrot.init(seed + 1)
     made.is_trained = True
-    codes = [la.Codes.from_bytes(made.sa_encode(x), n_bits=n_bits) for x in (task.queries, task.gallery)]
+    codes = [la.Codes.from_bytes(made.sa_encode(x - mean), n_bits=n_bits) for x in (task.queries, task.gallery)]
     return codes[0], codes[1]
 
 
@@ -168,16 +159,15 @@ def cifar10(quick: bool) -> None:
     print(f"\n{task.title}: {task.about}")
     started = time.perf_counter()
     found = try_hashers(task, [(n, hashers.make(n, b)) for b in (12, 24) for n in hashers.HASHERS])
-    print("| hasher | bits | mAP | best | worst | mLGAP@2 | utilisation | entropy | fullest code | fit s | hash s |")
-    print("|---|---|---|---|---|---|---|---|---|---|---|")
+    names = ["mAP", "best", "worst", "LGAP@2", "utilisation"]
+    print(f"| hasher | bits | {' | '.join(names)} | entropy | fullest code | fit s | hash s |")
+    print("|---|---|" + "---|" * (len(names) + 4))
     for row in found.rows():
-        print(
-            f"| {row['hasher']} | {row['bits']} | {row['mAP']:.4f} | {row['best']:.4f} | {row['worst']:.4f} | {row['LGAP@2']:.4f} | "
-            f"{row['utilisation']:.4f} | {row['entropy']:.2f} | {row['largest']:,} | {row['fit_seconds']:.2f} | {row['hash_seconds']:.2f} |"
-        )
-    print(
-        f"no hashing, euclidean: mAP {found.exact['AP'].mean:.4f}; all of it took {time.perf_counter() - started:.0f} s"
-    )
+        numbers = [f"{row[name]:.4f}" for name in names] + [f"{row['entropy']:.2f}", f"{row['largest']:,}"]
+        seconds = [f"{row['fit_seconds']:.1f}", f"{row['hash_seconds']:.1f}"]
+        print(f"| {' | '.join([row['hasher'], str(row['bits']), *numbers, *seconds])} |")
+    seconds = time.perf_counter() - started
+    print(f"no hashing, euclidean: mAP {found.exact['AP'].mean:.4f}; all of it took {seconds:.0f} s")
 
 
 def main() -> None:

@@ -36,11 +36,21 @@ def cosines(values, stride, scale, phase, shift):
             row[j] = (np.float32(1) + shift[j]) - np.float32(2) * sine * sine  # cos 2a = 1 − 2 sin² a
 
 
-@njit([void(float32[::1], int64, _READ, _READ, _READ)], nogil=True, cache=True)
-def insides(values, stride, squares, centre_squares, radii):
+@njit([float32(_READ)], nogil=True, cache=True, fastmath={"reassoc", "contract"})
+def _square(row):
+    """row · row, in whatever order is fastest, which is the same for all rows of a length."""
+    total = np.float32(0)
+    for j in range(len(row)):  # by index: only so the loop is vectorised
+        total += row[j] * row[j]
+    return total
+
+
+@njit([void(float32[::1], int64, float32[:, ::1], _READ, _READ)], nogil=True, cache=True)
+def insides(values, stride, items, centre_squares, radii):
     """Of item i and sphere j how far it is inside: radius − √(‖x‖² − 2 x·c + ‖c‖²), the values being x·c."""
-    for i in range(len(squares)):
+    for i in range(len(items)):
+        square = _square(items[i])
         row = values[i * stride : i * stride + len(radii)]
         for j in range(len(radii)):
-            distance = squares[i] - np.float32(2) * row[j] + centre_squares[j]
+            distance = square - np.float32(2) * row[j] + centre_squares[j]
             row[j] = radii[j] - np.sqrt(max(distance, np.float32(0)))

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from lookalike._compiled import bend_kernels, product_kernel
+from lookalike._compiled import bend_kernels
 from lookalike.hashers.hasher import Hasher, check_number, check_whole
 from lookalike.hashers.projecting import centred_blocks, sample_rows
 from lookalike.progress import track
@@ -81,12 +81,9 @@ class SpH(Hasher):
         return (self.centres_ - self.mean_).T
 
     def _bend(self, projected: np.ndarray, centred: np.ndarray) -> np.ndarray:
-        centres = np.ascontiguousarray(self._directions().T)
-        squares, own = np.empty(len(centred), np.float32), np.empty(len(centres), np.float32)
-        product_kernel().squares(centred, squares)
-        product_kernel().squares(centres, own)
+        squares = (self._directions() ** 2).sum(0)
         # eq. 1: a bit is set inside the sphere
-        bend_kernels().insides(*bend_kernels().flat(projected), squares, own, self.radii_)
+        bend_kernels().insides(*bend_kernels().flat(projected), centred, squares, self.radii_)
         return projected
 
 
