@@ -5,10 +5,8 @@ from numba import float32, int64, njit, types, void
 
 _READ = types.Array(float32, 1, "C", readonly=True)
 TURN = np.float32(1 / (2 * np.pi))
-# sin(πf) / f for |f| ≤ ½ as a polynomial of f²: Taylor's, to 3e-9 of 1
-A, B, C, D, E, F = (
-    np.float32((-1) ** k * np.pi ** (2 * k + 1) / float(np.prod(np.arange(1.0, 2 * k + 2)))) for k in range(6)
-)
+# sin(πf) / f for |f| ≤ ½ as a polynomial of f², through Chebyshev's points: to 7e-9
+A, B, C, D, E = map(np.float32, (3.14159264008, -5.16771007667, 2.55007738653, -0.59829041127, 0.07765591224))
 
 
 def flat(block):
@@ -22,7 +20,7 @@ def flat(block):
     ), stride
 
 
-@njit([void(float32[::1], int64, _READ, _READ, _READ)], nogil=True, cache=True)
+@njit([void(float32[::1], int64, _READ, _READ, _READ)], nogil=True, cache=True, fastmath={"contract"})
 def cosines(values, stride, scale, phase, shift):
     """Of every value of column j cos(value * scale[j] + phase[j]) + shift[j], to 2e-7 beside the angle's rounding."""
     scale, phase = scale * TURN, phase * TURN
@@ -32,7 +30,7 @@ def cosines(values, stride, scale, phase, shift):
             turns = row[j] * scale[j] + phase[j]
             f = turns - np.rint(turns)  # full turns change nothing
             g = f * f
-            sine = f * (A + g * (B + g * (C + g * (D + g * (E + g * F)))))
+            sine = f * (A + g * (B + g * (C + g * (D + g * E))))
             row[j] = (np.float32(1) + shift[j]) - np.float32(2) * sine * sine  # cos 2a = 1 − 2 sin² a
 
 
