@@ -69,7 +69,7 @@ def tradeoff_chart(comparison: Comparison, bits: int) -> Spec:
         if not math.isnan(entry["LGAP@2"]) and not math.isnan(entry["mAP"])
     ]
     look = _Look(comparison)
-    x = alt.X("mLGAP@2:Q", axis=alt.Axis(tickCount=4, format="~g"), scale=alt.Scale(zero=False, padding=14))
+    x = alt.X("mLGAP@2:Q", axis=alt.Axis(tickCount=4, format=".3~f"), scale=alt.Scale(zero=False, padding=14))
     scale = alt.Scale(domain=_span(comparison), nice=False)
     y = alt.Y("mAP:Q", axis=alt.Axis(tickCount=5), scale=scale)
     base = _chart().encode(x=x, color=look.colour, opacity=look.opacity())
@@ -299,10 +299,11 @@ def _ceiling(comparison: Comparison) -> float:
 
 
 def _span(comparison: Comparison) -> list[float]:
-    """From the tenth below all values of mAP to that above."""
-    known = [entry["worst"] for entry in comparison.entries if not math.isnan(entry["worst"])]
-    known += [comparison.exact_score] if not math.isnan(comparison.exact_score) else []
-    return [math.floor(10 * min(known, default=0.0)) / 10, _ceiling(comparison)]
+    """From a little below all values of mAP to a little above."""
+    values = [entry[end] for entry in comparison.entries for end in ("worst", "best")] + [comparison.exact_score]
+    known = [value for value in values if not math.isnan(value)] or [0.0, 1.0]
+    margin = 0.06 * (max(known) - min(known)) or 0.05
+    return [max(0.0, min(known) - margin), min(1.0, max(known) + margin)]
 
 
 def _leaders(rows: Rows, x: Any, y: Any) -> list[Layer]:
