@@ -814,7 +814,7 @@ def test_sh_takes_the_lowest_eigenfunctions(n_bits: int, offset: float) -> None:
     chosen = list(zip(hasher.direction_.tolist(), hasher.mode_.tolist(), strict=True))
     assert chosen == eigenfunctions(widths, n_bits)
     np.testing.assert_allclose(hasher.frequencies_, hasher.mode_ * np.pi / widths[hasher.direction_], rtol=1e-4)
-    # Weiss et al. 2008, eq. 8, with x counted from a, the lowest of the training items
+    # Weiss et al. 2008, eq. 7, with x counted from a, the lowest of the training items
     others = correlated(300, 10, seed=3, offset=offset)  # some of them outside of the range
     x = others.astype(np.float64) @ hasher.components_.astype(np.float64) - along.min(0)
     wanted = np.sin(np.pi / 2 + hasher.mode_ * np.pi / widths[hasher.direction_] * x[:, hasher.direction_])
@@ -865,7 +865,7 @@ def test_sklsh_differs_with_the_kernel(gamma: float) -> None:
 
 
 def test_sklsh_draws_what_it_says() -> None:
-    """Raginsky and Lazebnik 2009, eq. 3 and lemma 1: F(x) = (1 + sgn(cos(w.x + tau) + t)) / 2."""
+    """Raginsky and Lazebnik 2009, section 2: F(x) = (1 + sgn(cos(w.x + tau) + t)) / 2."""
     items = correlated(100, 8)
     hasher = make("SKLSH", 4096, gamma=0.25).fit(items)
     assert hasher.directions_.shape == (8, 4096)
@@ -930,14 +930,14 @@ def sph_shares(kind: str, seed: int, tolerance: float = 0.05) -> tuple[Array, Ar
 @pytest.mark.parametrize("kind", SPH_ITEMS)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_sph_spheres_hold_half_of_the_items(kind: str, seed: int) -> None:
-    """Heo et al. 2012, eq. 5, within 5 %."""
+    """Heo et al. 2012, balance, within 5 %."""
     np.testing.assert_allclose(sph_shares(kind, seed)[0], 1 / 2, rtol=0.05)
 
 
 @pytest.mark.parametrize("kind", SPH_ITEMS)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_sph_pairs_of_spheres_hold_a_quarter_of_the_items(kind: str, seed: int) -> None:
-    """Heo et al. 2012, eq. 6: by default 20 to 30 % in each, off by 5 % on average; if asked, each within 5 %."""
+    """Heo et al. 2012, independence: by default 20 to 30 % in each and within 5 % on average; if asked, in each."""
     shares = sph_shares(kind, seed)[1]
     np.testing.assert_allclose(shares, 1 / 4, atol=0.051)
     assert np.abs(shares * 4 - 1).mean() < 0.051
@@ -995,7 +995,7 @@ def test_density_dsh_takes_the_planes_of_highest_entropy(kind: str, parameters: 
 
 @pytest.mark.parametrize("kind", DSH_ITEMS)
 def test_density_dsh_planes_lie_halfway_between_two_groups(kind: str) -> None:
-    """Jin et al. 2014, eq. 5 and 6: w = mu_i - mu_j, t = ((mu_i + mu_j) / 2).w"""
+    """Jin et al. 2014, the median plane: w = mu_i - mu_j, t = ((mu_i + mu_j) / 2).w"""
     make_items, n_bits = DSH_ITEMS[kind]
     items = make_items()
     hasher = make("DensityDSH", n_bits).fit(items)

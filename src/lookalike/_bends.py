@@ -9,7 +9,7 @@ TURN = np.float32(1 / (2 * np.pi))
 A, B, C, D, E = map(np.float32, (3.14159264008, -5.16771007667, 2.55007738653, -0.59829041127, 0.07765591224))
 
 
-def flat(block):
+def _flat(block):
     """A block as one row of numbers, and the distance from one of its rows to the next; made so that loops vectorise.
 
     The block may be the left part of a wider one: then there are numbers of others between its rows.
@@ -21,7 +21,7 @@ def flat(block):
 
 
 @njit([void(float32[::1], int64, _READ, _READ, _READ)], nogil=True, cache=True, fastmath={"contract"})
-def cosines(values, stride, scale, phase, shift):
+def _cosines(values, stride, scale, phase, shift):
     """Of every value of column j cos(value * scale[j] + phase[j]) + shift[j], to 2e-7 beside the angle's rounding."""
     scale, phase = scale * TURN, phase * TURN
     for start in range(0, len(values), stride):
@@ -44,7 +44,7 @@ def _square(row):
 
 
 @njit([void(float32[::1], int64, float32[:, ::1], _READ, _READ)], nogil=True, cache=True)
-def insides(values, stride, items, centre_squares, radii):
+def _insides(values, stride, items, centre_squares, radii):
     """Of item i and sphere j how far it is inside: radius − √(‖x‖² − 2 x·c + ‖c‖²), the values being x·c."""
     for i in range(len(items)):
         square = _square(items[i])
@@ -52,3 +52,13 @@ def insides(values, stride, items, centre_squares, radii):
         for j in range(len(radii)):
             distance = square - np.float32(2) * row[j] + centre_squares[j]
             row[j] = radii[j] - np.sqrt(max(distance, np.float32(0)))
+
+
+def cosines(block, scale, phase, shift):
+    """Put cos(value * scale + phase) + shift in the place of every value, these being given by column."""
+    _cosines(*_flat(block), scale, phase, shift)
+
+
+def insides(block, items, centre_squares, radii):
+    """Put how far an item is inside a sphere in the place of its product with the centre."""
+    _insides(*_flat(block), items, centre_squares, radii)

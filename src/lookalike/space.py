@@ -14,7 +14,7 @@ from lookalike.relevance import same_label
 
 BLOCK = 1 << 16
 
-__all__ = ["Separation", "Usage", "WithinClass", "separation", "usage", "within_class_correlation"]
+__all__ = ["Separation", "Usage", "WithinClass", "mean_of_known", "separation", "usage", "within_class_correlation"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,7 +73,7 @@ class Usage:
         known = upper[~np.isnan(upper)]
         return float(known.mean()) if len(known) else float("nan")
 
-    def rows(self) -> dict[str, Any]:
+    def row(self) -> dict[str, Any]:
         """The numbers by name, as they are printed and saved."""
         names = (
             "items n_bits distinct utilisation possible_utilisation entropy collision_rate largest mixed "
@@ -181,6 +181,12 @@ most 0.667; measured 0.25)
     return Separation(classes, diameters, separations, float(np.ldexp(float(len(found.words)), -codes.n_bits)))
 
 
+def mean_of_known(values: np.ndarray) -> float:
+    """Mean of the values that are not nan; nan where there are none."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
 class WithinClass:
     """Whether, inside a class, Hamming distance follows the distance between features; made once, asked of many codes.
 
@@ -216,8 +222,6 @@ class WithinClass:
 
     @staticmethod
     def _of_class(codes: Codes, ranks: np.ndarray) -> float:
-        if len(codes) < 3:
-            return float("nan")
         hamming = _centred_ranks(_distances(codes.unpack().astype(np.float64)))
         scale = np.sqrt((ranks @ ranks) * (hamming @ hamming))
         return float(ranks @ hamming / scale) if scale > 0 else float("nan")

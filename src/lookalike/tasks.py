@@ -74,7 +74,7 @@ def dataset_task(dataset: "Dataset", setting: int = 1, *, random_state: int = 0)
     )
 
 
-def items_task(queries: Items, gallery: Items, training: Items | None = None, relevance: str | None = None) -> Task:
+def items_task(queries: Items, gallery: Items, training: Items | None = None) -> Task:
     """The items of one file, searched for those of another; hashers learn from a third, or from the gallery."""
     parts = {"queries": queries, "gallery": gallery, "training": training or gallery}
     if len({isinstance(items.vectors, Codes) for items in parts.values()}) > 1:
@@ -85,7 +85,7 @@ def items_task(queries: Items, gallery: Items, training: Items | None = None, re
         about["features"] = f"embeddings, {vectors['gallery'].shape[1]} numbers"
     return Task(
         gallery.path.stem,
-        relevance_between(queries, gallery, relevance),
+        relevance_between(queries, gallery),
         _shown_labels(queries),
         _shown_labels(gallery),
         **vectors,  # type: ignore[arg-type]

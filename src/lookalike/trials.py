@@ -5,15 +5,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from lookalike._compiled import product_kernel
+from lookalike._compiled import bend_kernels, product_kernel
 from lookalike.codes import Codes
 from lookalike.evaluation import count, evaluate
 from lookalike.metrics.curves import Curve, by_cutoff, by_radius
 from lookalike.progress import track
 from lookalike.results import Evaluation
-from lookalike.space import Usage, WithinClass, usage
+from lookalike.space import Usage, WithinClass, mean_of_known, usage
 from lookalike.tasks import Task
 
 if TYPE_CHECKING:
@@ -21,7 +19,9 @@ if TYPE_CHECKING:
 
 METRICS = ("AP", "AP@1000", "nDCG@100", "P@100", "P(radius=2)", "LGAP@0", "LGAP@1", "LGAP@2", "LGAP@3")
 
-__all__ = ["METRICS", "Task", "Trial", "Trials", "examine", "try_hashers"]
+METRICS_OF_FEATURES = METRICS[:4]  # the others are of codes
+
+__all__ = ["METRICS", "METRICS_OF_FEATURES", "Trial", "Trials", "examine", "try_hashers"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +57,7 @@ class Trial:
             "low": low,
             "high": high,
             **{str(metric): score.mean for metric, score in self.evaluation.scores.items() if str(metric) != "AP"},
-            **{name: value for name, value in self.usage.rows().items() if name not in ("n_bits", "items")},
+            **{name: value for name, value in self.usage.row().items() if name not in ("n_bits", "items")},
             "within_class": self.within_class,
             "fit_seconds": self.fit_seconds,
             "hash_seconds": self.hash_seconds,
@@ -86,7 +86,7 @@ def try_hashers(
     hashers: names to show, and hashers; one that is fitted already stays as it is. codes: names, and codes of the
     queries and the gallery that were made elsewhere.
     """
-    product_kernel()  # compiled before the clock starts
+    product_kernel(), bend_kernels()  # compiled before the clock starts
     hashers = list(hashers)
     features = task.gallery is not None
     within = WithinClass(task.gallery, task.classes) if features and task.classes is not None else None
@@ -102,7 +102,9 @@ def try_hashers(
     if not trials:
         raise ValueError(left_out[0][1] if left_out else "there is nothing to try: name hashers or pass codes")
     exact = (
-        evaluate(task.queries, task.gallery, task.relevance, METRICS[:4], similarity="euclidean") if features else None
+        evaluate(task.queries, task.gallery, task.relevance, METRICS_OF_FEATURES, similarity="euclidean")
+        if features
+        else None
     )
     return Trials(task, tuple(trials), exact, tuple(left_out))
 
@@ -130,8 +132,6 @@ def examine(
 ) -> Trial:
     """Evaluate codes of a task's queries and gallery, however they were made."""
     tally = count(queries, gallery, task.relevance)
-    correlations = within.correlation(gallery) if within is not None else np.array([np.nan])
-    known = correlations[~np.isnan(correlations)]
     return Trial(
         name,
         queries,
@@ -140,7 +140,7 @@ def examine(
         usage(gallery, task.classes),
         by_cutoff(tally),
         by_radius(tally),
-        float(known.mean()) if len(known) else float("nan"),
+        float("nan") if within is None else mean_of_known(within.correlation(gallery)),
         fit_seconds,
         hash_seconds,
     )

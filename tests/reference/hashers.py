@@ -21,7 +21,7 @@ def differing_by_angle(angle: float) -> float:
 
 
 def differing_by_kernel(distance: float, gamma: float, terms: int = 100_000) -> float:
-    """The share of bits of the kernel exp(-gamma s^2 / 2) that differ: Raginsky and Lazebnik 2009, eq. 4.
+    """The share of bits of the kernel exp(-gamma s^2 / 2) that differ: Raginsky and Lazebnik 2009, section 2.
 
     The sum of 1 / (4 m^2 - 1) over all m is 1/2, so only the kernel's part is summed.
 
@@ -68,7 +68,7 @@ def procrustes(projected: Floats, signs: Floats) -> Floats:
 
 
 def eigenfunctions(widths: Floats, n_bits: int) -> list[tuple[int, int]]:
-    """(direction, mode) of the lowest eigenvalues 1 - exp(-eps^2/2 |k pi / (b - a)|^2): Weiss et al. 2008, eq. 8 and 9.
+    """(direction, mode) of the lowest eigenvalues 1 - exp(-eps^2/2 |k pi / (b - a)|^2): Weiss et al. 2008, eq. 8.
 
     The eigenvalue rises with k / (b - a), whatever eps is; for large ones only that tells them apart in floating point.
 

@@ -11,7 +11,10 @@ __all__ = ["data", "load"]
 
 SOURCE = Annotated[Path | None, Parameter(help="the archive, if you have it already")]
 LABELS = Annotated[Path | None, Parameter(help="for a folder of images: a CSV with the columns file and label")]
-SETTING = Annotated[int, Parameter(help="1: 100 queries and 500 training images a class; 2: the official test part")]
+SETTING = Annotated[
+    int | None,
+    Parameter(help="1 (the default): 100 queries and 500 training images a class; 2: the official test part"),
+]
 
 
 def data(
@@ -21,7 +24,7 @@ def data(
     output: Annotated[
         Path | None, Parameter(help="a folder for queries.npz, training.npz and gallery.npz: pixels and labels")
     ] = None,
-    setting: SETTING = 1,
+    setting: SETTING = None,
     source: SOURCE = None,
     labels: LABELS = None,
     seed: SEED = 0,
@@ -38,7 +41,7 @@ def data(
     from lookalike.datasets import cache_folder
     from lookalike.files import provenance, write_arrays
 
-    dataset = load(name, source, labels)
+    dataset, setting = load(name, source, labels), 1 if setting is None else setting
     split = dataset.split(setting, random_state=seed)
     parts = {"queries": split.queries, "training": split.training, "gallery": split.gallery}
     if output is not None:

@@ -94,6 +94,8 @@ def usage(
 
     Example: lookalike usage gallery-codes.npz --features gallery.npz --json
     """
+    import numpy as np
+
     from lookalike import space
     from lookalike.codes import Codes
     from lookalike.items import read_items
@@ -106,13 +108,14 @@ def usage(
         raise ValueError(f"{codes} has no labels with one value an item, which classes need: pass --labels")
     found = space.usage(read.vectors, classes)
     apart = within = None
+    quick = found.distinct**2 <= MAX_PAIRS
     with progress():
-        if classes is not None and len(set(classes.tolist())) > 1 and (separation or found.distinct**2 <= MAX_PAIRS):
+        if separation or (classes is not None and quick and (classes != classes[0]).any()):
             apart = space.separation(read.vectors, classes)
         if features is not None:
             within = space.within_class_correlation(read.vectors, classes, _features(features))
     if as_json:
-        result: dict[str, Any] = {**found.rows(), "balance": found.balance.tolist(), "items_per_code": _spread(found)}
+        result: dict[str, Any] = {**found.row(), "balance": found.balance.tolist(), "items_per_code": _spread(found)}
         if apart is not None:
             result["separation"] = {
                 "classes": apart.classes.tolist(),
@@ -130,10 +133,11 @@ def usage(
     if apart is not None:
         for line in _separation_lines(apart):
             say(line)
-    elif classes is not None:
+    elif classes is not None and not quick:
         say(f"\n{found.distinct:,} distinct codes are many to compare with each other: pass --separation to do so")
     if within is not None:
-        mean = f"{within.mean():.3f} (Spearman, mean of {len(within)} classes)"
+        known = int((~np.isnan(within)).sum())
+        mean = f"{space.mean_of_known(within):.3f} (Spearman, mean of {known} of {len(within)} classes)"
         say(f"within a class, Hamming and feature distance correlate by {mean}")
 
 

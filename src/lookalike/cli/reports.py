@@ -17,18 +17,17 @@ if TYPE_CHECKING:
     from lookalike.tasks import Task
     from lookalike.trials import Trials
 
-ALL = "LSH PCAH PCARR ITQ SH SKLSH SpH DensityDSH"
-BITS = Annotated[str, Parameter(help="lengths of the codes")]
+LENGTHS = "12 24 48"
 
 __all__ = ["demo", "report"]
 
 
 def demo(
     *,
-    data: Annotated[str, Parameter(help="digits, cifar10, fashion-mnist, or a folder of images")] = "digits",
-    bits: BITS = "12 24 48",
+    data: Annotated[str, Parameter(help="digits, cifar10, cifar100, fashion-mnist, or a folder of images")] = "digits",
+    bits: Annotated[str, Parameter(help="lengths of the codes")] = LENGTHS,
     output: Annotated[Path, Parameter(help="where to write the report")] = Path("lookalike-demo.html"),
-    setting: SETTING = 1,
+    setting: SETTING = None,
     source: SOURCE = None,
     labels: LABELS = None,
     seed: SEED = 0,
@@ -41,11 +40,10 @@ def demo(
     Example: lookalike demo --data cifar10
     """
     from lookalike.demo import tell
-    from lookalike.tasks import dataset_task
 
     check_target(output)
-    task = dataset_task(load(data, source, labels), setting, random_state=seed)
-    found = _try(task, ALL, bits, seed)
+    chosen = _hashers(None, bits, seed)
+    found = _try(_dataset_task(data, source, labels, setting, seed), chosen)
     story = tell(found)
     _write(found, output)
     if as_json:
@@ -65,14 +63,14 @@ def report(
     gallery: Annotated[Path | None, Parameter(help="with a file of queries: the file of the gallery")] = None,
     /,
     *,
-    hashers: Annotated[str, Parameter(help="names, and files of saved hashers")] = ALL,
-    bits: BITS = "12 24 48",
+    hashers: Annotated[str | None, Parameter(help="names, and files of saved hashers; by default all eight")] = None,
+    bits: Annotated[str | None, Parameter(help="lengths of the codes (12 24 48)")] = None,
     codes: Annotated[
         list[str] | None, Parameter(help="codes made elsewhere, NAME=QUERIES,GALLERY; may be given several times")
     ] = None,
     fit: Annotated[Path | None, Parameter(help="embeddings to learn from, if not from the gallery")] = None,
     output: Annotated[Path, Parameter(help="where to write the report")] = Path("lookalike-report.html"),
-    setting: SETTING = 1,
+    setting: SETTING = None,
     source: SOURCE = None,
     labels: LABELS = None,
     seed: SEED = 0,
@@ -85,9 +83,20 @@ def report(
     Example: lookalike report queries.npz gallery.npz --codes mine=my-queries.npz,my-gallery.npz
     """
     check_target(output)
-    task, own = _task(data, gallery, fit, setting, source, labels, seed)
-    others = [*own, *(_named_codes(text) for text in codes or [])]
-    found = _try(task, hashers if task.gallery is not None else "", bits, seed, others)
+    others = [_named_codes(text) for text in codes or []]
+    if gallery is None:
+        if Path(data).suffix in (".npz", ".npy", ".parquet"):
+            raise ValueError(f"pass two files, queries and gallery: {data} is one of them")
+        _refuse("is for files of embeddings: a data set has its own training part", fit=fit)
+        task = _dataset_task(data, source, labels, setting, seed)
+    else:
+        _refuse("is for data sets and folders of images, not for files", setting=setting, source=source, labels=labels)
+        task = _items_task(Path(data), gallery, fit)
+        if task.gallery is None:
+            _refuse("is for embeddings: these files hold codes", hashers=hashers, bits=bits, fit=fit)
+            others.insert(0, (gallery.stem, Path(data), gallery))
+    chosen = [] if task.gallery is None else _hashers(hashers, bits or LENGTHS, seed)
+    found = _try(task, chosen, _given(task, others))
     _write(found, output)
     if as_json:
         _print_rows(found, output)
@@ -96,21 +105,24 @@ def report(
     _say_how_to_open(output)
 
 
-def _task(
-    data: str, gallery: Path | None, fit: Path | None, setting: int, source: Path | None, labels: Path | None, seed: int
-) -> tuple["Task", list[tuple[str, Path, Path]]]:
-    """What to search, and the codes that came with it."""
-    from lookalike.items import read_items
-    from lookalike.tasks import dataset_task, items_task
+def _refuse(why: str, **options: Any) -> None:
+    """Raise where an option was given that means nothing here."""
+    for name, value in options.items():
+        if value is not None:
+            raise ValueError(f"--{name} {why}")
 
-    if gallery is None:
-        if Path(data).suffix in (".npz", ".npy", ".parquet"):
-            raise ValueError(f"pass two files, queries and gallery: {data} is one of them")
-        if fit is not None:
-            raise ValueError("--fit is for files of embeddings: a data set has its own training part")
-        return dataset_task(load(data, source, labels), setting, random_state=seed), []
-    task = items_task(read_items(data), read_items(gallery), None if fit is None else read_items(fit))
-    return task, [] if task.gallery is not None else [(gallery.stem, Path(data), gallery)]
+
+def _dataset_task(data: str, source: Path | None, labels: Path | None, setting: int | None, seed: int) -> "Task":
+    from lookalike.tasks import dataset_task
+
+    return dataset_task(load(data, source, labels), 1 if setting is None else setting, random_state=seed)
+
+
+def _items_task(queries: Path, gallery: Path, fit: Path | None) -> "Task":
+    from lookalike.items import read_items
+    from lookalike.tasks import items_task
+
+    return items_task(read_items(queries), read_items(gallery), None if fit is None else read_items(fit))
 
 
 def _named_codes(text: str) -> tuple[str, Path, Path]:
@@ -120,40 +132,43 @@ def _named_codes(text: str) -> tuple[str, Path, Path]:
     return found[1], Path(found[2]), Path(found[3])
 
 
-def _try(task: "Task", names: str, bits: str, seed: int, others: Any = ()) -> "Trials":
+def _hashers(names: str | None, bits: str, seed: int) -> list[tuple[str, "Hasher"]]:
+    """Names to show, and hashers, the shortest codes first."""
+    from lookalike.hashers import HASHERS
+
+    lengths = re.split(r"[,\s]+", bits.strip())
+    if not all(length.isdecimal() and int(length) > 0 for length in lengths):
+        raise ValueError(f'--bits must be lengths such as "12 24 48", got {bits!r}')
+    chosen = []
+    for name in HASHERS if names is None else re.split(r"[,\s]+", names.strip()):
+        saved = name.endswith(".npz")
+        for n_bits in [None] if saved else sorted({int(length) for length in lengths}):
+            hasher, _ = choose(name, n_bits, seed)
+            chosen.append((Path(name).stem if saved else type(hasher).__name__, hasher))
+    return sorted(chosen, key=lambda named: named[1].n_bits)
+
+
+def _given(task: "Task", others: list[tuple[str, Path, Path]]) -> list[Any]:
+    """Names, and codes of queries and gallery that were made elsewhere."""
     from lookalike.codes import Codes
     from lookalike.items import read_items
-    from lookalike.trials import try_hashers
 
-    lengths = _lengths(bits)
-    chosen: list[tuple[str, Hasher]] = []
-    for name in re.split(r"[,\s]+", names.strip()) if names.strip() else []:
-        saved = name.endswith(".npz")
-        made = [choose(name, n_bits, seed)[0] for n_bits in ([None] if saved else lengths)]
-        chosen += [(Path(name).stem if saved else type(hasher).__name__, hasher) for hasher in made]
     given = []
     for name, *paths in others:
         vectors = [read_items(path).vectors for path in paths]
         for path, codes, n in zip(paths, vectors, (len(task.query_labels), len(task.gallery_labels)), strict=True):
             if not isinstance(codes, Codes) or len(codes) != n:
-                raise ValueError(f"{path} must hold {n} codes, one for each item, got {len(codes)} {_kind(codes)}")
+                kind = "codes" if isinstance(codes, Codes) else "embeddings"
+                raise ValueError(f"{path} must hold {n} codes, one for each item, got {len(codes)} {kind}")
         given.append((name, *vectors))
-    chosen.sort(key=lambda named: named[1].n_bits)  # those of one length stand together
+    return given
+
+
+def _try(task: "Task", chosen: list[tuple[str, "Hasher"]], given: Any = ()) -> "Trials":
+    from lookalike.trials import try_hashers
+
     with progress():
         return try_hashers(task, chosen, given)
-
-
-def _kind(vectors: Any) -> str:
-    from lookalike.codes import Codes
-
-    return "codes" if isinstance(vectors, Codes) else "embeddings"
-
-
-def _lengths(bits: str) -> list[int]:
-    parts = re.split(r"[,\s]+", bits.strip())
-    if not all(part.isdigit() and int(part) > 0 for part in parts):
-        raise ValueError(f'--bits must be lengths such as "12 24 48", got {bits!r}')
-    return sorted({int(part) for part in parts})
 
 
 def _write(found: "Trials", output: Path) -> None:

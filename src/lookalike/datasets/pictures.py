@@ -22,7 +22,7 @@ def pillow() -> ModuleType:
     try:
         from PIL import Image
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("reading images needs Pillow: pip install 'lookalike[images]'") from error
+        raise ModuleNotFoundError("reading images needs Pillow: pip install pillow") from error
     return Image
 
 

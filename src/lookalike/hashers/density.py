@@ -22,7 +22,6 @@ class DensityDSH(Hasher):
     shares_: np.ndarray
     pairs_: np.ndarray
     entropies_: np.ndarray
-    directions_: np.ndarray
     offsets_: np.ndarray
 
     def __init__(
@@ -49,9 +48,9 @@ class DensityDSH(Hasher):
         centres, self.shares_ = self._group(X, n_groups, random)
         pairs = adjacent_groups(centres, self.n_neighbours)
         left, right = centres[pairs[:, 0]], centres[pairs[:, 1]]
-        directions = left - right  # Jin et al. 2014, eq. 7: w = μ1 − μ2, t = ((μ1 + μ2) / 2)ᵀ (μ1 − μ2)
+        directions = left - right  # Jin et al. 2014, the median plane: w = μ1 − μ2, t = ((μ1 + μ2) / 2)ᵀ (μ1 − μ2)
         offsets = ((left + right) / 2 * directions).sum(1)
-        # eq. 9 to 11: the items on either side, told by the centre of their group
+        # its entropy, −P0 log P0 − P1 log P1: the items on either side are told by the centre of their group
         above = (centres @ directions.T > offsets).T @ self.shares_
         entropies = _entropy(above) + _entropy(1 - above)
         chosen = np.argsort(-entropies, kind="stable")[: self.n_bits]
@@ -64,9 +63,6 @@ class DensityDSH(Hasher):
         self.pairs_, self.entropies_ = pairs[chosen], entropies[chosen]
         self.directions_ = directions[chosen].T.astype(np.float32)
         self.offsets_ = offsets[chosen].astype(np.float32)
-
-    def _directions(self) -> np.ndarray:
-        return self.directions_
 
     def _bend(self, projected: np.ndarray, centred: np.ndarray) -> np.ndarray:
         projected -= self.offsets_

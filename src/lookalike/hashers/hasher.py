@@ -26,6 +26,7 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
     kinds: ClassVar[dict[str, type["Hasher"]]] = {}
     n_bits: int
     mean_: np.ndarray
+    directions_: np.ndarray
     n_features_in_: int
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -41,9 +42,9 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
     def _learn(self, X: np.ndarray, y: Any, random: np.random.RandomState) -> None:
         """Set what is learned, attributes that end in _, from items in rows; `mean_` is known."""
 
-    @abstractmethod
     def _directions(self) -> np.ndarray:
         """What centred items are projected on, (n_features, n_bits)."""
+        return self.directions_
 
     def _bend(self, projected: np.ndarray, centred: np.ndarray) -> np.ndarray:
         """The real values of a block of items, from their projections, which may be overwritten."""

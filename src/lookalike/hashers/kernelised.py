@@ -14,11 +14,10 @@ __all__ = ["SKLSH"]
 class SKLSH(Hasher):
     """Shift-invariant kernel hashing: sign(cos(w·x + τ) + t), all drawn at random (Raginsky and Lazebnik 2009).
 
-    The share of bits in which two items differ depends on the Gaussian kernel exp(−γ‖x − y‖²/2) of the two alone.
+    In how many bits two items differ, on average, depends on their Gaussian kernel exp(−γ‖x − y‖²/2) alone.
     Without `gamma`, 1/√γ is the mean distance of a training item to its 50th nearest neighbour.
     """
 
-    directions_: np.ndarray
     phases_: np.ndarray
     thresholds_: np.ndarray
     gamma_: float
@@ -35,12 +34,9 @@ class SKLSH(Hasher):
         self.phases_ = random.uniform(0, 2 * np.pi, self.n_bits).astype(np.float32)
         self.thresholds_ = random.uniform(-1, 1, self.n_bits).astype(np.float32)
 
-    def _directions(self) -> np.ndarray:
-        return self.directions_
-
     def _bend(self, projected: np.ndarray, centred: np.ndarray) -> np.ndarray:
         ones = np.ones_like(self.phases_)
-        bend_kernels().cosines(*bend_kernels().flat(projected), ones, self.phases_, self.thresholds_)
+        bend_kernels().cosines(projected, ones, self.phases_, self.thresholds_)
         return projected
 
     def _neighbour_gamma(self, X: np.ndarray, random: np.random.RandomState, rank: int = 50) -> float:

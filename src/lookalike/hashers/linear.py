@@ -17,22 +17,16 @@ class LSH(Hasher):
     Two items differ in a bit with probability angle/π, the angle being seen from the mean of the training items.
     """
 
-    directions_: np.ndarray
-
     def __init__(self, n_bits: int = 32, *, random_state: Any = None) -> None:
         self.n_bits, self.random_state = n_bits, random_state
 
     def _learn(self, X: np.ndarray, y: Any, random: np.random.RandomState) -> None:
         self.directions_ = random.normal(size=(X.shape[1], self.n_bits)).astype(np.float32)
 
-    def _directions(self) -> np.ndarray:
-        return self.directions_
-
 
 class PCAH(Hasher):
     """Hashing by principal components: signs of the projections of largest variance (Wang et al. 2012)."""
 
-    directions_: np.ndarray
     variances_: np.ndarray
 
     def __init__(self, n_bits: int = 32) -> None:
@@ -41,16 +35,12 @@ class PCAH(Hasher):
     def _learn(self, X: np.ndarray, y: Any, random: np.random.RandomState) -> None:
         self.directions_, self.variances_ = principal_directions(self, X)
 
-    def _directions(self) -> np.ndarray:
-        return self.directions_
-
 
 class PCARR(Hasher):
     """Principal components after a random rotation, which spreads their variance over the bits (Jégou et al. 2010)."""
 
     components_: np.ndarray
     rotation_: np.ndarray
-    directions_: np.ndarray
 
     def __init__(self, n_bits: int = 32, *, random_state: Any = None) -> None:
         self.n_bits, self.random_state = n_bits, random_state
@@ -60,12 +50,9 @@ class PCARR(Hasher):
         self.rotation_ = random_rotation(self.n_bits, random)
         self.directions_ = self.components_ @ self.rotation_
 
-    def _directions(self) -> np.ndarray:
-        return self.directions_
-
 
 class ITQ(Hasher):
-    """Iterative quantisation: principal components, rotated so that they lie close to their signs (Gong et al. 2013).
+    """Iterative quantisation: principal components, rotated to lie close to their signs (Gong and Lazebnik 2011).
 
     The principal components come from all items, the rotation from at most `max_samples` of them. `errors_` is the
     mean squared distance of an item to its signs after each round: it never rises.
@@ -73,7 +60,6 @@ class ITQ(Hasher):
 
     components_: np.ndarray
     rotation_: np.ndarray
-    directions_: np.ndarray
     errors_: np.ndarray
 
     def __init__(
@@ -89,19 +75,16 @@ class ITQ(Hasher):
         projected = np.concatenate([b @ self.components_ for b in centred_blocks(X, self.mean_, rows=rows)])
         rotation = random_rotation(self.n_bits, random)
         squares, errors = float(np.vdot(projected, projected)), []
-        together = _signs_by_values(projected, rotation)  # fix R, update B: Gong et al. 2013, section 2.2
+        together = _signs_by_values(projected, rotation)  # fix R, update B: Gong and Lazebnik 2011, section 2.2
         for _ in track(range(self.n_rounds), self.n_rounds, "rotating (ITQ)"):
             left, _, right = np.linalg.svd(together)  # fix B, update R: BᵀV = S Ω Ŝᵀ, R = Ŝ Sᵀ
             rotation = (left @ right).T.astype(np.float32)
             together = _signs_by_values(projected, rotation)
-            # ‖B − VR‖² = ‖B‖² + ‖V‖² − 2 tr(BᵀVR), eq. 2
+            # eq. 2, the loss: ‖B − VR‖² = ‖B‖² + ‖V‖² − 2 tr(BᵀVR)
             error = len(projected) * self.n_bits + squares - 2 * np.vdot(together, rotation.T)
             errors.append(error / len(projected))
         self.rotation_, self.errors_ = rotation, np.array(errors)
         self.directions_ = self.components_ @ rotation
-
-    def _directions(self) -> np.ndarray:
-        return self.directions_
 
 
 def _signs_by_values(projected: np.ndarray, rotation: np.ndarray) -> np.ndarray:

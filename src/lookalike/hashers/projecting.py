@@ -61,7 +61,7 @@ def project_blocks(
             use(slice(start, start + n), out[:n, : len(targets)], centred[:n])
 
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    share = -(-len(X) // threads // BLOCK) * BLOCK + BLOCK
+    share = max(1, -(-len(X) // (threads * BLOCK))) * BLOCK
     starts = range(0, len(X), share)
     if len(starts) == 1:
         project(0, len(X))

@@ -49,5 +49,5 @@ class SH(Hasher):
         # eq. 7: Φ_k(x) = sin(π/2 + kπ/(b − a) · x), which is a cosine, x measured from the lower end
         frequencies = self.frequencies_.astype(np.float32)
         phases = -self.lowest_[self.direction_] * frequencies
-        bend_kernels().cosines(*bend_kernels().flat(projected), frequencies, phases, np.zeros_like(phases))
+        bend_kernels().cosines(projected, frequencies, phases, np.zeros_like(phases))
         return projected

@@ -15,9 +15,9 @@ __all__ = ["SpH"]
 class SpH(Hasher):
     """Spherical hashing: bit j is whether an item is inside sphere j (Heo et al. 2012).
 
-    Spheres are moved until each holds half of the training items and every two of them share a quarter, give or take
-    `tolerance`, and on average a quarter of that; or until `max_rounds` have passed. `overlaps_` are the shares that
-    were reached. At most `max_samples` items take part.
+    Spheres are moved until each holds half of the training items and every two of them share a quarter: on average
+    up to `tolerance` of that quarter, and no two further from 0.25 than `tolerance`; or until `max_rounds` have passed.
+    `overlaps_` are the shares that were reached. At most `max_samples` items take part.
     """
 
     centres_: np.ndarray
@@ -83,7 +83,7 @@ class SpH(Hasher):
     def _bend(self, projected: np.ndarray, centred: np.ndarray) -> np.ndarray:
         squares = (self._directions() ** 2).sum(0)
         # eq. 1: a bit is set inside the sphere
-        bend_kernels().insides(*bend_kernels().flat(projected), centred, squares, self.radii_)
+        bend_kernels().insides(projected, centred, squares, self.radii_)
         return projected
 
 

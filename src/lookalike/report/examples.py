@@ -54,7 +54,7 @@ def chosen_queries(task: Task, relevance: Any, n: int, random_state: int) -> lis
     later: list[int] = []
     seen: set[str] = set()
     for query in order:
-        label = _label(task.query_labels[query])
+        label = str(task.query_labels[query])
         if (label and label in seen) or not (
             relevance.block(slice(query, query + 1), slice(0, relevance.n_gallery)) > 0
         ).any():
@@ -114,7 +114,7 @@ class Examples:
         relevant = self.relevant[query]
         away = distances(entry.trial.queries[query], entry.trial.gallery)
         groups = nearest_groups(away, relevant)
-        label = text(_label(self.task.query_labels[query]))
+        label = text(str(self.task.query_labels[query]))
         picture = (
             f'<i class="picture q{query}" role="img" aria-label="query, {label}"></i>'
             if self.task.query_picture is not None
@@ -149,7 +149,7 @@ class Examples:
         )
 
     def _tile(self, item: int, relevant: bool) -> str:
-        label = text(_label(self.task.gallery_labels[item])) or f"item {item}"
+        label = text(str(self.task.gallery_labels[item])) or f"item {item}"
         said = f"{label}, {'relevant' if relevant else 'not relevant'}"
         kind = "hit" if relevant else "miss"
         if self.task.gallery_picture is not None:
@@ -213,13 +213,3 @@ def _uri(picture: Picture, place: int) -> str:
 def _nothing(first: int, last: int) -> str:
     span = f"distance {first}" if first == last else f"distance {first} to {last}"
     return f'<div class="tie none"><p><b>{span}</b> · no item</p></div>'
-
-
-def _label(label: Any) -> str:
-    """A label as text; of tags, given as a row of 0 and 1, the places of those that are set."""
-    label = np.asarray(label)
-    if label.ndim == 0:
-        return str(label)
-    if label.dtype.kind in "biu" and np.isin(label, (0, 1)).all():
-        return f"tags {', '.join(map(str, np.flatnonzero(label).tolist()))}" if label.any() else "no tag"
-    return ", ".join(map(str, label.ravel().tolist()))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from lookalike.report.entries import EXACT, Comparison, Entry
 from lookalike.report.markup import mark, text
-from lookalike.report.words import all_codes, number, percent, seconds, whole
+from lookalike.report.words import all_codes, entropy, number, percent, seconds, whole
 
 __all__ = ["COLUMNS", "Column", "comparison_table", "meanings"]
 
@@ -55,7 +55,7 @@ COLUMNS = (
         NEAR, "P(radius=2)", "P(r ≤ 2)", "share of relevant items within radius 2; 0 where a query finds none", good=max
     ),
     Column(USE, "utilisation", "of all", "distinct codes over all 2ᵇ codes", percent),
-    Column(USE, "entropy", "entropy", "of the code of a random item, in bits", lambda value: number(value)[:-1], max),
+    Column(USE, "entropy", "entropy", "of the code of a random item, in bits", entropy, max),
     Column(USE, "collision_rate", "collisions", "chance that two random items share a code", percent, min),
     Column(USE, "largest", "fullest", "items on the code that has most", whole, min),
     Column(USE, "mixed", "mixed", "items on codes that items of different labels share", whole, min),

@@ -14,6 +14,7 @@ SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 __all__ = [
     "MISSING",
     "all_codes",
+    "entropy",
     "listed",
     "number",
     "percent",
@@ -69,6 +70,15 @@ def seconds(value: float) -> str:
     if 0 < value < 0.0005:
         return "<0.001"
     return f"{value:.3f}" if value < 1 else f"{value:.1f}" if value < 100 else f"{value:,.0f}"
+
+
+def entropy(value: float) -> str:
+    """Bits of entropy.
+
+    >>> entropy(8.8372), entropy(float("nan"))
+    ('8.84', '–')
+    """
+    return MISSING if math.isnan(value) else f"{value:.2f}"
 
 
 def whole(value: float) -> str:
