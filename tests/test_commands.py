@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import json
 import re
@@ -203,6 +204,50 @@ def test_a_report_on_a_folder_of_images_shows_them(photos: Path, capsys: pytest.
     assert made.resolve().as_uri() in out
 
 
+def test_queries_with_nothing_to_find_are_counted_and_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rng = np.random.default_rng(0)
+    for part, labels in (("q", ["a", "b", "a"]), ("g", ["a"] * 30)):
+        np.savez(tmp_path / f"{part}.npz", embeddings=rng.normal(size=(len(labels), 6)), labels=labels)
+    ask = ("report", tmp_path / "q.npz", tmp_path / "g.npz", "--hashers", "LSH", "--bits", "4")
+    made = tmp_path / "r.html"
+    assert [row["undefined"] for row in numbers(capsys, *ask, "--output", made)["rows"]] == [1]
+    assert "1 query of these has nothing relevant to find" in made.read_text(encoding="utf-8")
+    assert "1 of the queries have nothing relevant to find" in run(capsys, *ask, "--output", made)[1]
+
+
+def test_names_that_look_like_markup_are_shown_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bits = np.random.default_rng(0).integers(0, 2, (12, 6))
+    made = tmp_path / "codes[bold].npz"
+    np.savez(made, codes=bits, labels=["[/q]", ":cat:"] * 6)
+    code, out, err = run(capsys, "usage", made)
+    assert (code, err) == (0, "")
+    assert "[/q]" in out or ":cat:" in out
+    ask = ("report", made, made, "--codes", f"[/x]={made},{made}", "--output", tmp_path / "a[red].html")
+    code, out, err = run(capsys, *ask)
+    assert (code, err) == (0, "")
+    for text in ("codes[bold]", "[/x]", "a[red].html"):
+        assert text in out
+
+
+def test_labels_of_bytes_and_dates_are_text(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    bits = np.random.default_rng(0).integers(0, 2, (4, 6))
+    days = np.array(["2026-01-01", "2026-01-02"] * 2, "datetime64[D]")
+    for labels in (np.array([b"cat", b"dog"] * 2), days):
+        np.savez(tmp_path / "c.npz", codes=bits, labels=labels)
+        said = numbers(capsys, "usage", tmp_path / "c.npz")
+        assert said["separation"]["classes"] in (["cat", "dog"], ["2026-01-01", "2026-01-02"])
+
+
+def test_a_report_says_at_once_what_to_install(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "altair" else found(name))
+    code, out, err = run(capsys, "demo", "--output", tmp_path / "d.html")
+    assert (code, out) == (2, "")
+    assert 'pip install "lookalike[report]"' in err
+
+
 # demo
 
 
@@ -253,13 +298,22 @@ BAD = {
     "hash v.npz c.npz --hasher v.npz": "holds no hasher",
     "hash v.npz c.npz --hasher nowhere.npz": "there is no file nowhere.npz",
     "hash v.npz c.npz --hasher LSH --save h.txt": "must end in .npz",
+    "hash v.npz v.npz": "cannot write v.npz: it is read or written for something else",
+    "hash v.npz c.npz --bits 4 --save c.npz": "cannot write c.npz: it is read or written for something else",
+    "hash v.npz c.npz --bits 4 --save /proc/h.npz": "cannot write /proc/h.npz",
+    "hash flat.npz c.npz": "flat.npz: embeddings must be a matrix",
+    "hash v.npz c.npz --seed -1": "--seed|-1",
     "usage v.npz": "holds embeddings",
+    "usage coded.npz --features three.npz": "three.npz has 3 items, but there are 6 codes",
+    "data single": "no class of single has two images",
+    "report flat.npz flat.npz": "flat.npz: embeddings must be a matrix",
+    "report v.npz v.npz --output v.npz": "cannot write v.npz",
     "usage codes.npz --separation": "has no labels",
     "usage codes.npz --features v.npz": "has no labels",
     "usage codes.npz --labels two.txt": "has 6 items, but 2 labels",
     "data digit": "digits",
     "data cifar101": "cifar10",
-    "data .": "image",
+    "data .": "needs at least two classes",
     "data digits --setting 2": "no official test part",
     "data digits --output v.npz": "not a folder",
     "data digits --source v.npz": "source",
@@ -292,7 +346,12 @@ def test_bad_input_is_one_line_and_exit_code_two(
     np.savez("nan.npz", embeddings=np.where(vectors > 1, np.nan, vectors))
     np.savez("codes.npz", codes=(vectors > 0).astype(int))
     np.savez("coded.npz", codes=(vectors > 0).astype(int), labels=np.zeros(6))
+    np.savez("flat.npz", embeddings=vectors.ravel())
+    np.savez("three.npz", embeddings=vectors[:3])
     Path("two.txt").write_text("a\nb\n")
+    for name in ("x", "y"):
+        Path("single", name).mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(Path("single", name, "i.png"))
     before = sorted(tmp_path.iterdir())
     code, out, err = run(capsys, *command.split())
     assert (code, out) == (2, "")

@@ -182,6 +182,15 @@ def test_a_large_class_is_sampled_by_its_seed() -> None:
     assert abs(first - whole) < 0.1
 
 
+@pytest.mark.parametrize(("dims", "spread"), [(512, 1.0), (64, 1e-3), (3, 1e-8)])
+def test_equal_pairs_of_features_tie(dims: int, spread: float) -> None:
+    """Items at two places only, which the codes tell apart: their order is the same, whatever floats do to zero."""
+    rng = np.random.default_rng(0)
+    places, where = rng.random((2, dims)) * spread, rng.integers(0, 2, 40)
+    codes = la.Codes.pack(np.stack([where, 1 - where], 1))
+    assert space.within_class_correlation(codes, np.zeros(40), places[where])[0] == pytest.approx(1, abs=1e-12)
+
+
 # Bad input
 
 

@@ -58,12 +58,22 @@ def provenance(kind: str, **facts: Any) -> dict[str, Any]:
     return {"lookalike": kind, "format": FORMAT, "version": __version__, **facts}
 
 
-def check_target(path: Path) -> None:
-    """Raise where no file of this name can be written."""
+def check_target(path: Path, *inputs: Path) -> None:
+    """Raise where no file of this name can be written, or where it is one of those to be read."""
+    import tempfile
+
     if path.is_dir():
         raise ValueError(f"cannot write {path}: it is a folder")
     if not path.parent.is_dir():
         raise ValueError(f"cannot write {path}: the folder {path.parent} does not exist")
+    if any(path.resolve() == other.resolve() for other in inputs):
+        raise ValueError(f"cannot write {path}: it is read or written for something else")
+    if path.is_file() or not path.exists():
+        try:
+            with tempfile.TemporaryFile(dir=path.parent):
+                pass
+        except OSError as error:
+            raise ValueError(f"cannot write {path}: {error.strerror}") from error
 
 
 @contextlib.contextmanager

@@ -33,11 +33,21 @@ def read_items(path: str | Path, labels: str | Path | None = None) -> Items:
         found, about = read_arrays(path, ("codes", "packed", "n_bits", "embeddings", "labels", "attributes", "ids"))
         if "embeddings" in found and not {"codes", "packed"} & set(found):
             vectors = found["embeddings"]
+            if vectors.ndim != 2 or vectors.dtype.kind not in "biuf":
+                raise ValueError(
+                    f"{path}: embeddings must be a matrix of numbers (n, dim), got {vectors.shape} of {vectors.dtype}"
+                )
         else:
             vectors = Codes.from_arrays(found, about, path)
     if labels is not None:
         found["labels"] = _read_labels(Path(labels))
     for name in ("labels", "attributes", "ids"):
+        if name in found and found[name].dtype.kind in "SM":  # bytes and dates, as other files and JSON have them
+            found[name] = (
+                np.char.decode(found[name], "utf-8", "replace")
+                if found[name].dtype.kind == "S"
+                else found[name].astype(str)
+            )
         if name in found and found[name].shape[:1] != (len(vectors),):
             given = len(found[name]) if found[name].ndim else "single"
             raise ValueError(f"{path} has {len(vectors)} items, but {given} {name}")
@@ -56,7 +66,7 @@ def write_codes(path: str | Path, codes: Codes, items: Items) -> None:
     write_arrays(path, arrays, provenance("codes", n_bits=codes.n_bits, digest=codes.digest))
 
 
-def relevance_between(queries: Items, gallery: Items, kind: str | None = None) -> Relevance:
+def relevance_between(queries: Items, gallery: Items, kind: str | None = None, advice: str = "") -> Relevance:
     """Relevance by what both files have: "labels" (one an item), "tags" (a 0/1 matrix), or "attributes"."""
     if kind is None:
         kind = "attributes" if queries.labels is None and queries.attributes is not None else "labels"
@@ -67,8 +77,7 @@ def relevance_between(queries: Items, gallery: Items, kind: str | None = None) -
     for items, found in zip((queries, gallery), pair, strict=True):
         if found is None:
             raise ValueError(
-                f"{items.path} has no {name}: add an array {name!r}"
-                + (", or pass a file of labels with --query-labels and --gallery-labels" if name == "labels" else "")
+                f"{items.path} has no {name}: add an array {name!r}" + (advice if name == "labels" else "")
             )
     make = {"labels": same_label, "tags": shared_tags, "attributes": matching_attributes}[kind]
     return make(*pair)

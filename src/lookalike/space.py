@@ -12,7 +12,7 @@ from lookalike.evaluation import count
 from lookalike.progress import track
 from lookalike.relevance import same_label
 
-BLOCK = 1 << 16
+BLOCK = 1 << 22  # numbers that are looked at together
 
 __all__ = ["Separation", "Usage", "WithinClass", "mean_of_known", "separation", "usage", "within_class_correlation"]
 
@@ -171,10 +171,11 @@ most 0.667; measured 0.25)
     diameters = np.zeros(len(classes), np.int64)
     separations = np.full(len(classes), codes.n_bits + 1)
     distances = np.arange(codes.n_bits + 1)
-    starts = range(0, len(points), BLOCK)
+    rows = max(1, BLOCK // (codes.n_bits + 1))
+    starts = range(0, len(points), rows)
     for start in track(starts, len(starts), "measuring classes"):
-        mine = owners[start : start + BLOCK]
-        tally = count(points[start : start + BLOCK], points, same_label(mine, owners))
+        mine = owners[start : start + rows]
+        tally = count(points[start : start + rows], points, same_label(mine, owners))
         of_class, of_others = tally.counts[:, :, 1] > 0, tally.counts[:, :, 0] > 0
         np.maximum.at(diameters, mine, np.where(of_class, distances, 0).max(1))
         np.minimum.at(separations, mine, np.where(of_others, distances, codes.n_bits + 1).min(1))
@@ -222,7 +223,7 @@ class WithinClass:
 
     @staticmethod
     def _of_class(codes: Codes, ranks: np.ndarray) -> float:
-        hamming = _centred_ranks(_distances(codes.unpack().astype(np.float64)))
+        hamming = _centred_ranks(_hamming(codes))
         scale = np.sqrt((ranks @ ranks) * (hamming @ hamming))
         return float(ranks @ hamming / scale) if scale > 0 else float("nan")
 
@@ -266,16 +267,23 @@ def _mixed(code: np.ndarray, label: np.ndarray) -> int:
 
 
 def _blocks_of_bits(codes: Codes) -> Iterator[np.ndarray]:
-    for start in range(0, len(codes), BLOCK):
-        yield codes[start : start + BLOCK].unpack().astype(np.float32)
+    rows = max(1, BLOCK // codes.n_bits)
+    for start in range(0, len(codes), rows):
+        yield codes[start : start + rows].unpack().astype(np.float32)
 
 
 def _distances(rows: np.ndarray) -> np.ndarray:
-    """Squared distances of all pairs of rows, which rank as distances do; equal pairs of whole numbers tie."""
-    rows = rows - rows.mean(0).round()
-    squares = (rows * rows).sum(1)
-    table = squares[:, None] + squares - 2 * (rows @ rows.T)
-    return table[np.triu_indices(len(rows), 1)]
+    """Squared distances of all pairs of rows, which rank as distances do; equal pairs tie exactly."""
+    from scipy.spatial.distance import pdist
+
+    return np.asarray(pdist(rows, "sqeuclidean"))
+
+
+def _hamming(codes: Codes) -> np.ndarray:
+    """Hamming distances of all pairs of codes, in the same order."""
+    bits = codes.unpack().astype(np.float64)
+    ones = bits.sum(1)
+    return (ones[:, None] + ones - 2 * (bits @ bits.T))[np.triu_indices(len(bits), 1)]
 
 
 def _centred_ranks(values: np.ndarray) -> np.ndarray:

@@ -77,6 +77,9 @@ def dataset_task(dataset: "Dataset", setting: int = 1, *, random_state: int = 0)
 def items_task(queries: Items, gallery: Items, training: Items | None = None) -> Task:
     """The items of one file, searched for those of another; hashers learn from a third, or from the gallery."""
     parts = {"queries": queries, "gallery": gallery, "training": training or gallery}
+    for items in (queries, gallery):
+        if not len(items.vectors):
+            raise ValueError(f"{items.path} holds no items")
     if len({isinstance(items.vectors, Codes) for items in parts.values()}) > 1:
         raise ValueError("pass files of embeddings only, to hash them, or files of codes only")
     vectors = {name: None if isinstance(items.vectors, Codes) else items.vectors for name, items in parts.items()}

@@ -56,6 +56,7 @@ class Trial:
             "worst": ap.worst,
             "low": low,
             "high": high,
+            "undefined": ap.undefined,
             **{str(metric): score.mean for metric, score in self.evaluation.scores.items() if str(metric) != "AP"},
             **{name: value for name, value in self.usage.row().items() if name not in ("n_bits", "items")},
             "within_class": self.within_class,

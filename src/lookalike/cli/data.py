@@ -39,7 +39,7 @@ def data(
     import numpy as np
 
     from lookalike.datasets import cache_folder
-    from lookalike.files import provenance, write_arrays
+    from lookalike.files import check_target, provenance, write_arrays
 
     dataset, setting = load(name, source, labels), 1 if setting is None else setting
     split = dataset.split(setting, random_state=seed)
@@ -48,6 +48,8 @@ def data(
         if output.exists() and not output.is_dir():
             raise ValueError(f"cannot write into {output}: it is not a folder")
         output.mkdir(parents=True, exist_ok=True)
+        for part in parts:
+            check_target(output / f"{part}.npz")
         about = provenance("items", data=dataset.name, setting=setting, seed=seed)
         for part, rows in parts.items():
             arrays = {"embeddings": dataset.pixels(rows), "labels": np.array(dataset.classes)[dataset.labels[rows]]}

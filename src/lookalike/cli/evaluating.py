@@ -9,6 +9,8 @@ from lookalike.cli.terminal import JSON, print_json, progress, table, tables
 from lookalike.evaluation import DEFAULT_METRICS
 from lookalike.files import check_target
 
+LABEL_FILES = ", or pass a file of labels with --query-labels and --gallery-labels"
+
 __all__ = ["evaluate"]
 
 
@@ -64,7 +66,7 @@ def evaluate(
     if interval is not None and not 0 < interval < 1:
         raise ValueError(f"--interval must be between 0 and 1, got {interval}")
     if output is not None:
-        check_target(output)
+        check_target(output, *filter(None, (queries, gallery, query_labels, gallery_labels, run, qrels)))
     options: dict[str, Any] = {"undefined": undefined, "unjudged": unjudged}
     if run is not None or qrels is not None:
         if run is None or qrels is None:
@@ -83,7 +85,7 @@ def evaluate(
             result = la.evaluate(
                 q.vectors,
                 g.vectors,
-                relevance_between(q, g, relevance),
+                relevance_between(q, g, relevance, LABEL_FILES),
                 names,
                 similarity=similarity,
                 query_ids=q.ids,

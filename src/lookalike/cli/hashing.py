@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lookalike.hashers import Hasher
     from lookalike.space import Separation, Usage
 
-MAX_PAIRS = 2e10  # of codes that meet, some seconds' worth
+MAX_PAIRS = 2e10  # of words of codes that meet, some seconds' worth
 
 __all__ = ["choose", "hash_items", "usage"]
 
@@ -43,7 +43,8 @@ def hash_items(
 
     for target, suffixes in ((output, (".npz", ".parquet")), (save, (".npz",))):
         if target is not None:
-            check_target(target)
+            others = (items, fit, Path(hasher), output if target is save else None)
+            check_target(target, *(other for other in others if other is not None))
             if target.suffix not in suffixes:
                 raise ValueError(f"cannot write {target}: the name must end in {' or '.join(suffixes)}")
     chosen, fitted = choose(hasher, bits, seed)
@@ -108,12 +109,12 @@ def usage(
         raise ValueError(f"{codes} has no labels with one value an item, which classes need: pass --labels")
     found = space.usage(read.vectors, classes)
     apart = within = None
-    quick = found.distinct**2 <= MAX_PAIRS
+    quick = found.distinct**2 * -(-found.n_bits // 64) <= MAX_PAIRS
     with progress():
         if separation or (classes is not None and quick and (classes != classes[0]).any()):
             apart = space.separation(read.vectors, classes)
         if features is not None:
-            within = space.within_class_correlation(read.vectors, classes, _features(features))
+            within = space.within_class_correlation(read.vectors, classes, _features(features, len(read.vectors)))
     if as_json:
         result: dict[str, Any] = {**found.row(), "balance": found.balance.tolist(), "items_per_code": _spread(found)}
         if apart is not None:
@@ -166,13 +167,15 @@ def choose(hasher: str, bits: int | None, seed: int) -> tuple["Hasher", bool]:
     return found, True
 
 
-def _features(path: Path) -> Any:
+def _features(path: Path, n: int) -> Any:
     from lookalike.codes import Codes
     from lookalike.items import read_items
 
     vectors = read_items(path).vectors
     if isinstance(vectors, Codes):
         raise ValueError(f"{path} holds codes: --features are the embeddings that were hashed")
+    if len(vectors) != n:
+        raise ValueError(f"{path} has {len(vectors)} items, but there are {n} codes: --features are what was hashed")
     return vectors
 
 

@@ -41,7 +41,7 @@ def demo(
     """
     from lookalike.demo import tell
 
-    check_target(output)
+    _check(output)
     chosen = _hashers(None, bits, seed)
     found = _try(_dataset_task(data, source, labels, setting, seed), chosen)
     story = tell(found)
@@ -82,8 +82,8 @@ def report(
 
     Example: lookalike report queries.npz gallery.npz --codes mine=my-queries.npz,my-gallery.npz
     """
-    check_target(output)
     others = [_named_codes(text) for text in codes or []]
+    _check(output, Path(data), gallery, fit, *(path for _, *paths in others for path in paths))
     if gallery is None:
         if Path(data).suffix in (".npz", ".npy", ".parquet"):
             raise ValueError(f"pass two files, queries and gallery: {data} is one of them")
@@ -103,6 +103,14 @@ def report(
         return
     _show_trials(found)
     _say_how_to_open(output)
+
+
+def _check(output: Path, *inputs: Path | None) -> None:
+    """Raise before any work where its result could not be written."""
+    from lookalike.report import check_installed
+
+    check_installed()
+    check_target(output, *(path for path in inputs if path is not None))
 
 
 def _refuse(why: str, **options: Any) -> None:
@@ -205,6 +213,8 @@ def _show_trials(found: "Trials") -> None:
         ap = found.exact["AP"]
         rows.add_row("no hashing", "–", *map(shown, (ap.mean, ap.worst, ap.best)), *"–––––")
     tables().print(rows)
+    if undefined := found.trials[0].evaluation["AP"].undefined:
+        say(f"\n{undefined} of the queries have nothing relevant to find: mAP counts 0 for them")
     for name, why in found.left_out:
         say(f"\nleft out: {name}: {why}")
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from typing import Annotated, Any, NoReturn
 
-from cyclopts import Parameter
+from cyclopts import Parameter, validators
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -17,7 +17,9 @@ from lookalike.progress import reporting
 from lookalike.results import without_nan
 
 JSON = Annotated[bool, Parameter(name="--json", help="print the result as JSON")]
-SEED = Annotated[int, Parameter(help="of everything that is drawn at random")]
+SEED = Annotated[
+    int, Parameter(help="of everything that is drawn at random", validator=validators.Number(gte=0, lt=2**32))
+]
 
 __all__ = ["JSON", "SEED", "fail", "print_json", "progress", "prose", "table", "tables"]
 
@@ -47,12 +49,12 @@ def table(*columns: tuple[str, str], first: str | None = None) -> Table:
 
 def tables() -> Console:
     """Standard output for tables, as wide as they need to be."""
-    return Console(highlight=False, width=max(Console().width, 160), soft_wrap=True)
+    return Console(highlight=False, markup=False, emoji=False, width=max(Console().width, 160), soft_wrap=True)
 
 
 def prose() -> Console:
     """Standard output for sentences, wrapped."""
-    return Console(highlight=False, width=min(Console().width, 80))
+    return Console(highlight=False, markup=False, emoji=False, width=min(Console().width, 80))
 
 
 @contextlib.contextmanager

@@ -107,6 +107,8 @@ class Dataset:
             queries.append(rows[:n])
             training.append(rows[n : n + TRAINING])
         chosen = np.sort(np.concatenate(queries))
+        if not len(chosen):
+            raise ValueError(f"no class of {self.name} has two images: no query can be drawn that has one to find")
         gallery = np.setdiff1d(np.arange(len(self)), chosen, assume_unique=True)
         return Split(chosen, np.sort(np.concatenate(training)), gallery)
 

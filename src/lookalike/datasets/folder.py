@@ -39,13 +39,13 @@ def image_folder(path: str | Path, labels: str | Path | None = None, size: int =
     images, reasons = _decode([folder / file for file in files], size)
     unreadable = tuple((folder / files[row], reason) for row, reason in reasons.items())
     readable = [file for row, file in enumerate(files) if row not in reasons]
+    if not readable:
+        raise ValueError(f"none of the {len(files)} images in {folder} can be read; {files[0]}: {unreadable[0][1]}")
     if unreadable:
         logger.warning(
             "%d of %d files in %s cannot be read and are left out, %s: %s",
             *(len(unreadable), len(files), folder, *unreadable[0]),
         )
-    if not readable:
-        raise ValueError(f"none of the {len(files)} images in {folder} can be read; {files[0]}: {unreadable[0][1]}")
     classes = sorted({classes_of[file] for file in readable})
     _check_classes(folder, set(classes))
     return Dataset(

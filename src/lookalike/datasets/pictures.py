@@ -61,8 +61,12 @@ def _upright(image: "Image.Image") -> "Image.Image":
     from PIL import Image, ImageOps
 
     image = ImageOps.exif_transpose(image)
-    if image.mode.startswith("I"):  # 16 bits, which Pillow would clip rather than scale
-        image = Image.fromarray((np.clip(np.asarray(image), 0, 65535) >> 8).astype(np.uint8))
+    if image.mode.startswith("I;16"):  # Pillow would clip rather than scale
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    elif image.mode in ("I", "F"):  # numbers of any range: from their lowest to their highest
+        values = np.asarray(image, np.float64)
+        span = np.ptp(values) or 1.0
+        image = Image.fromarray(np.nan_to_num((values - values.min()) / span * 255).astype(np.uint8))
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)

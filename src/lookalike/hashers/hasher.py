@@ -63,7 +63,7 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
         return self
 
     def _fit(self, X: Any, y: Any) -> None:
-        X = validate_data(self, X, dtype="numeric", ensure_min_samples=2)
+        X = validate_data(self, X, dtype="numeric", ensure_min_samples=2, ensure_all_finite=False)
         self.mean_ = _mean(X)
         if not any(block.any() for block in centred_blocks(X, self.mean_)):
             raise ValueError(
@@ -157,13 +157,15 @@ def check_number(name: str, value: Any) -> None:
 
 
 def _mean(X: np.ndarray) -> np.ndarray:
-    totals = sum(X[start : start + BLOCK].sum(0, dtype=np.float64) for start in range(0, len(X), BLOCK))
-    with np.errstate(over="ignore"):
-        mean = (totals / len(X)).astype(np.float32)
-    largest = max(np.abs(X[start : start + BLOCK]).max() for start in range(0, len(X), BLOCK))
-    if not np.isfinite(mean).all() or float(largest) > 1e18:
-        raise ValueError(f"features as large as {float(largest):.3g} overflow float32 when squared: scale them")
-    return mean
+    """Mean of the items; raises where a number is not one, or is too large to be squared in float32."""
+    blocks = [X[start : start + BLOCK] for start in range(0, len(X), BLOCK)]
+    ends = np.array([(block.min(), block.max()) for block in blocks], np.float64)
+    if np.isnan(ends).any():
+        raise ValueError("Input X contains NaN: a hasher cannot learn from it; fill or drop such items")
+    if (largest := np.abs(ends).max()) > 1e18:
+        raise ValueError(f"Input X contains infinity or a value too large for float32, {largest:.3g}: scale the items")
+    totals = sum(block.sum(0, dtype=np.float64) for block in blocks)
+    return (totals / len(X)).astype(np.float32)
 
 
 def _fingerprint(arrays: dict[str, np.ndarray]) -> str:

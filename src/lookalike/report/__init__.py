@@ -1,5 +1,6 @@
 """A report: one HTML file, sufficient in itself, that shows hashers side by side, accuracy next to use of the space."""
 
+import importlib.util
 from pathlib import Path
 
 from lookalike.files import write_text
@@ -7,7 +8,7 @@ from lookalike.trials import Trials
 
 NEEDED = ("altair", "vl_convert", "PIL")
 
-__all__ = ["render", "write_report"]
+__all__ = ["check_installed", "render", "write_report"]
 
 
 def render(trials: Trials, *, queries: int = 4, random_state: int = 0) -> str:
@@ -19,15 +20,19 @@ def render(trials: Trials, *, queries: int = 4, random_state: int = 0) -> str:
         raise ValueError("there is no trial to report on")
     if queries < 0:
         raise ValueError(f"queries must be a whole number from 0, got {queries}")
-    try:
-        from lookalike.report.page import page
-    except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in NEEDED:
-            raise
-        raise ModuleNotFoundError(
-            'a report needs altair, vl-convert-python and pillow: pip install "lookalike[report]"', name=error.name
-        ) from error
+    check_installed()
+    from lookalike.report.page import page
+
     return page(trials, queries, random_state)
+
+
+def check_installed() -> None:
+    """Raise where a package that reports need is missing: known before any work is done."""
+    for name in NEEDED:
+        if importlib.util.find_spec(name) is None:
+            raise ModuleNotFoundError(
+                'a report needs altair, vl-convert-python and pillow: pip install "lookalike[report]"', name=name
+            )
 
 
 def write_report(trials: Trials, path: str | Path, *, queries: int = 4, random_state: int = 0) -> None:

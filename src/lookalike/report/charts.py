@@ -82,7 +82,7 @@ def tradeoff_chart(comparison: Comparison, bits: int) -> Spec:
         alt.Tooltip("mAP:Q", format=".3f"),
         alt.Tooltip("worst:Q", format=".3f", title="worst order"),
         alt.Tooltip("best:Q", format=".3f", title="best order"),
-        alt.Tooltip("mLGAP@2:Q", format=".4f"),
+        alt.Tooltip("mLGAP@2:Q", format=".3g"),
         alt.Tooltip("used:Q", format=".1%", title="of possible codes"),
     ]
     marks = base.mark_point(filled=True, stroke="var(--surface)", strokeWidth=1).encode(
@@ -266,7 +266,7 @@ def _spec(height: int, *layers: Layer) -> Spec:
 
 
 def _short(value: Any) -> Any:
-    return round(value, 4) if isinstance(value, float) else value
+    return float(f"{value:.4g}") if isinstance(value, float) else value
 
 
 def _lines(comparison: Comparison, rows: Rows, x: Any, y: Any, tips: list[Any], height: int = 270) -> Spec:

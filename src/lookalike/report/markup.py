@@ -28,7 +28,7 @@ def text(value: Any) -> str:
     >>> text('<b> & "c"')
     '&lt;b&gt; &amp; &quot;c&quot;'
     """
-    return html.escape(str(value))
+    return html.escape(str(value).encode("utf-8", "replace").decode())  # names of files may be no text
 
 
 def script_json(value: Any) -> str:

@@ -132,6 +132,12 @@ def summary(comparison: Comparison) -> list[str]:
     lengths = f"{listed(comparison.lengths)} {'bit' if comparison.lengths == [1] else 'bits'}"
     searched = f"{plural(comparison.n_queries, 'query')} × {plural(comparison.n_items, 'item')}"
     sentences = [f"{plural(len(comparison.hashers), 'hasher')} at {lengths}; {searched}."]
+    undefined = comparison.entries[0].trial.evaluation["AP"].undefined
+    if undefined:
+        sentences.append(
+            f"{plural(undefined, 'query')} of these {'has' if undefined == 1 else 'have'} nothing relevant to find: "
+            "mAP counts 0 for them, and the curves of precision and recall leave them out."
+        )
     best = comparison.top("mAP")
     if best is not None:
         exact = comparison.exact_score
