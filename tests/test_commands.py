@@ -17,6 +17,7 @@ from PIL import Image
 import lookalike as la
 from lookalike import cli, hashers, space
 from test_cli import numbers, run
+from test_report import Opened, browser  # noqa: F401
 
 
 @pytest.fixture(scope="module")
@@ -251,14 +252,18 @@ def test_a_report_says_at_once_what_to_install(
 # demo
 
 
-def test_the_demo_tells_its_story_and_writes_its_report(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+def test_the_demo_tells_its_story_and_writes_a_report_that_a_browser_draws(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    browser: Any,  # noqa: F811  # the fixture
 ) -> None:
     monkeypatch.chdir(tmp_path)
     code, out, _ = run(capsys, "demo")
     assert code == 0
     made = tmp_path / "lookalike-demo.html"
     assert made.stat().st_size < 4e6
+    Opened(browser, made, made.read_text(encoding="utf-8")).check()  # nothing said, nothing asked for, all drawn
     assert made.resolve().as_uri() in out
     for bits in (12, 24, 48):
         for name in hashers.HASHERS:
