@@ -57,7 +57,7 @@ def public_names() -> str:
     rows = ["| name | what it is |", "|---|---|"]
     for name in la.__all__:
         thing = getattr(la, name)
-        if inspect.ismodule(thing) or not inspect.getdoc(thing) or isinstance(thing, str):
+        if not inspect.getdoc(thing) or isinstance(thing, str):
             continue
         first = str(inspect.getdoc(thing)).splitlines()[0]
         parameters = list(inspect.signature(thing).parameters.values()) if inspect.isfunction(thing) else []

@@ -38,6 +38,7 @@ def hash_items(
 
     Example: lookalike hash queries.npz query-codes.npz --hasher itq.npz
     """
+    from lookalike._compiled import bend_kernels, product_kernel
     from lookalike.codes import Codes
     from lookalike.items import read_items, write_codes
 
@@ -53,6 +54,7 @@ def hash_items(
     read = read_items(items)
     if isinstance(read.vectors, Codes):
         raise ValueError(f"{items} holds codes already: hashing is for embeddings")
+    product_kernel(), bend_kernels()  # compiled before the clock starts
     started = time.perf_counter()
     with progress():
         if not fitted:
