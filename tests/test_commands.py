@@ -191,9 +191,15 @@ def test_codes_made_elsewhere_join_a_report(folder: Path, tmp_path: Path, capsys
 def test_a_saved_hasher_joins_a_report(folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved = tmp_path / "mine.npz"
     hashers.ITQ(20, random_state=5).fit(np.load(folder / "gallery.npz")["embeddings"]).save(saved)
+    files = (folder / "queries.npz", folder / "gallery.npz")
     ask = ("--hashers", f"PCAH {saved}", "--bits", "12", "--output", tmp_path / "r.html")
-    rows = numbers(capsys, "report", folder / "queries.npz", folder / "gallery.npz", *ask)["rows"]
-    assert [(row["hasher"], row["bits"]) for row in rows] == [("PCAH", 12), ("mine", 20)]
+    said = numbers(capsys, "report", *files, *ask, "--similarity", "cosine", "--title", "A < B")
+    assert [(row["hasher"], row["bits"]) for row in said["rows"]] == [("PCAH", 12), ("mine", 20)]
+    page = (tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "A &lt; B" in page
+    assert "no hashing (cosine)" in page
+    alone = numbers(capsys, "evaluate", *files, "--metrics", "AP", "--similarity", "cosine")["scores"][0]["mean"]
+    assert (said["exact_mAP"], said["exact_similarity"]) == (alone, "cosine")
 
 
 def test_a_report_on_a_folder_of_images_shows_them(photos: Path, capsys: pytest.CaptureFixture[str]) -> None:

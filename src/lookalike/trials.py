@@ -71,7 +71,7 @@ class Trials:
 
     task: Task
     trials: tuple[Trial, ...]
-    exact: Evaluation | None = None  # of the features, by euclidean distance: what hashing gives up
+    exact: Evaluation | None = None  # of the features themselves: what hashing gives up
     left_out: tuple[tuple[str, str], ...] = ()  # hashers that could not be tried, and why
 
     def rows(self) -> list[dict[str, Any]]:
@@ -80,12 +80,16 @@ class Trials:
 
 
 def try_hashers(
-    task: Task, hashers: Iterable[tuple[str, "Hasher"]], codes: Iterable[tuple[str, Codes, Codes]] = ()
+    task: Task,
+    hashers: Iterable[tuple[str, "Hasher"]],
+    codes: Iterable[tuple[str, Codes, Codes]] = (),
+    *,
+    similarity: str = "euclidean",
 ) -> Trials:
     """Fit each hasher on the task's training part, hash queries and gallery, and examine the codes.
 
     hashers: names to show, and hashers; one that is fitted already stays as it is. codes: names, and codes of the
-    queries and the gallery that were made elsewhere.
+    queries and the gallery that were made elsewhere. similarity: how the features themselves are searched.
     """
     product_kernel(), bend_kernels()  # compiled before the clock starts
     hashers = list(hashers)
@@ -103,7 +107,7 @@ def try_hashers(
     if not trials:
         raise ValueError(left_out[0][1] if left_out else "there is nothing to try: name hashers or pass codes")
     exact = (
-        evaluate(task.queries, task.gallery, task.relevance, METRICS_OF_FEATURES, similarity="euclidean")
+        evaluate(task.queries, task.gallery, task.relevance, METRICS_OF_FEATURES, similarity=similarity)
         if features
         else None
     )

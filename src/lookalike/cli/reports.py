@@ -1,8 +1,9 @@
 """`lookalike report` and `lookalike demo`."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
@@ -59,7 +60,12 @@ def demo(
 
 
 def report(
-    data: Annotated[str, Parameter(help="a data set, a folder of images, or a file of queries: embeddings or codes")],
+    data: Annotated[
+        str,
+        Parameter(
+            help="a data set or a folder of images, hashed by their pixels, or a file of queries: embeddings or codes"
+        ),
+    ],
     gallery: Annotated[Path | None, Parameter(help="with a file of queries: the file of the gallery")] = None,
     /,
     *,
@@ -69,6 +75,11 @@ def report(
         list[str] | None, Parameter(help="codes made elsewhere, NAME=QUERIES,GALLERY; may be given several times")
     ] = None,
     fit: Annotated[Path | None, Parameter(help="embeddings to learn from, if not from the gallery")] = None,
+    similarity: Annotated[
+        Literal["cosine", "dot", "euclidean"] | None,
+        Parameter(help="how the features themselves are searched, for comparison (euclidean)"),
+    ] = None,
+    title: Annotated[str | None, Parameter(help="of the report; by default the name of the data")] = None,
     output: Annotated[Path, Parameter(help="where to write the report")] = Path("lookalike-report.html"),
     setting: SETTING = None,
     source: SOURCE = None,
@@ -93,10 +104,11 @@ def report(
         _refuse("is for data sets and folders of images, not for files", setting=setting, source=source, labels=labels)
         task = _items_task(Path(data), gallery, fit)
         if task.gallery is None:
-            _refuse("is for embeddings: these files hold codes", hashers=hashers, bits=bits, fit=fit)
+            _refuse("is for embeddings: these hold codes", hashers=hashers, bits=bits, fit=fit, similarity=similarity)
             others.insert(0, (gallery.stem, Path(data), gallery))
     chosen = [] if task.gallery is None else _hashers(hashers, bits or LENGTHS, seed)
-    found = _try(task, chosen, _given(task, others))
+    task = replace(task, title=title or task.title, about=task.about | {"seed": seed})
+    found = _try(task, chosen, _given(task, others), similarity or "euclidean")
     _write(found, output)
     if as_json:
         _print_rows(found, output)
@@ -172,11 +184,11 @@ def _given(task: "Task", others: list[tuple[str, Path, Path]]) -> list[Any]:
     return given
 
 
-def _try(task: "Task", chosen: list[tuple[str, "Hasher"]], given: Any = ()) -> "Trials":
+def _try(task: "Task", chosen: list[tuple[str, "Hasher"]], given: Any = (), similarity: str = "euclidean") -> "Trials":
     from lookalike.trials import try_hashers
 
     with progress():
-        return try_hashers(task, chosen, given)
+        return try_hashers(task, chosen, given, similarity=similarity)
 
 
 def _write(found: "Trials", output: Path) -> None:
@@ -186,9 +198,15 @@ def _write(found: "Trials", output: Path) -> None:
 
 
 def _print_rows(found: "Trials", output: Path, story: dict[str, Any] | None = None) -> None:
-    exact = found.exact["AP"].mean if found.exact is not None else None
+    exact, similarity = (found.exact["AP"].mean, found.exact.about["similarity"]) if found.exact else (None, None)
     left_out = [{"hasher": name, "why": why} for name, why in found.left_out]
-    about = {"task": found.task.about, "exact_mAP": exact, "left_out": left_out, "report": str(output)}
+    about = {
+        "task": found.task.about,
+        "exact_mAP": exact,
+        "exact_similarity": similarity,
+        "left_out": left_out,
+        "report": str(output),
+    }
     print_json({**about, **({"story": story} if story else {}), "rows": found.rows()})
 
 
@@ -196,7 +214,8 @@ def _show_trials(found: "Trials") -> None:
     from lookalike.results import shown
 
     task, say = found.task, prose().print
-    say(f"{task.title}: {len(task.query_labels):,} queries × {len(task.gallery_labels):,} items\n")
+    features = f"; features: {task.about['features']}" if "features" in task.about else ""
+    say(f"{task.title}: {len(task.query_labels):,} queries × {len(task.gallery_labels):,} items{features}\n")
     columns = ["bits", "mAP", "worst", "best", "mLGAP@2", "codes used", "of possible", "entropy", "fullest code"]
     rows = table(*((name, "bold" if name == "mAP" else "") for name in columns), first="hasher")
     for row in found.rows():
@@ -211,7 +230,9 @@ def _show_trials(found: "Trials") -> None:
         )
     if found.exact is not None:
         ap = found.exact["AP"]
-        rows.add_row("no hashing", "–", *map(shown, (ap.mean, ap.worst, ap.best)), *"–––––")
+        rows.add_row(
+            f"no hashing ({found.exact.about['similarity']})", "–", *map(shown, (ap.mean, ap.worst, ap.best)), *"–––––"
+        )
     tables().print(rows)
     if undefined := found.trials[0].evaluation["AP"].undefined:
         say(f"\n{undefined} of the queries have nothing relevant to find: mAP counts 0 for them")

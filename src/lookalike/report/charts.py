@@ -7,7 +7,7 @@ import altair as alt
 import numpy as np
 
 from lookalike.metrics.curves import Curve
-from lookalike.report.entries import EXACT, Comparison, Entry
+from lookalike.report.entries import Comparison, Entry
 from lookalike.report.markup import COLOURS, DASHES, SHAPES
 
 Spec = dict[str, Any]
@@ -329,7 +329,7 @@ def _exact(comparison: Comparison, scale: Any) -> list[Layer]:
     """A rule at what no hashing scores."""
     if math.isnan(comparison.exact_score):
         return []
-    row = {"exact": comparison.exact_score, "what": EXACT}
+    row = {"exact": comparison.exact_score, "what": comparison.exact_name}
     rule = _chart().mark_rule(stroke="currentColor", strokeDash=[2, 3], strokeWidth=1.25)
     tips = [alt.Tooltip("what:N", title="mAP of"), alt.Tooltip("exact:Q", format=".3f", title="is")]
     return [([row], rule.encode(y=alt.Y("exact:Q", title="mAP", scale=scale), tooltip=tips))]

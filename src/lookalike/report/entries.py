@@ -8,9 +8,7 @@ from typing import Any
 
 from lookalike.trials import Trial, Trials
 
-EXACT = "no hashing (euclidean)"
-
-__all__ = ["EXACT", "Comparison", "Entry"]
+__all__ = ["Comparison", "Entry"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,6 +65,11 @@ class Comparison:
         """The entry whose number is the largest (or, with min, the smallest); None where none is known."""
         known = [entry for entry in among or self.entries if not math.isnan(entry[name])]
         return choose(known, key=lambda entry: entry[name]) if known else None
+
+    @property
+    def exact_name(self) -> str:
+        """What searching the features themselves is called, with how they are compared."""
+        return f"no hashing ({self.exact.about['similarity']})" if self.exact is not None else ""
 
     @property
     def exact_score(self) -> float:

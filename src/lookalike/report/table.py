@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from lookalike.report.entries import EXACT, Comparison, Entry
+from lookalike.report.entries import Comparison, Entry
 from lookalike.report.markup import mark, text
 from lookalike.report.words import all_codes, entropy, number, percent, seconds, whole
 
@@ -42,8 +42,7 @@ COLUMNS = (
         "of possible",
         "distinct codes over as many as there could be: 2ᵇ, or one for each item",
         percent,
-        max,
-        True,
+        bar=True,
     ),
     Column(TIES, "worst", "worst", "mAP if every tie were broken in the worst order"),
     Column(TIES, "best", "best", "mAP if every tie were broken in the best order"),
@@ -167,7 +166,7 @@ def _foot(comparison: Comparison, ceiling: float) -> str:
     score = comparison.exact["AP"]
     low, high = score.interval()
     known = {"mAP": score.mean, "worst": score.worst, "best": score.best, "ties": score.best - score.worst}
-    cells = [f"<th scope='row' class='stick'><span class='name'>{EXACT}</span></th><td>–</td>"]
+    cells = [f"<th scope='row' class='stick'><span class='name'>{comparison.exact_name}</span></th><td>–</td>"]
     for column in COLUMNS:
         if column.key == "low":
             cells.append(f"<td class='range'>{_interval(low, high)}</td>")

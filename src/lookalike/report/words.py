@@ -141,7 +141,7 @@ def summary(comparison: Comparison) -> list[str]:
     best = comparison.top("mAP")
     if best is not None:
         exact = comparison.exact_score
-        without = "" if math.isnan(exact) else f" Searching the features themselves, without hashing: {number(exact)}."
+        without = "" if math.isnan(exact) else f" The features themselves, {comparison.exact_name}: {number(exact)}."
         interval = f"95\u202f% interval over queries {number(best['low'])} to {number(best['high'])}"
         sentences.append(f"Highest mAP: {_named(best)}, {number(best['mAP'])} ({interval}).{without}")
     tied = comparison.top("ties")
