@@ -9,7 +9,8 @@ import numpy as np
 
 from lookalike._compiled import product_kernel
 
-BLOCK = 1536  # rows a step: they and their projections stay in a near cache
+BLOCK = 1536  # rows that are learned from at a time
+NEAR = 3072 * 128  # numbers of a block that is projected: it stays in a near cache
 
 __all__ = ["BLOCK", "centred_blocks", "project_blocks", "sample_rows"]
 
@@ -45,12 +46,14 @@ def project_blocks(
     panels = np.empty((-(-len(targets) // width), X.shape[1], width), np.float32)
     kernel.pack(targets, np.ones(len(targets), np.float32), panels)
 
+    size = max(96, min(3072, NEAR // X.shape[1])) // kernel.ROWS * kernel.ROWS
+
     def project(first: int, last: int) -> None:
         # one pair of buffers for all blocks of a thread: fresh memory costs as much as the product
-        centred = np.zeros((BLOCK, X.shape[1]), np.float32)
-        out = np.empty((BLOCK, len(panels) * width), np.float32)
-        for start in range(first, last, BLOCK):
-            block = X[start : min(start + BLOCK, last)]
+        centred = np.zeros((size, X.shape[1]), np.float32)
+        out = np.empty((size, len(panels) * width), np.float32)
+        for start in range(first, last, size):
+            block = X[start : min(start + size, last)]
             n = len(block)
             padded = -(-n // kernel.ROWS) * kernel.ROWS
             with np.errstate(over="ignore", invalid="ignore"):
@@ -61,7 +64,7 @@ def project_blocks(
             use(slice(start, start + n), out[:n, : len(targets)], centred[:n])
 
     threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    share = max(1, -(-len(X) // (threads * BLOCK))) * BLOCK
+    share = max(1, -(-len(X) // (threads * size))) * size
     starts = range(0, len(X), share)
     if len(starts) == 1:
         project(0, len(X))
