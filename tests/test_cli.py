@@ -226,6 +226,18 @@ def files(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def assert_refused(capsys: pytest.CaptureFixture[str], folder: Path, command: str, words: str) -> None:
+    """A command ends with one line that holds these words and exit code 2, and leaves nothing in the folder."""
+    before = sorted(folder.iterdir())
+    code, out, err = run(capsys, *command.split())
+    assert (code, out) == (2, "")
+    assert err.startswith("lookalike: ")
+    assert err.count("\n") == 1
+    assert "Traceback" not in err
+    assert re.search(words, err), err
+    assert sorted(folder.iterdir()) == before, "something was left behind"
+
+
 PAIR = "evaluate queries.npz gallery.npz"
 BAD = {
     "evaluate": "pass the files of the QUERIES and the GALLERY",
@@ -273,14 +285,7 @@ def test_bad_input_is_one_line_and_exit_code_two(
     command: str, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(files)
-    before = sorted(files.iterdir())
-    code, out, err = run(capsys, *command.split())
-    assert (code, out) == (2, "")
-    assert err.startswith("lookalike: ")
-    assert err.count("\n") == 1
-    assert "Traceback" not in err
-    assert re.search(BAD[command], err), err
-    assert sorted(files.iterdir()) == before, "something was left behind"
+    assert_refused(capsys, files, command, BAD[command])
 
 
 # Help

@@ -16,7 +16,7 @@ from PIL import Image
 
 import lookalike as la
 from lookalike import cli, hashers, space
-from test_cli import numbers, run
+from test_cli import assert_refused, numbers, run
 from test_report import Opened, browser  # noqa: F401
 
 
@@ -363,10 +363,4 @@ def test_bad_input_is_one_line_and_exit_code_two(
     for name in ("x", "y"):
         Path("single", name).mkdir(parents=True)
         Image.new("RGB", (8, 8)).save(Path("single", name, "i.png"))
-    before = sorted(tmp_path.iterdir())
-    code, out, err = run(capsys, *command.split())
-    assert (code, out) == (2, "")
-    assert err.startswith("lookalike: ")
-    assert err.count("\n") == 1
-    assert re.search(BAD[command], err), err
-    assert sorted(tmp_path.iterdir()) == before, "something was left behind"
+    assert_refused(capsys, tmp_path, command, BAD[command])
