@@ -58,9 +58,9 @@ def test_the_reader_of_imports_sees_them() -> None:
 
 # Layers
 
-METRICS, HASHERS, DATASETS, REPORT, CLI = (
+METRICS, HASHERS, DATASETS, REPORT, CLI, LEARNING, ENCODERS = (
     {name for name in SOURCES if name.startswith(f"{package}/")}
-    for package in ("metrics", "hashers", "datasets", "report", "cli")
+    for package in ("metrics", "hashers", "datasets", "report", "cli", "learning", "encoders")
 )
 LOWEST = {"codes.py", "relevance.py", "files.py", "trec.py", "progress.py", "_compiled.py", "_version.py"}
 
@@ -78,7 +78,10 @@ LOWEST = {"codes.py", "relevance.py", "files.py", "trec.py", "progress.py", "_co
         ({"space.py"}, ["hashers", "trials", "report", "datasets"]),
         (DATASETS, ["codes", "hashers", "evaluation", "metrics", "trials", "report", "tasks"]),
         (set(SOURCES) - CLI - REPORT, ["report"]),
-        (set(SOURCES), ["_kernels", "_product", "_bends"]),
+        (set(SOURCES) - CLI - LEARNING - {"__init__.py"}, ["learning"]),
+        (LEARNING, ["datasets", "encoders", "tasks", "trials", "report"]),
+        (ENCODERS, ["learning", "hashers", "evaluation", "metrics", "trials", "report", "tasks"]),
+        (set(SOURCES), ["_kernels", "_product", "_bends", "_soft"]),
     ],
     ids=[
         "metrics see counts only",
@@ -91,6 +94,9 @@ LOWEST = {"codes.py", "relevance.py", "files.py", "trec.py", "progress.py", "_co
         "space",
         "datasets",
         "reports are next to the top",
+        "only commands know of learning",
+        "learning sees arrays only",
+        "encoders see images only",
         "compiled loops",
     ],
 )
@@ -100,13 +106,14 @@ def test_dependencies_point_one_way(files: set[str], never: list[str]) -> None:
 
 
 def test_compiled_loops_are_loaded_in_one_place() -> None:
-    for module in ("lookalike._kernels", "lookalike._product", "lookalike._bends"):
+    for module in ("lookalike._kernels", "lookalike._product", "lookalike._bends", "lookalike._soft"):
         assert {name for name, source in SOURCES.items() if f'"{module}"' in source} == {"_compiled.py"}
-    assert importing("numba") == {"_kernels.py", "_product.py", "_bends.py"}
+    assert importing("numba") == {"_kernels.py", "_product.py", "_bends.py", "_soft.py"}
 
 
-def test_torch_is_imported_nowhere() -> None:
-    assert not importing("torch")
+def test_torch_is_for_learning_and_encoders() -> None:
+    assert importing("torch")
+    assert importing("torch") <= LEARNING | ENCODERS
     assert not any('import_module("torch' in source for source in SOURCES.values())
 
 

@@ -6,7 +6,7 @@ import typing
 from lookalike._version import __version__
 
 if typing.TYPE_CHECKING:
-    from lookalike import datasets, hashers, metrics, space
+    from lookalike import datasets, encoders, hashers, learning, metrics, space
     from lookalike.codes import Codes
     from lookalike.comparison import compare
     from lookalike.evaluation import count, count_scores, evaluate, evaluate_run, evaluate_scores, evaluate_tally
@@ -30,6 +30,7 @@ __all__ = [
     "count_scores",
     "curves",
     "datasets",
+    "encoders",
     "evaluate",
     "evaluate_run",
     "evaluate_scores",
@@ -38,6 +39,7 @@ __all__ = [
     "hashers",
     "hierarchy",
     "judged",
+    "learning",
     "matching_attributes",
     "metrics",
     "read_qrels",
@@ -63,7 +65,9 @@ _HOMES = {
 _MODULES = {
     "curves": "metrics.curves",
     "datasets": "datasets",
+    "encoders": "encoders",
     "hashers": "hashers",
+    "learning": "learning",
     "metrics": "metrics",
     "space": "space",
 }

@@ -31,6 +31,12 @@ def bend_kernels() -> ModuleType:
     return _load("lookalike._bends")
 
 
+@functools.cache
+def soft_kernels() -> ModuleType:
+    """The module of the compiled loops of the ranking losses."""
+    return _load("lookalike._soft")
+
+
 _loading = threading.Lock()
 
 

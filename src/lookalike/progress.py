@@ -10,29 +10,34 @@ Report = Callable[[str, int, int], None]
 
 _report: ContextVar[Report | None] = ContextVar("report", default=None)
 
-__all__ = ["Report", "reporting", "track"]
+__all__ = ["Report", "report", "reporting", "track"]
 
 
 @contextlib.contextmanager
-def reporting(report: Report) -> Iterator[None]:
-    """Within this block, `report(what, done, total)` is called as work goes on.
+def reporting(show: Report) -> Iterator[None]:
+    """Within this block, `show(what, done, total)` is called as work goes on.
 
     >>> with reporting(lambda *step: print(*step)):
     ...     total = sum(track([10, 20], 2, "adding"))
     adding 1 2
     adding 2 2
     """
-    token = _report.set(report)
+    token = _report.set(show)
     try:
         yield
     finally:
         _report.reset(token)
 
 
+def report(what: str, done: int, total: int) -> None:
+    """Say how far work is; what follows a colon in `what` may change from one report to the next."""
+    shown = _report.get()
+    if shown is not None:
+        shown(what, done, total)
+
+
 def track(steps: Iterable[T], total: int, what: str) -> Iterator[T]:
     """The same steps, each reported when it is done."""
-    report = _report.get()
     for done, step in enumerate(steps, 1):
-        if report is not None:
-            report(what, done, total)
+        report(what, done, total)
         yield step

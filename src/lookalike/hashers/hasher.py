@@ -1,5 +1,6 @@
 """What all hashers share: checking, learning, hashing in blocks, saving."""
 
+import importlib
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -12,6 +13,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from lookalike.codes import MAX_BITS, Codes
 from lookalike.files import digest, provenance, read_arrays, write_arrays
 from lookalike.hashers.projecting import BLOCK, centred_blocks, project_blocks
+
+ELSEWHERE = {"LearnedHasher": "lookalike.learning.hasher"}  # kinds that need torch, loaded when a file holds one
 
 __all__ = ["Hasher", "check_number", "check_whole", "load"]
 
@@ -103,11 +106,26 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
         check_is_fitted(self)
         if Path(path).suffix != ".npz":
             raise ValueError(f"cannot write {path}: the name of a hasher's file must end in .npz")
-        learned = {name: np.asarray(value) for name, value in vars(self).items() if name.endswith("_")}
+        learned = {name: np.asarray(value) for name, value in self._learned().items()}
         plain = {name: a.astype(str) if a.dtype.kind == "O" else a for name, a in learned.items()}
         set_by_user = {name: _plain_value(value) for name, value in self.get_params().items()}
         about = provenance("hasher", hasher=type(self).__name__, parameters=set_by_user, digest=_fingerprint(plain))
         write_arrays(path, plain, about)
+
+    @property
+    def title(self) -> str:
+        """What it is called in tables."""
+        return type(self).__name__
+
+    def _learned(self) -> dict[str, Any]:
+        """What was learned, by name, as arrays or numbers."""
+        return {name: value for name, value in vars(self).items() if name.endswith("_")}
+
+    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Take up what `_learned` gave."""
+        for name, array in arrays.items():
+            setattr(self, name, array[()] if array.ndim == 0 else array)
+        self.n_features_in_ = int(self.n_features_in_)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
@@ -129,14 +147,14 @@ def load(path: str | Path) -> Hasher:
     if about.get("lookalike") != "hasher":
         raise ValueError(f"{path} holds no hasher: it was not written by a hasher's save")
     kind = about.get("hasher")
+    if kind in ELSEWHERE:
+        importlib.import_module(ELSEWHERE[kind])
     if kind not in Hasher.kinds:
         raise ValueError(f"{path} holds a hasher of the kind {kind!r}, which this version does not know")
     if about.get("digest") != _fingerprint(arrays):
         raise ValueError(f"{path} is damaged: it does not hold the arrays that were saved")
     hasher = Hasher.kinds[kind](**about["parameters"])
-    for name, array in arrays.items():
-        setattr(hasher, name, array[()] if array.ndim == 0 else array)
-    hasher.n_features_in_ = int(hasher.n_features_in_)
+    hasher._restore(arrays)
     return hasher
 
 
@@ -176,4 +194,8 @@ def _plain_value(value: Any) -> Any:
     """A parameter as JSON has it; a generator of random numbers cannot be written down."""
     if isinstance(value, np.generic):
         value = value.item()
+    if isinstance(value, tuple | list):
+        return [_plain_value(part) for part in value]
+    if isinstance(value, dict):
+        return {str(name): _plain_value(part) for name, part in value.items()}
     return value if isinstance(value, int | float | str | type(None)) else None

@@ -1,0 +1,292 @@
+"""How good are codes that are learned from labels, against hashers that see none, on CIFAR-10?
+
+Three questions, each a part of its own (--only heads, finetune or dispersion):
+
+heads       Embeddings of EfficientNet-Lite0, setting 1 (1,000 queries, 5,000 training images, 59,000 in the gallery), a
+            head of 512 hidden units and a linear one, 12 to 48 bits: ranking losses, pairwise losses, a classifier's
+            sign bits, an untrained head, and the hashers that need no labels. Five seeds. Settings were chosen by
+            --only tune, on a tenth of the training images that was held out; queries were not looked at.
+finetune    The encoder itself, trained with the tie-aware AP loss on four heads at once, one for each length.
+dispersion  Three convolutions and two dense layers on pixels, setting 2 (10,000 queries, 50,000 images): deep
+            supervised hashing with and without dispersion, figures over the epochs.
+
+Every run that has ended is kept in --results and not repeated. Use one thread for each process.
+"""
+
+import argparse
+import json
+import os
+import platform
+import time
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import numpy as np
+import torch
+
+import lookalike as la
+from lookalike.encoders.features import features
+from lookalike.hashers import HASHERS, make
+from lookalike.learning import LearnedHasher, Settings, losses, train
+from lookalike.learning.augmenting import flip_and_shift_pictures
+from lookalike.learning.networks import convolutions
+from lookalike.learning.training import activations, batches
+
+LENGTHS = (12, 24, 32, 48)
+SEEDS = range(5)
+METRICS = ["AP", "LGAP@0", "LGAP@1", "LGAP@2", "LGAP@3"]
+PUBLISHED = {
+    "fixed alpha": (0.732, 0.789, 0.800, 0.826),
+    "growing alpha": (0.751, 0.804, 0.813, 0.830),
+}  # He et al. 2018
+
+# Chosen by --only tune, for each head, at 32 bits.
+SHARED = {"epochs": 40, "batch_size": 500, "together": 10, "learning_rate": 1e-3}
+METHODS = {
+    "tie-aware AP": {"loss": "tie-aware-ap", "alpha": 1.0},
+    "tie-aware AP, growing": {"loss": "tie-aware-ap", "alpha": 0.5, "alpha_end": 8.0},
+    "tie-aware DCG": {"loss": "tie-aware-dcg", "alpha": 1.0},
+    "DSH": {"loss": "dsh"},
+    "cross-entropy": {"loss": "cross-entropy"},
+}
+HEADS = {
+    "512 units": {"network": "two-layer", "dropout": 0.5, "weight_decay": 0.05},
+    "linear": {"network": "linear", "weight_decay": 0.05},
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", choices=["tune", "heads", "finetune", "dispersion", "tables"], required=True)
+    parser.add_argument("--results", type=Path, default=Path("learned-codes"))
+    parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS))
+    parser.add_argument("--epochs", type=int, help="of finetune and dispersion")
+    parser.add_argument("--runs", nargs="*", help="of dispersion: only these")
+    parser.add_argument("--bits", type=int, nargs="*", help="of dispersion: only these lengths")
+    parser.add_argument("--rate", type=float, default=1e-3, help="of dispersion: the learning rate")
+    parser.add_argument("--size", type=int, default=96, help="of finetune: the images' height and width")
+    parser.add_argument("--threads", type=int, default=1, help="of finetune")
+    options = parser.parse_args()
+    options.results.mkdir(exist_ok=True)
+    torch.set_num_threads(1)
+    print(
+        f"{datetime.now(UTC):%Y-%m-%d} lookalike {la.__version__}, torch {torch.__version__}, numpy {np.__version__}, ",
+        end="",
+    )
+    print(f"Python {platform.python_version()}, {platform.machine()}, one thread", flush=True)
+    {"tune": tune, "heads": heads, "finetune": finetune, "dispersion": dispersion, "tables": tables}[options.only](
+        options
+    )
+
+
+class Embedded:
+    """CIFAR-10 by its embeddings, setting 1."""
+
+    def __init__(self) -> None:
+        self.data = la.datasets.load("cifar10")
+        self.split = self.data.split(1)
+        self.rows = features(self.data, la.encoders.load("efficientnet-lite0"))
+        self.training, self.labels = self.rows[self.split.training], self.data.labels[self.split.training]
+        self.relevance = la.same_label(self.data.labels[self.split.queries], self.data.labels[self.split.gallery])
+
+    def tried(self, hasher) -> dict:
+        """Fit a hasher on the training images; figures of its codes."""
+        started = time.perf_counter()
+        hasher.fit(self.training, self.labels)
+        more = {"seconds": time.perf_counter() - started}
+        if isinstance(hasher, LearnedHasher):
+            more["losses"] = hasher.losses_.round(5).tolist()
+        queries, gallery = (hasher.transform(self.rows[part]) for part in (self.split.queries, self.split.gallery))
+        return scored(queries, gallery, self.relevance, **more)
+
+
+def scored(queries, gallery, relevance, **more) -> dict:
+    result = la.evaluate(queries, gallery, relevance, METRICS)
+    ap, used = result["AP"], la.usage(gallery).row()
+    return {
+        "mAP": ap.mean, "best": ap.best, "worst": ap.worst, **{name: result[name].mean for name in METRICS[1:]},
+        "utilisation": used["possible_utilisation"], "entropy": used["entropy"], **more,
+        "per_query": np.round(ap.per_query, 6).tolist(),
+    }  # fmt: skip
+
+
+def kept(results: Path, name: str, run) -> dict:
+    """What a run gave, now or before."""
+    path = results / f"{name.replace(' ', '-').replace(',', '')}.json"
+    if not path.is_file():
+        la.files.write_text(path, json.dumps(run()))
+        found = json.loads(path.read_text())
+        print(
+            f"{name}: mAP {found['mAP']:.4f}  mLGAP@2 {found.get('LGAP@2', np.nan):.4f}  {found.get('seconds', 0):.0f} s",
+            flush=True,
+        )
+    return json.loads(path.read_text())
+
+
+def tune(options) -> None:
+    """Held-out mAP: 500 of the 5,000 training images search each other after the other 4,500 were learned from."""
+    data = Embedded()
+    for head, shape in HEADS.items():
+        for method, settings in METHODS.items():
+            sharpness = [{}] if "alpha" not in settings else [{"alpha": a} for a in (0.5, 1.0, 2.0)]
+            if "alpha_end" in settings:
+                sharpness = [
+                    {"alpha": 0.5, "alpha_end": 4.0},
+                    {"alpha": 1.0, "alpha_end": 4.0},
+                    {"alpha": 1.0, "alpha_end": 10.0},
+                ]
+            for decay in (0.05, 0.5, 2.0):
+                for alpha in sharpness:
+                    change = {"weight_decay": decay, **alpha}
+                    hasher = LearnedHasher(32, **SHARED | shape | settings | change, validation=0.1, random_state=100)
+                    shown = " ".join(f"{name}={value}" for name, value in change.items())
+                    kept(options.results, f"tune {head} {method} {shown}", partial(held_out_figures, data, hasher))
+
+
+def held_out_figures(data, hasher) -> dict:
+    started = time.perf_counter()
+    hasher.fit(data.training, data.labels)
+    seconds = time.perf_counter() - started
+    return {"mAP": hasher.scores_[-1], "best": hasher.scores_.max(), "epoch": hasher.best_epoch_, "seconds": seconds}
+
+
+def heads(options) -> None:
+    data = Embedded()
+    budget = f"{SHARED['epochs']} epochs of 5,000 images"
+    print(f"heads: {len(METHODS)} methods × {len(HEADS)} heads × {len(LENGTHS)} lengths × {len(SEEDS)} seeds, {budget}")
+    untrained = {"epochs": 1, "learning_rate": 1e-12, "weight_decay": 0.0}
+    learned = {
+        f"{head} {method}": SHARED | shape | settings
+        for head, shape in HEADS.items()
+        for method, settings in {**METHODS, "untrained": untrained}.items()
+    }
+    for seed in options.seeds:
+        for n_bits in LENGTHS:
+            for name, settings in learned.items():
+                hasher = LearnedHasher(n_bits, **settings, random_state=seed)
+                kept(options.results, f"heads {name} {n_bits} {seed}", partial(data.tried, hasher))
+            for name in HASHERS:
+                kept(
+                    options.results, f"heads none {name} {n_bits} {seed}", partial(data.tried, make(name, n_bits, seed))
+                )
+
+
+class FourHeads(torch.nn.Module):
+    """An encoder with a head for each length of codes; its activations are side by side."""
+
+    def __init__(self, encoder: torch.nn.Module, n_features: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.norm = torch.nn.BatchNorm1d(n_features, affine=False)
+        self.heads = torch.nn.ModuleList(torch.nn.Linear(n_features, n_bits) for n_bits in LENGTHS)
+
+    def forward(self, pictures: torch.Tensor) -> list[torch.Tensor]:
+        embedded = self.norm(self.encoder(pictures))
+        return [head(embedded) for head in self.heads]
+
+
+def finetune(options) -> None:
+    """The loss of a batch is the sum over the heads; the budget is a number of epochs of the 5,000 training images."""
+    epochs = options.epochs or 8
+    encoder = la.encoders.EfficientNetLite0(size=options.size)
+    data = la.datasets.load("cifar10")
+    split = data.split(1)
+    torch.set_num_threads(options.threads)
+    torch.manual_seed(0)
+    network = FourHeads(encoder.network(), encoder.n_features)
+    body, new = list(network.encoder.parameters()), list(network.heads.parameters())
+    optimizer = torch.optim.AdamW([{"params": body, "lr": 3e-4}, {"params": new, "lr": 1e-3}], weight_decay=0.05)
+    steps = epochs * -(-len(split.training) // 125)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, [3e-4, 1e-3], steps, pct_start=0.15)
+    labels = data.labels[split.training]
+    pictures = encoder.preprocess(data.images[split.training])
+    started = time.perf_counter()
+    print(
+        f"finetune: {epochs} epochs of {len(labels):,} images at {options.size} px, batches of 125, four heads at once",
+        flush=True,
+    )
+    for epoch in range(epochs):
+        network.train()
+        total = []
+        for rows in batches(labels, 125, 5, epoch):
+            outputs = network(flip_and_shift_pictures(pictures[torch.from_numpy(rows)]))
+            loss = sum(losses.tie_aware_ap(f, labels[rows], alpha=1.0) for f in outputs) / len(LENGTHS)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            schedule.step()
+            total.append(loss.item())
+        print(f"epoch {epoch + 1}: loss {np.mean(total):.4f}, {time.perf_counter() - started:.0f} s", flush=True)
+    trained = time.perf_counter() - started
+    network.eval()
+    outputs = [[] for _ in LENGTHS]
+    with torch.inference_mode():
+        for start in range(0, len(data), 250):
+            for kept_outputs, output in zip(
+                outputs, network(encoder.preprocess(data.images[start : start + 250])), strict=True
+            ):
+                kept_outputs.append(output.numpy() > 0)
+    relevance = la.same_label(data.labels[split.queries], data.labels[split.gallery])
+    for n_bits, bits in zip(LENGTHS, outputs, strict=True):
+        codes = la.Codes.pack(np.concatenate(bits))
+        found = scored(codes[split.queries], codes[split.gallery], relevance, seconds=trained, epochs=epochs, size=options.size)  # fmt: skip
+        kept(options.results, f"finetune {n_bits} {options.size}px {epochs} epochs", lambda found=found: found)
+
+
+# A name, the loss, its options; margins are in L1 distance, which is twice the number of bits that differ.
+RUNS = {
+    "DSH": ("dsh", {}),
+    "dispersed": ("dispersed-dsh", {}),
+    "dispersed, printed margin": ("dispersed-dsh", {"margin": "printed"}),
+    "hierarchy": ("dispersed-dsh-hierarchy", {}),
+}
+
+
+def dispersion(options) -> None:
+    epochs = options.epochs or 10
+    data = la.datasets.load("cifar10")
+    split = data.split(2)
+    X, queries = data.pixels(split.training), data.pixels(split.queries)
+    vehicle = np.isin(data.labels, [data.classes.index(name) for name in ("airplane", "automobile", "ship", "truck")])
+    by_class, by_kind = (la.same_label(y[split.queries], y[split.gallery]) for y in (data.labels, vehicle))
+    print(f"dispersion: {epochs} epochs of {len(X):,} images, Adam, batches of 200, each run seeded with 0", flush=True)
+    for n_bits in options.bits or (12, 24):
+        for name, (loss, settings) in RUNS.items():
+            if options.runs and name not in options.runs:
+                continue
+
+            def run(name=name, n_bits=n_bits, loss=loss, settings=settings) -> dict:
+                torch.manual_seed(0)
+                network = convolutions(X.shape[1], n_bits, (32, 32, 3))
+                curve, started = [], time.perf_counter()
+
+                def watch(figures) -> None:
+                    codes = [la.Codes.pack(activations(network, part) > 0) for part in (queries, X)]
+                    found = scored(*codes, by_class)
+                    found["mAP of kinds"] = la.evaluate(*codes, by_kind, ["AP"])["AP"].mean
+                    del found["per_query"]
+                    curve.append({**figures, **found, "epoch": figures["epoch"]})
+                    print(f"  {name} {n_bits} bits, epoch {figures['epoch']}: loss {figures['loss']:.3f}, mAP {found['mAP']:.4f}, mLGAP@0-3 "
+                          + " ".join(f"{found[f'LGAP@{r}']:.4f}" for r in range(4))
+                          + f", utilisation {found['utilisation']:.4f}, kinds {found['mAP of kinds']:.4f}", flush=True)  # fmt: skip
+
+                y = data.labels[split.training]
+                if loss == "dispersed-dsh-hierarchy":
+                    y = np.stack([y, vehicle[split.training]], 1)
+                chosen = Settings(loss=loss, options=settings, epochs=epochs, batch_size=200, together=10,
+                                  learning_rate=options.rate, weight_decay=0.0, schedule="steps")  # fmt: skip
+                train(network, X, y, chosen, watch=watch, checkpoint=options.results / f"{name}-{n_bits}-{epochs}.pt")
+                return {**curve[-1], "curve": curve, "seconds": time.perf_counter() - started}
+
+            kept(options.results, f"dispersion {name} {n_bits} {epochs} epochs", run)
+
+
+def tables(options) -> None:
+    """What --results holds, as the tables in the docs."""
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""What all encoders share: images are checked, cut into batches and turned into rows of numbers."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from lookalike.progress import track
+
+__all__ = ["Encoder"]
+
+
+class Encoder(ABC):
+    """Images to rows of float32, near each other where the images look alike.
+
+    A subclass has a `name`, a `version`, `n_features`, and `_rows`, which does its own resizing and scaling. The row of
+    an image depends on that image alone, never on its neighbours in a batch, beyond the rounding of floats.
+    """
+
+    name: ClassVar[str]
+    is_cached: ClassVar[bool] = True  # whether rows take so long that `features` keeps them on disk
+
+    @property
+    @abstractmethod
+    def version(self) -> str:
+        """A text that changes whenever the numbers would."""
+
+    @property
+    @abstractmethod
+    def n_features(self) -> int | None:
+        """How many numbers a row has; None where that depends on the images."""
+
+    @abstractmethod
+    def _rows(self, pictures: list[np.ndarray]) -> np.ndarray:
+        """The rows of a few pictures, at least one: (n, n_features) of float32."""
+
+    def encode(self, images: np.ndarray | Sequence[Any], *, batch_size: int = 64) -> np.ndarray:
+        """The rows of images, (n, n_features) of float32.
+
+        images: an array (n, height, width) or (n, height, width, 3) of uint8, or a sequence of single pictures,
+        (height, width) or (height, width, 3) of uint8, of any sizes.
+        """
+        if batch_size < 1:
+            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        pictures = self._pictures(images)
+        starts = range(0, len(pictures), batch_size)
+        batches = (self._rows(pictures[start : start + batch_size]) for start in starts)
+        rows = np.empty((len(pictures), self.n_features or 0), np.float32)
+        for start, batch in zip(starts, track(batches, len(starts), f"encoding ({self.name})"), strict=True):
+            if start == 0 and self.n_features is None:
+                rows = np.empty((len(pictures), batch.shape[1]), np.float32)
+            rows[start : start + len(batch)] = batch
+        return rows
+
+    def _pictures(self, images: np.ndarray | Sequence[Any]) -> list[np.ndarray]:
+        """The images one by one; raises before any of them is encoded."""
+        return [_checked(np.asarray(image), row) for row, image in enumerate(images)]
+
+
+def _checked(picture: np.ndarray, row: int) -> np.ndarray:
+    shape = picture.shape
+    if picture.dtype == np.uint8 and picture.size and (len(shape) == 2 or (len(shape) == 3 and shape[2] == 3)):
+        return picture
+    raise ValueError(
+        f"image {row} must be (height, width) or (height, width, 3) of uint8, got {shape} of {picture.dtype}: "
+        f"{_advice(picture)}"
+    )
+
+
+def _advice(picture: np.ndarray) -> str:
+    """What to do about a picture that cannot be encoded.
+
+    >>> _advice(np.zeros((8, 8, 4), np.uint8))
+    'drop its transparency, image[:, :, :3]'
+    """
+    if picture.ndim == 3 and picture.shape[2] == 1:
+        return "drop its last axis, image[:, :, 0]"
+    if picture.ndim == 3 and picture.shape[2] == 4:
+        return "drop its transparency, image[:, :, :3]"
+    if picture.ndim not in (2, 3):
+        return "pass many images as one array or as a list, a single one as [image]"
+    if picture.dtype.kind == "f":
+        return "scale it to 0 … 255, and round: np.rint(255 * image).astype(np.uint8) if it is from 0 to 1"
+    if picture.dtype != np.uint8:
+        return "scale it to 0 … 255, and convert it: image.astype(np.uint8)"
+    return "leave out empty images" if not picture.size else "the last axis must be red, green and blue"

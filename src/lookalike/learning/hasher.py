@@ -1,0 +1,159 @@
+"""A learned hasher: a network in the place of a projection, otherwise a hasher like all others."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import torch
+from sklearn.utils.validation import check_is_fitted, validate_data
+from torch import nn
+
+from lookalike.codes import Codes
+from lookalike.hashers import Hasher
+from lookalike.learning.augmenting import flip_and_shift
+from lookalike.learning.networks import NETWORKS, Standardised
+from lookalike.learning.training import Settings, activations, train
+
+__all__ = ["LearnedHasher"]
+
+
+class LearnedHasher(Hasher):
+    """Learned from labels by a network whose activations' signs are the bits.
+
+    loss: "tie-aware-ap", "tie-aware-dcg" (He et al. 2018), "dsh" (Liu et al. 2016), "dispersed-dsh",
+    "dispersed-dsh-hierarchy" (Ding et al. 2018) or "cross-entropy", with `options` of that loss. network: "linear" or
+    "two-layer" on standardised features; "convolutions" on rows of pixels, which need `image_shape`; or a function of
+    n_features and n_bits that makes a torch module. augment: learn from images that are flipped and shifted at random.
+    The rest is as in lookalike.learning.Settings.
+    """
+
+    network_: nn.Module
+    _checkpoint: str | Path | None
+    losses_: np.ndarray
+    scores_: np.ndarray
+    best_epoch_: int
+
+    def __init__(
+        self,
+        n_bits: int = 32,
+        *,
+        loss: str = "tie-aware-ap",
+        options: dict[str, Any] | None = None,
+        network: str | Callable[[int, int], nn.Module] = "two-layer",
+        hidden: int = 512,
+        dropout: float = 0.5,
+        image_shape: tuple[int, ...] | None = None,
+        augment: bool = False,
+        epochs: int = 60,
+        batch_size: int = 256,
+        together: int = 8,
+        optimizer: str = "adam",
+        learning_rate: float = 1e-3,
+        weight_decay: float = 5e-4,
+        schedule: str = "cosine",
+        alpha: float = 1.0,
+        alpha_end: float | None = None,
+        validation: float = 0.0,
+        patience: int | None = None,
+        random_state: int | None = 0,
+    ) -> None:
+        self.n_bits = n_bits
+        self.loss = loss
+        self.options = options
+        self.network = network
+        self.hidden = hidden
+        self.dropout = dropout
+        self.image_shape = image_shape
+        self.augment = augment
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.together = together
+        self.optimizer = optimizer
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.schedule = schedule
+        self.alpha = alpha
+        self.alpha_end = alpha_end
+        self.validation = validation
+        self.patience = patience
+        self.random_state = random_state
+
+    @property
+    def title(self) -> str:
+        """The loss that it is learned with."""
+        return self.loss
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.non_deterministic = self.random_state is None
+        return tags
+
+    def fit(self, X: Any, y: Any = None, *, checkpoint: str | Path | None = None) -> Self:
+        """Learn from items in rows and a label for each; checkpoint: a file to go on from after an interruption."""
+        if y is None:
+            raise ValueError("this hasher requires y to be passed, but the target y is None: labels to learn from")
+        self._checkpoint = checkpoint
+        try:
+            return super().fit(X, y)
+        finally:
+            del self._checkpoint
+
+    def _learn(self, X: np.ndarray, y: Any, random: np.random.RandomState) -> None:
+        seed = int(random.randint(2**31)) if self.random_state is None else int(self.random_state)
+        names = set(Settings.__dataclass_fields__) & set(self.get_params())
+        settings = Settings(
+            **{name: getattr(self, name) for name in names - {"options"}}, options=self.options or {}, seed=seed
+        )
+        X = np.ascontiguousarray(X, np.float32)
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            network = self._make_network(X)
+        changed = flip_and_shift(self._shape()) if self.augment else None
+        training = train(network, X, np.asarray(y), settings, augment=changed, checkpoint=self._checkpoint)
+        self.network_ = network
+        self.losses_ = np.array([epoch["loss"] for epoch in training.history])
+        self.scores_ = np.array([epoch["mAP"] for epoch in training.history])
+        self.best_epoch_ = training.best_epoch
+
+    def _make_network(self, X: np.ndarray) -> nn.Module:
+        if not isinstance(self.network, str):
+            return self.network(X.shape[1], self.n_bits)
+        if self.network not in NETWORKS:
+            raise ValueError(f"there is no network {self.network!r}: known are {', '.join(NETWORKS)}")
+        if self.network == "convolutions":
+            return NETWORKS[self.network](X.shape[1], self.n_bits, self._shape())
+        sizes = {"hidden": self.hidden, "dropout": self.dropout} if self.network == "two-layer" else {}
+        return Standardised(NETWORKS[self.network](X.shape[1], self.n_bits, **sizes), X)
+
+    def _shape(self) -> tuple[int, ...]:
+        if self.image_shape is None:
+            raise ValueError(
+                "items are rows of numbers: pass image_shape, such as (32, 32, 3), to see pictures in them"
+            )
+        return tuple(self.image_shape)
+
+    def project(self, X: Any) -> np.ndarray:
+        """The activations behind the bits, (n_items, n_bits) of float32; a bit is 1 where its activation is above 0."""
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype="numeric", reset=False)
+        return activations(self.network_, np.ascontiguousarray(X, np.float32))
+
+    def transform(self, X: Any) -> Codes:
+        """The codes of items in rows."""
+        return Codes.pack(self.project(X) > 0)
+
+    def _learned(self) -> dict[str, Any]:
+        if not isinstance(self.network, str):
+            raise ValueError("a network of your own cannot be saved in a hasher's file: save its state_dict")
+        weights = {f"weights.{name}": tensor.numpy() for name, tensor in self.network_.state_dict().items()}
+        return {name: value for name, value in super()._learned().items() if name != "network_"} | weights
+
+    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+        own = {name: array for name, array in arrays.items() if not name.startswith("weights.")}
+        super()._restore(own)
+        network = self._make_network(np.zeros((1, int(self.n_features_in_)), np.float32))
+        state = {name.removeprefix("weights."): torch.from_numpy(arrays[name]) for name in arrays.keys() - own.keys()}
+        network.load_state_dict(state)
+        self.network_ = network.eval()

@@ -1,0 +1,348 @@
+"""Losses of a batch of activations, to learn hash functions with: ranking metrics under ties, and pairs with a margin.
+
+Each takes activations (n_examples, n_bits), real numbers whose signs become the bits, and says which examples belong
+together by `labels` or by `affinity`:
+
+labels: one for each example; or a 0/1 matrix of tags (n_examples, tags), where the grade is the number shared.
+affinity: grades (n_examples, n_examples), whole numbers from 0; row i says how relevant the others are to i, which need
+not be mutual. The diagonal is ignored.
+
+Each returns a scalar to minimise, on any device, and is computed in float32 at least, under autocast too.
+"""
+
+import warnings
+from collections.abc import Callable
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lookalike.learning import relaxed
+from lookalike.learning.soft_tally import Objective, RankingLoss
+
+ALPHA = 40.0  # He et al. 2018, supplement D
+Relaxation = Literal["exact", "paper"]
+
+__all__ = [
+    "DSH",
+    "DispersedDSH",
+    "DispersedDSHHierarchy",
+    "TieAwareAP",
+    "TieAwareDCG",
+    "dispersed_dsh",
+    "dispersed_dsh_hierarchy",
+    "dsh",
+    "tie_aware_ap",
+    "tie_aware_dcg",
+]
+
+
+def tie_aware_ap(
+    activations: Tensor,
+    labels: Any = None,
+    *,
+    affinity: Any = None,
+    alpha: float | None = ALPHA,
+    rel: int = 1,
+    relaxation: Relaxation = "exact",
+    compiled: bool | None = None,
+) -> Tensor:
+    """1 - the mean AP of the batch, each example ranking the others by the relaxed codes tanh(alpha · activations).
+
+    He et al. 2018. On binary codes this is the tie-aware AP itself; between them it is smooth ("exact"), or, with
+    relaxation="paper", as printed there with logarithms, whose limits are shifted by 1/2 to keep them finite. Relevant
+    is what has a grade of at least `rel`; examples to which nothing is relevant are left out of the mean. alpha=None
+    takes activations for relaxed codes in [-1, 1]. compiled: use the compiled loops; None: on CPU tensors.
+
+    >>> codes = torch.tensor([[1.0, 1], [1, 1], [1, -1], [-1, -1]])
+    >>> tie_aware_ap(codes, [0, 0, 1, 1])                               # all find their own first, or tied with another
+    tensor(0.1250)
+    """
+    codes = _relaxed_codes(activations, alpha)
+    rows, n_levels = _affinity(codes, labels, affinity)
+    if n_levels > 2 or rel != 1:
+        rows, graded = (lambda block: (graded(block) >= rel).to(torch.uint8)), rows
+    return _rank(codes, rows, torch.tensor([0.0, 1.0]), relaxed.average_precision, relaxation, compiled)
+
+
+def tie_aware_dcg(
+    activations: Tensor,
+    labels: Any = None,
+    *,
+    affinity: Any = None,
+    alpha: float | None = ALPHA,
+    gain: Literal["exponential", "linear"] = "exponential",
+    relaxation: Relaxation = "exact",
+    compiled: bool | None = None,
+) -> Tensor:
+    """1 - the mean nDCG of the batch, each example ranking the others by the relaxed codes tanh(alpha · activations).
+
+    He et al. 2018. gain: 2^grade - 1, or the grade itself ("linear"). The rest is as in `tie_aware_ap`; the printed
+    relaxation has the logarithmic integral for the sum of discounts.
+
+    >>> codes = torch.tensor([[1.0, 1], [1, 1], [1, -1], [-1, -1]])
+    >>> tie_aware_dcg(codes, [0, 0, 1, 1])
+    tensor(0.0923)
+    """
+    if gain not in ("exponential", "linear"):
+        raise ValueError(f"gain must be 'exponential' or 'linear', got {gain!r}")
+    codes = _relaxed_codes(activations, alpha)
+    rows, n_levels = _affinity(codes, labels, affinity)
+    grades = torch.arange(n_levels, dtype=torch.float64)
+    gains = 2**grades - 1 if gain == "exponential" else grades
+    return _rank(codes, rows, gains, relaxed.discounted_gain, relaxation, compiled)
+
+
+def dsh(
+    activations: Tensor,
+    labels: Any = None,
+    *,
+    affinity: Any = None,
+    margin: float | None = None,
+    quantization: float = 0.01,
+) -> Tensor:
+    """Deep supervised hashing: pairs of a class at squared distance 0, others beyond a margin (Liu et al. 2016).
+
+    The mean over pairs of half the squared distance, or half of what it lacks to `margin` (twice the number of bits:
+    half of the bits differ); and `quantization` times how far the activations are from ±1.
+
+    >>> dsh(torch.tensor([[1.0, 1], [1, 1], [-1, -1]]), [0, 0, 1])      # no pair is closer than it should be
+    tensor(0.)
+    """
+    activations = _check(activations)
+    n_bits = activations.shape[1]
+    together = _pairs_together(activations, labels, affinity)
+    distances = torch.pdist(activations) ** 2
+    apart = (_margin(margin, 2.0 * n_bits, n_bits) - distances).clamp(min=0)
+    return _mean_of_pairs(torch.where(together, distances, apart) / 2, activations, quantization)
+
+
+def dispersed_dsh(
+    activations: Tensor,
+    labels: Any = None,
+    *,
+    affinity: Any = None,
+    margin: float | Literal["printed"] | None = None,
+    near: float | None = None,
+    far: float | None = None,
+    quantization: float = 0.01,
+) -> Tensor:
+    """Deep supervised hashing that disperses: pairs of a class from `near` to `far` apart (Ding et al. 2018, eq. 20).
+
+    Distances are sums of absolute differences, two for each bit that differs: `near` is a sixth of the number of bits,
+    `far` a third, and `margin` the number of bits, which half of them reach. Printed is a margin of twice that, which
+    asks that all bits differ and which more than two classes cannot reach: margin="printed".
+    """
+    activations = _check(activations)
+    n_bits = activations.shape[1]
+    together = _pairs_together(activations, labels, affinity)
+    distances = torch.pdist(activations, p=1)
+    buffer = _outside(distances, *_buffer(near, far, n_bits / 6, n_bits / 3))
+    apart = (_margin(margin, float(n_bits), n_bits) - distances).clamp(min=0)
+    return _mean_of_pairs(torch.where(together, buffer, apart) / 2, activations, quantization)
+
+
+def dispersed_dsh_hierarchy(
+    activations: Tensor,
+    labels: Any,
+    coarse: Any,
+    *,
+    margin: float | Literal["printed"] | None = None,
+    near: float | None = None,
+    far: float | None = None,
+    coarse_near: float | None = None,
+    coarse_far: float | None = None,
+    quantization: float = 0.01,
+) -> Tensor:
+    """`dispersed_dsh` for classes within superclasses, each with distances of its own (Ding et al. 2018, eq. 25).
+
+    labels: the class of each example; coarse: its superclass. Pairs of a class are `near` (a twelfth of the number of
+    bits) to `far` (a sixth) apart, other pairs of a superclass `coarse_near` (a sixth) to `coarse_far` (a third), and
+    all others beyond the margin.
+    """
+    activations = _check(activations)
+    n_bits = activations.shape[1]
+    same_class = _pairs_together(activations, labels, None)
+    same_superclass = _pairs_together(activations, coarse, None)
+    distances = torch.pdist(activations, p=1)
+    class_buffer = _outside(distances, *_buffer(near, far, n_bits / 12, n_bits / 6))
+    superclass_buffer = _outside(distances, *_buffer(coarse_near, coarse_far, n_bits / 6, n_bits / 3))
+    apart = (_margin(margin, float(n_bits), n_bits) - distances).clamp(min=0)
+    penalties = torch.where(same_class, class_buffer, torch.where(same_superclass, superclass_buffer, apart))
+    return _mean_of_pairs(penalties / 2, activations, quantization)
+
+
+class _Loss(nn.Module):
+    """A loss with its options."""
+
+    function: Callable[..., Tensor]
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__()
+        self.options = options
+
+    def forward(self, activations: Tensor, *given: Any, **named: Any) -> Tensor:
+        """The loss of a batch."""
+        return type(self).function(activations, *given, **self.options, **named)
+
+    def extra_repr(self) -> str:
+        """The options, as they were given."""
+        return ", ".join(f"{name}={value!r}" for name, value in self.options.items())
+
+
+class TieAwareAP(_Loss):
+    """`tie_aware_ap` as a module: TieAwareAP(alpha=40)(activations, labels)."""
+
+    function = staticmethod(tie_aware_ap)
+
+
+class TieAwareDCG(_Loss):
+    """`tie_aware_dcg` as a module."""
+
+    function = staticmethod(tie_aware_dcg)
+
+
+class DSH(_Loss):
+    """`dsh` as a module."""
+
+    function = staticmethod(dsh)
+
+
+class DispersedDSH(_Loss):
+    """`dispersed_dsh` as a module."""
+
+    function = staticmethod(dispersed_dsh)
+
+
+class DispersedDSHHierarchy(_Loss):
+    """`dispersed_dsh_hierarchy` as a module: DispersedDSHHierarchy()(activations, labels, coarse)."""
+
+    function = staticmethod(dispersed_dsh_hierarchy)
+
+
+def _check(activations: Tensor) -> Tensor:
+    """Activations in float32 at least; raises where they are not a matrix of finite numbers."""
+    if not isinstance(activations, Tensor) or activations.ndim != 2 or not activations.is_floating_point():
+        got = f"{tuple(activations.shape)} of {activations.dtype}" if isinstance(activations, Tensor) else activations
+        raise ValueError(f"activations must be a tensor (n_examples, n_bits) of floats, got {got}")
+    if activations.shape[0] < 2 or activations.shape[1] < 1:
+        raise ValueError(f"activations must be of two examples and one bit at least, got {tuple(activations.shape)}")
+    if not torch.isfinite(activations).all():
+        bad = int((~torch.isfinite(activations)).any(1).sum())
+        raise ValueError(f"activations contain NaN or infinite numbers, in {bad} of {len(activations)} examples")
+    return activations if activations.dtype == torch.float64 else activations.float()
+
+
+def _relaxed_codes(activations: Tensor, alpha: float | None) -> Tensor:
+    activations = _check(activations)
+    if alpha is None:
+        if activations.abs().max() > 1:
+            raise ValueError("with alpha=None activations must be relaxed codes from -1 to 1: pass alpha, such as 40")
+        return activations
+    if not 0 < alpha < float("inf"):
+        raise ValueError(f"alpha must be above 0 and finite, got {alpha}")
+    return torch.tanh(alpha * activations)
+
+
+def _affinity(codes: Tensor, labels: Any, affinity: Any) -> tuple[Callable[[slice], Tensor], int]:
+    """The grades of a block of queries, (n_queries, n_examples) of uint8, and how many grades there are."""
+    if (labels is None) == (affinity is None):
+        raise ValueError("pass either labels or affinity" + (", not both" if labels is not None else ""))
+    if affinity is not None:
+        matrix = _grades("affinity", affinity, codes)
+        if matrix.shape != (len(codes), len(codes)):
+            raise ValueError(f"affinity must be ({len(codes)}, {len(codes)}), got {tuple(matrix.shape)}")
+        return (lambda rows: matrix[rows]), int(matrix.max()) + 1
+    marks = _labels(labels, codes)
+    if marks.ndim == 1:
+        return (lambda rows: (marks[rows, None] == marks).to(torch.uint8)), 2
+    most = int(marks.sum(1).max())
+    return (lambda rows: (marks[rows].float() @ marks.float().T).to(torch.uint8)), most + 1
+
+
+def _labels(labels: Any, codes: Tensor) -> Tensor:
+    if not isinstance(labels, Tensor):
+        labels = np.asarray(labels)
+        if labels.dtype.kind not in "biuf":
+            labels = np.unique(labels, return_inverse=True)[1].reshape(labels.shape)
+        labels = torch.from_numpy(np.ascontiguousarray(labels))
+    if labels.ndim not in (1, 2) or len(labels) != len(codes):
+        raise ValueError(f"there are {len(codes)} examples, but labels of the shape {tuple(labels.shape)}")
+    return labels.to(codes.device) if labels.ndim == 1 else _grades("tags", labels, codes)
+
+
+def _grades(name: str, values: Any, codes: Tensor) -> Tensor:
+    """Whole numbers from 0 to 255, which is more than any hierarchy or set of tags has."""
+    values = values.to(codes.device) if isinstance(values, Tensor) else torch.as_tensor(values, device=codes.device)
+    if not ((values >= 0) & (values <= 255)).all() or (values.is_floating_point() and (values != values.floor()).any()):
+        raise ValueError(f"{name} must be whole numbers from 0 to 255")
+    return values.to(torch.uint8).contiguous()
+
+
+def _rank(
+    codes: Tensor,
+    levels: Callable[[slice], Tensor],
+    gains: Tensor,
+    metric: relaxed.Relaxed,
+    relaxation: str,
+    compiled: bool | None,
+) -> Tensor:
+    if relaxation not in relaxed.RELAXATIONS:
+        raise ValueError(f"relaxation must be one of {relaxed.RELAXATIONS}, got {relaxation!r}")
+    if compiled and codes.device.type != "cpu":
+        raise ValueError(f"compiled loops are for CPU tensors, these are on {codes.device}")
+    objective = Objective(
+        levels,
+        gains.to(codes.device, torch.float64),
+        metric,
+        relaxation == "exact",
+        codes.device.type == "cpu" if compiled is None else compiled,
+    )
+    with torch.autocast(codes.device.type, enabled=False):
+        loss, n_queries = RankingLoss.apply(codes, objective)  # type: ignore[no-untyped-call]
+    if not n_queries:
+        warnings.warn(
+            "no example of this batch has a relevant other: its loss is 0 and teaches nothing; "
+            "draw batches that hold several examples of a class",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return loss
+
+
+def _pairs_together(activations: Tensor, labels: Any, affinity: Any) -> Tensor:
+    """Which pairs i < j belong together, in the order of torch.pdist: either finds the other relevant."""
+    rows, _ = _affinity(activations, labels, affinity)
+    together = rows(slice(None)) > 0
+    i, j = torch.triu_indices(len(together), len(together), 1, device=together.device)
+    return together[i, j] | together[j, i]
+
+
+def _margin(given: float | str | None, default: float, n_bits: int) -> float:
+    if given is None:
+        return default
+    if given == "printed":
+        return 2.0 * n_bits
+    if isinstance(given, str) or not 0 < given < float("inf"):
+        raise ValueError(f"margin must be above 0, or 'printed' for twice the number of bits, got {given!r}")
+    return float(given)
+
+
+def _buffer(near: float | None, far: float | None, default_near: float, default_far: float) -> tuple[float, float]:
+    low, high = default_near if near is None else near, default_far if far is None else far
+    if not 0 <= low <= high:
+        raise ValueError(f"a class must reach from near to far: near is {low}, far is {high}")
+    return low, high
+
+
+def _outside(distances: Tensor, near: float, far: float) -> Tensor:
+    """How far distances are from lying between near and far."""
+    return (near - distances).clamp(min=0) + (distances - far).clamp(min=0)
+
+
+def _mean_of_pairs(penalties: Tensor, activations: Tensor, quantization: float) -> Tensor:
+    """Mean over pairs, of which each holds two examples that should be of ±1."""
+    if not 0 <= quantization < float("inf"):
+        raise ValueError(f"quantization must be 0 or more, got {quantization}")
+    return penalties.mean() + 2 * quantization * (activations.abs() - 1).abs().sum(1).mean()

@@ -1,0 +1,88 @@
+"""Networks that map an item to as many real numbers as there are bits; any other torch module may stand in for them."""
+
+from collections.abc import Callable
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+__all__ = ["NETWORKS", "Standardised", "convolutions", "linear", "two_layers"]
+
+
+class Standardised(nn.Module):
+    """A network behind features that are shifted and scaled to mean 0 and variance 1 over the training items."""
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, network: nn.Module, features: np.ndarray) -> None:
+        super().__init__()
+        self.network = network
+        deviation = features.std(0, dtype=np.float64)
+        self.register_buffer("mean", torch.from_numpy(features.mean(0, dtype=np.float64)).float())
+        self.register_buffer("scale", torch.from_numpy(1 / np.where(deviation > 0, deviation, 1)).float())
+
+    def forward(self, features: Tensor) -> Tensor:
+        """Activations (n, n_bits) of features (n, n_features)."""
+        activations: Tensor = self.network((features - self.mean) * self.scale)
+        return activations
+
+
+def linear(n_features: int, n_bits: int) -> nn.Module:
+    """One layer."""
+    return nn.Linear(n_features, n_bits)
+
+
+def two_layers(n_features: int, n_bits: int, hidden: int = 512, dropout: float = 0.5) -> nn.Module:
+    """A layer of hidden units before the bits, half of them dropped in each step of learning."""
+    return nn.Sequential(
+        nn.Linear(n_features, hidden), nn.ReLU(inplace=True), nn.Dropout(dropout), nn.Linear(hidden, n_bits)
+    )
+
+
+def convolutions(n_features: int, n_bits: int, shape: tuple[int, ...]) -> nn.Module:
+    """Three convolutions and two dense layers (Liu et al. 2016, who learn deep supervised hashing with it).
+
+    n_features: height × width × channels of `shape`, pixels between 0 and 1 as data sets give them, in rows.
+    """
+    height, width, channels = shape if len(shape) == 3 else (*shape, 1)
+    if height * width * channels != n_features:
+        raise ValueError(f"images of {shape} have {height * width * channels} pixels, but items have {n_features}")
+    if min(height, width) < 8:
+        raise ValueError(f"three convolutions need images of 8 × 8 at least, got {height} × {width}")
+    body = nn.Sequential(  # 3 × 32 × 32
+        nn.Conv2d(channels, 32, 5, padding=2),
+        nn.MaxPool2d(3, 2, ceil_mode=True),  # 32 × 16 × 16
+        nn.ReLU(inplace=True),
+        nn.Conv2d(32, 32, 5, padding=2),
+        nn.ReLU(inplace=True),
+        nn.AvgPool2d(3, 2, ceil_mode=True),  # 32 × 8 × 8
+        nn.Conv2d(32, 64, 5, padding=2),
+        nn.ReLU(inplace=True),
+        nn.AvgPool2d(3, 2, ceil_mode=True),  # 64 × 4 × 4
+        nn.Flatten(),
+    )
+    with torch.no_grad():
+        n_flat = body(torch.zeros(1, channels, height, width)).shape[1]
+    return nn.Sequential(
+        _Pictures(height, width, channels), body, nn.Linear(n_flat, 500), nn.ReLU(), nn.Linear(500, n_bits)
+    )
+
+
+class _Pictures(nn.Module):
+    """Rows of pixels as pictures, of numbers around 0."""
+
+    def __init__(self, height: int, width: int, channels: int) -> None:
+        super().__init__()
+        self.shape = (height, width, channels)
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """(n, channels, height, width) of (n, pixels)."""
+        return (rows.view(-1, *self.shape).permute(0, 3, 1, 2) * 4 - 2).contiguous()
+
+
+NETWORKS: dict[str, Callable[..., nn.Module]] = {
+    "linear": linear,
+    "two-layer": two_layers,
+    "convolutions": convolutions,
+}

@@ -1,0 +1,63 @@
+"""What training minimises, by name: the losses of activations, and the plain classifier that they are compared with."""
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from lookalike.learning import losses
+
+__all__ = ["LOSSES", "RANKING", "Objective", "make_objective"]
+
+RANKING: dict[str, Callable[..., Tensor]] = {"tie-aware-ap": losses.tie_aware_ap, "tie-aware-dcg": losses.tie_aware_dcg}
+PAIRS: dict[str, Callable[..., Tensor]] = {"dsh": losses.dsh, "dispersed-dsh": losses.dispersed_dsh}
+HIERARCHY = "dispersed-dsh-hierarchy"
+CLASSIFIER = "cross-entropy"
+LOSSES = (*RANKING, *PAIRS, HIERARCHY, CLASSIFIER)
+
+
+class Objective(nn.Module):
+    """A loss with its options; `alpha` may be set from step to step where it is one of them."""
+
+    def __init__(self, name: str, n_bits: int, n_classes: int, options: dict[str, Any]) -> None:
+        super().__init__()
+        self.name, self.options = name, dict(options)
+        if name == CLASSIFIER:
+            self.classifier = nn.Linear(n_bits, n_classes)
+
+    def forward(self, activations: Tensor, targets: Tensor) -> Tensor:
+        """The loss of a batch; targets as `make_objective` had them."""
+        if self.name == CLASSIFIER:
+            return nn.functional.cross_entropy(self.classifier(activations), targets, **self.options)
+        if self.name == HIERARCHY:
+            return losses.dispersed_dsh_hierarchy(activations, targets[:, 0], targets[:, 1], **self.options)
+        return (RANKING | PAIRS)[self.name](activations, targets, **self.options)
+
+    def set_alpha(self, alpha: float) -> None:
+        """The sharpness of tanh from now on; for losses without one, nothing."""
+        if self.name in RANKING:
+            self.options["alpha"] = alpha
+
+
+def make_objective(name: str, y: Any, n_bits: int, options: dict[str, Any]) -> tuple[Objective, np.ndarray]:
+    """A loss by its name, and labels as it takes them: numbers of classes, or 0/1 tags, in rows."""
+    if name not in LOSSES:
+        nearest = difflib.get_close_matches(name, LOSSES, 1, 0.4)
+        hint = f"did you mean {nearest[0]}? " if nearest else ""
+        raise ValueError(f"there is no loss {name!r}: {hint}Known are {', '.join(LOSSES)}")
+    y = np.asarray(y)
+    columns = 2 if name == HIERARCHY else 1
+    if name == HIERARCHY and (y.ndim != 2 or y.shape[1] != 2):
+        raise ValueError(f"{name} needs labels in two columns, class and superclass, got {y.shape}")
+    if name == CLASSIFIER and y.ndim != 1:
+        raise ValueError(f"{name} needs one label for each item, got {y.shape}")
+    if y.ndim == 2 and columns == 1:
+        if not np.isin(y, (0, 1)).all():
+            raise ValueError("labels in several columns are tags, which must be 0 or 1")
+        return Objective(name, n_bits, y.shape[1], options), y.astype(np.uint8)
+    numbered = [np.unique(column, return_inverse=True)[1] for column in y.reshape(len(y), columns).T]
+    targets = np.stack(numbered, axis=1).astype(np.int64)
+    n_classes = int(targets[:, 0].max(initial=0)) + 1
+    return Objective(name, n_bits, n_classes, options), targets if columns == 2 else targets[:, 0]

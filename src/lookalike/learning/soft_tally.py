@@ -1,0 +1,135 @@
+"""The soft tally: each example of a batch ranks the others by relaxed Hamming distance, counted in soft bins.
+
+A pair at distance d lies in bins ⌊d⌋ and ⌊d⌋ + 1, with weights that sum to 1: a tally of real numbers, of which a
+metric and its gradient are functions. Pairs are visited in blocks of rows, so that nothing of the size of all pairs
+times all bins, nor even of all pairs, is ever stored.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from lookalike._compiled import soft_kernels
+from lookalike.learning.divided import mean_discount
+from lookalike.learning.relaxed import Relaxed, average_precision
+
+BLOCK = 1 << 18  # pairs that are visited at a time
+
+__all__ = ["Objective", "RankingLoss"]
+
+
+@dataclass(frozen=True, eq=False)
+class Objective:
+    """What is ranked how: the level of each pair, what each level gains, and the metric that is relaxed."""
+
+    levels: Callable[[slice], Tensor]  # of queries: (n_queries, n_examples) of uint8
+    gains: Tensor  # (n_levels,) of float64, that of level 0 is 0
+    metric: Relaxed
+    exact: bool
+    compiled: bool
+
+
+class RankingLoss(torch.autograd.Function):
+    """1 - the mean metric of relaxed codes (n_examples, n_bits) in [-1, 1], over the queries that have one."""
+
+    @staticmethod
+    def forward(ctx: Any, codes: Tensor, objective: Objective) -> tuple[Tensor, int]:
+        """The loss and its queries; the gradient is computed on the way, so that only (n_examples, n_bits) are kept."""
+        codes = codes.detach()
+        total, n_queries, gradient = _mean_metric(codes, objective, ctx.needs_input_grad[0])
+        if gradient is not None:
+            ctx.save_for_backward(gradient.mul_(0.5 / max(n_queries, 1)))
+        loss = 1 - total / n_queries if n_queries else total
+        return loss.to(codes.dtype), n_queries
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(ctx: Any, slope: Tensor, _: None) -> tuple[Tensor, None]:
+        """The kept gradient, scaled."""
+        (gradient,) = ctx.saved_tensors
+        return gradient * slope, None
+
+
+def _mean_metric(codes: Tensor, objective: Objective, with_gradient: bool) -> tuple[Tensor, int, Tensor | None]:
+    """Sum of the metric over queries, how many queries have one, and -2 times the gradient of the sum.
+
+    He et al. 2018, supplement eq. 34, which is right for asymmetric affinities too: with W the slope of each query's
+    metric over its distances, the gradient is -(W + Wᵀ) · codes / 2.
+    """
+    n, n_bits = codes.shape
+    total, n_queries = torch.zeros((), dtype=torch.float64, device=codes.device), 0
+    gradient = torch.zeros_like(codes) if with_gradient else None
+    step = max(1, BLOCK // n)
+    for start in range(0, n, step):
+        rows = slice(start, min(start + step, n))
+        products = codes[rows] @ codes.T
+        levels = objective.levels(rows)
+        tables = _scatter(products, levels, start, len(objective.gains), n_bits, objective.compiled)
+        items = tables.sum(1)
+        gained = torch.einsum("v,qvb->qb", objective.gains, tables)
+        ideal = _ideal(tables.sum(2).round(), objective)
+        sums, by_items, by_gain = objective.metric(items, gained, objective.exact, objective.compiled)
+        defined = ideal > 0
+        scale = torch.where(defined, 1 / torch.where(defined, ideal, 1), 0)
+        total = total + (sums * scale).sum()
+        n_queries += int(defined.sum())
+        if gradient is not None:
+            steps = (by_items.diff() * scale[:, None], by_gain.diff() * scale[:, None])
+            slopes = steps[0][:, None] + objective.gains[:, None] * steps[1][:, None]  # (queries, levels, n_bits)
+            pairs = _gather(products, levels, start, slopes, objective.compiled)
+            gradient[rows] += pairs @ codes
+            gradient += pairs.T @ codes[rows]
+    return total, n_queries, gradient
+
+
+def _ideal(counts: Tensor, objective: Objective) -> Tensor:
+    """What a perfect ranking of these items of each level would sum to, (n_queries,)."""
+    if objective.metric is average_precision:
+        return counts[:, 1:].sum(1)
+    steps = objective.gains.diff()  # a level gains a step more than the one below
+    last = counts.flip(1).cumsum(1).flip(1)[:, 1:]  # the last rank of each level
+    means = mean_discount(torch.zeros_like(last), last, objective.exact)[0]
+    return (means * last) @ steps
+
+
+def _places(products: Tensor, n_bits: int) -> tuple[Tensor, Tensor]:
+    """The bin of each pair and how far it is into it."""
+    distances = ((n_bits - products) * 0.5).clamp_(0, n_bits)
+    places = distances.long().clamp_(max=n_bits - 1)
+    return places, distances.sub_(places)
+
+
+def _scatter(products: Tensor, levels: Tensor, first: int, n_levels: int, n_bits: int, compiled: bool) -> Tensor:
+    """The soft tally of a block of queries: (n_queries, n_levels, n_bits + 1) of float64."""
+    tables = torch.zeros(len(products), n_levels, n_bits + 1, dtype=torch.float64, device=products.device)
+    if compiled:
+        soft_kernels().scatter(products.numpy(), levels.numpy(), first, tables.numpy())
+        return tables
+    places, parts = _places(products, n_bits)
+    places += (levels + torch.arange(len(products), device=levels.device)[:, None] * n_levels) * (n_bits + 1)
+    upper = parts.double()
+    lower = 1 - upper
+    own = torch.arange(len(products), device=products.device)
+    upper[own, first + own] = 0
+    lower[own, first + own] = 0
+    flat, places = tables.view(-1), places.view(-1)
+    flat.scatter_add_(0, places, lower.view(-1))
+    flat.scatter_add_(0, places.add_(1), upper.view(-1))
+    return tables
+
+
+def _gather(products: Tensor, levels: Tensor, first: int, slopes: Tensor, compiled: bool) -> Tensor:
+    """The slope of each query's metric over the distance of each pair, in place of the pairs' products."""
+    if compiled:
+        soft_kernels().gather(products.numpy(), levels.numpy(), first, slopes.numpy())
+        return products
+    n_queries, n_levels, n_bits = slopes.shape
+    places, _ = _places(products, n_bits)
+    places += (levels + torch.arange(n_queries, device=levels.device)[:, None] * n_levels) * n_bits
+    pairs = slopes.to(products.dtype).view(-1)[places]
+    own = torch.arange(n_queries, device=products.device)
+    pairs[own, first + own] = 0
+    return pairs

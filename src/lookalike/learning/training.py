@@ -1,0 +1,258 @@
+"""Training a network to hash: batches, steps, evaluation on what was held out. To be read from top to bottom."""
+
+import copy
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from lookalike.codes import Codes
+from lookalike.evaluation import evaluate
+from lookalike.files import digest
+from lookalike.learning.checkpoints import read_checkpoint, write_checkpoint
+from lookalike.learning.objectives import make_objective
+from lookalike.progress import report
+from lookalike.relevance import same_label, shared_tags
+
+__all__ = ["Settings", "Training", "activations", "batches", "held_out", "train"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to train; equal settings on equal data give equal weights on one machine, bit for bit."""
+
+    loss: str = "tie-aware-ap"
+    options: dict[str, Any] = field(default_factory=dict)  # of the loss, such as {"margin": "printed"}
+    epochs: int = 60
+    batch_size: int = 256
+    together: int = 8  # items of a class that are drawn into one batch, where the class has as many
+    optimizer: str = "adam"  # or "sgd", with a momentum of 0.9
+    learning_rate: float = 1e-3
+    weight_decay: float = 5e-4
+    schedule: str = "cosine"  # of the learning rate; or "constant", or "steps": 40 % less after every fifth of the run
+    alpha: float = 1.0  # of tanh(alpha · activations), in the ranking losses
+    alpha_end: float | None = None  # what alpha grows to, by the same factor from epoch to epoch; None: it stays
+    validation: float = 0.0  # part of the items that is held out, to find the best epoch
+    patience: int | None = None  # epochs without a better one after which to stop; None: never
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        def require(right: bool, name: str, expected: str) -> None:
+            if not right:
+                raise ValueError(f"{name} must be {expected}, got {getattr(self, name)!r}")
+
+        require(self.epochs >= 1, "epochs", "1 or more")
+        require(self.batch_size >= 2, "batch_size", "2 or more")
+        require(2 <= self.together <= self.batch_size, "together", f"from 2 to the batch size, {self.batch_size}")
+        require(self.optimizer in ("adam", "sgd"), "optimizer", "adam or sgd")
+        require(0 < self.learning_rate < math.inf, "learning_rate", "above 0 and finite")
+        require(0 <= self.weight_decay < math.inf, "weight_decay", "0 or more")
+        require(self.schedule in ("constant", "cosine", "steps"), "schedule", "constant, cosine or steps")
+        require(0 < self.alpha < math.inf, "alpha", "above 0 and finite")
+        require(self.alpha_end is None or 0 < self.alpha_end < math.inf, "alpha_end", "above 0 and finite")
+        require(0 <= self.validation < 1, "validation", "from 0 to below 1")
+        require(self.patience is None or self.patience >= 1, "patience", "1 or more")
+        require(self.patience is None or self.validation > 0, "patience", "None where no validation part is held out")
+
+    def learning_rate_of(self, epoch: int) -> float:
+        """The learning rate of an epoch, the first being 0."""
+        if self.schedule == "cosine":
+            return self.learning_rate * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
+        return self.learning_rate * (0.6 ** (epoch * 5 // self.epochs) if self.schedule == "steps" else 1)
+
+    def alpha_of(self, epoch: int) -> float:
+        """Alpha in an epoch, the first being 0."""
+        if self.alpha_end is None or self.epochs == 1:
+            return self.alpha
+        return float(self.alpha * (self.alpha_end / self.alpha) ** (epoch / (self.epochs - 1)))
+
+
+@dataclass(frozen=True)
+class Training:
+    """How it went: the figures of each epoch, and the epoch whose weights were kept."""
+
+    history: list[dict[str, float]]  # epoch, loss, mAP of the held-out part (nan without one), alpha, seconds
+    best_epoch: int
+
+
+def train(
+    network: nn.Module,
+    X: np.ndarray,
+    y: Any,
+    settings: Settings,
+    *,
+    augment: Callable[[Tensor], Tensor] | None = None,
+    checkpoint: str | Path | None = None,
+    watch: Callable[[dict[str, float]], None] | None = None,
+) -> Training:
+    """Train a network in place; it ends in evaluation mode with the weights of the best epoch.
+
+    network: any module that maps a batch of X to activations (n, n_bits). y: labels (n,); tags (n, tags) of 0/1; for
+    the loss "dispersed-dsh-hierarchy" (n, 2), class and superclass. augment: changes a batch before it is learned
+    from. checkpoint: a file that is written after every epoch, and gone on from where it exists. watch: is called with
+    the figures of every epoch, when the network has its weights.
+    """
+    if len(y) != len(X):
+        raise ValueError(f"there are {len(X)} items, but {len(y)} labels")
+    n_bits = activations(network, X[:2]).shape[1]
+    with torch.random.fork_rng(devices=[]):  # what the caller draws at random is not touched
+        torch.manual_seed(settings.seed)
+        objective, targets = make_objective(settings.loss, y, n_bits, settings.options)
+        training, holding = held_out(targets, settings.validation, settings.seed)
+        _check_classes(targets[training])
+        parameters = [*network.parameters(), *objective.parameters()]
+        optimizer: torch.optim.Optimizer
+        if settings.optimizer == "adam":
+            optimizer = torch.optim.AdamW(parameters, settings.learning_rate, weight_decay=settings.weight_decay)
+        else:
+            rate, decay = settings.learning_rate, settings.weight_decay
+            optimizer = torch.optim.SGD(parameters, rate, momentum=0.9, weight_decay=decay)
+
+        history: list[dict[str, float]] = []
+        best, best_epoch = copy.deepcopy(network.state_dict()), 0
+        about = {
+            **dataclasses.asdict(settings),
+            "bits": n_bits,
+            "weights": sum(weight.numel() for weight in network.parameters()),
+            "augment": augment is not None,
+            "items": list(X.shape),
+            "data": digest(X, targets),
+        }
+        if checkpoint is not None and Path(checkpoint).exists():
+            state = read_checkpoint(checkpoint, about)
+            network.load_state_dict(state["network"])
+            objective.load_state_dict(state["objective"])
+            optimizer.load_state_dict(state["optimizer"])
+            torch.set_rng_state(state["random"])
+            history, best, best_epoch = state["history"], state["best"], state["best_epoch"]
+
+        for epoch in range(len(history), settings.epochs):
+            if settings.patience is not None and epoch - best_epoch >= settings.patience:
+                break
+            started = time.perf_counter()
+            network.train()
+            objective.set_alpha(settings.alpha_of(epoch))
+            for group in optimizer.param_groups:
+                group["lr"] = settings.learning_rate_of(epoch)
+            losses = []
+            drawn = batches(targets[training], settings.batch_size, settings.together, settings.seed + 1000 * epoch)
+            for step, places in enumerate(drawn, 1):
+                rows = training[places]
+                items = torch.from_numpy(X[rows])
+                predicted = network(items if augment is None else augment(items))
+                try:
+                    loss = objective(predicted, torch.from_numpy(targets[rows]))
+                except ValueError as error:
+                    raise ValueError(f"epoch {epoch + 1}, step {step} of {len(drawn)}: {error}") from error
+                optimizer.zero_grad()
+                loss.backward()
+                optimizer.step()
+                losses.append(loss.item())
+                report(_told(history), epoch * len(drawn) + step, settings.epochs * len(drawn))
+            figures = {"epoch": epoch + 1, "loss": float(np.mean(losses)), "mAP": math.nan}
+            if len(holding):
+                figures["mAP"] = _score(network, X[holding], targets[holding])
+            history.append({**figures, "alpha": settings.alpha_of(epoch), "seconds": time.perf_counter() - started})
+            if not len(holding) or history[-1]["mAP"] > max((past["mAP"] for past in history[:-1]), default=-1):
+                best, best_epoch = copy.deepcopy(network.state_dict()), epoch + 1
+            if checkpoint is not None:
+                state = {
+                    "network": network.state_dict(),
+                    "objective": objective.state_dict(),
+                    "optimizer": optimizer.state_dict(),
+                    "random": torch.get_rng_state(),
+                    "history": history,
+                    "best": best,
+                    "best_epoch": best_epoch,
+                }
+                write_checkpoint(checkpoint, state, about)
+            if watch is not None:
+                watch(history[-1])
+    network.load_state_dict(best)
+    network.eval()
+    return Training(history, best_epoch)
+
+
+def batches(targets: np.ndarray, batch_size: int, together: int, seed: int) -> list[np.ndarray]:
+    """Places of all items in random batches, in which several items of a class come together.
+
+    The items of each class are shuffled and cut into groups of `together`; the groups are shuffled and cut into
+    batches. Items with tags are shuffled alone. A last batch of one item is left out, as it has nothing to rank.
+
+    >>> batches(np.array([0, 1, 0, 1, 1, 1, 0, 0]), 4, 2, seed=0)
+    [array([6, 0, 1, 5]), array([3, 4, 7, 2])]
+    """
+    random = np.random.default_rng(seed)
+    if targets.ndim == 2 and targets.dtype == np.uint8:
+        order = random.permutation(len(targets))
+    else:
+        classes = targets if targets.ndim == 1 else targets[:, 0]
+        shuffled = random.permutation(len(classes))
+        by_class = shuffled[np.argsort(classes[shuffled], kind="stable")]
+        edges = np.flatnonzero(np.diff(classes[by_class])) + 1
+        groups = [
+            rows[start : start + together]
+            for rows in np.split(by_class, edges)
+            for start in range(0, len(rows), together)
+        ]
+        order = np.concatenate([groups[place] for place in random.permutation(len(groups))])
+    cut = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+    return [rows for rows in cut if len(rows) > 1]
+
+
+def held_out(targets: np.ndarray, part: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows to train on and rows held out, the same part of each class (of tagged items, of all)."""
+    random = np.random.default_rng([seed, 1])
+    classes = targets if targets.ndim == 1 else targets[:, 0] if targets.dtype != np.uint8 else np.zeros(len(targets))
+    order = random.permutation(len(classes))
+    order = order[np.argsort(classes[order], kind="stable")]
+    ends = [np.searchsorted(classes[order], classes[order], side) for side in ("left", "right")]
+    sizes = ends[1] - ends[0]
+    holding = np.arange(len(order)) - ends[0] < np.floor(part * sizes)
+    if part and not holding.any():
+        raise ValueError(f"a validation part of {part} holds out no item: classes have at most {sizes.max()}")
+    return np.sort(order[~holding]), np.sort(order[holding])
+
+
+def activations(network: nn.Module, X: np.ndarray, batch_size: int = 256) -> np.ndarray:
+    """What a network gives for items, (n, n_bits) of float32, in evaluation mode."""
+    network.eval()
+    out = []
+    with torch.inference_mode():
+        for start in range(0, len(X), batch_size):
+            block = X[start : start + batch_size]
+            # all batches have one size, so that what an item gets does not depend on how many stand beside it
+            filled = np.concatenate([block, np.zeros((batch_size - len(block), *X.shape[1:]), X.dtype)])
+            out.append(network(torch.from_numpy(filled))[: len(block)].float().numpy())
+    return np.concatenate(out) if out else activations(network, np.zeros((1, *X.shape[1:]), X.dtype))[:0]
+
+
+def _score(network: nn.Module, X: np.ndarray, targets: np.ndarray) -> float:
+    """Tie-aware mAP of held-out items that search each other: none was learned from, as in a real gallery.
+
+    Of classes within superclasses, the superclass is what is searched for.
+    """
+    relevant = shared_tags if targets.dtype == np.uint8 else same_label
+    sought = targets if targets.ndim == 1 or targets.dtype == np.uint8 else targets[:, 1]
+    codes, own = Codes.pack(activations(network, X) > 0), np.arange(len(X))
+    return float(evaluate(codes, codes, relevant(sought, sought), ["AP"], exclude=(own, own))["AP"].mean)
+
+
+def _check_classes(targets: np.ndarray) -> None:
+    if targets.ndim == 1 and len(np.unique(targets)) < 2:
+        raise ValueError("all items have the same label: there is nothing to tell apart")
+
+
+def _told(history: list[dict[str, float]]) -> str:
+    if not history:
+        return "training"
+    last = history[-1]
+    score = "" if math.isnan(last["mAP"]) else f", held-out mAP {last['mAP']:.3f}"
+    return f"training: loss {last['loss']:.3f}{score}"
