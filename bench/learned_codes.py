@@ -7,8 +7,8 @@ heads       Embeddings of EfficientNet-Lite0, setting 1 (1,000 queries, 5,000 tr
             sign bits, an untrained head, and the hashers that need no labels. Five seeds. Settings were chosen by
             --only tune, on a tenth of the training images that was held out; queries were not looked at.
 finetune    The encoder itself, trained with the tie-aware AP loss on four heads at once, one for each length.
-dispersion  Three convolutions and two dense layers on pixels, setting 2 (10,000 queries, 50,000 images): deep
-            supervised hashing with and without dispersion, figures over the epochs.
+dispersion  Three convolutions and two dense layers on pixels, setting 2 (10,000 queries; of the 50,000 other images,
+            --images): deep supervised hashing with and without dispersion, figures over the epochs.
 
 Every run that has ended is kept in --results and not repeated. Use one thread for each process.
 """
@@ -67,6 +67,10 @@ def main() -> None:
     parser.add_argument("--runs", nargs="*", help="of dispersion: only these")
     parser.add_argument("--bits", type=int, nargs="*", help="of dispersion: only these lengths")
     parser.add_argument("--rate", type=float, default=1e-3, help="of dispersion: the learning rate")
+    parser.add_argument(
+        "--images", type=int, default=50_000, help="of dispersion: how many are learned from and searched"
+    )
+    parser.add_argument("--every", type=int, default=1, help="of dispersion: epochs between evaluations")
     parser.add_argument("--size", type=int, default=96, help="of finetune: the images' height and width")
     parser.add_argument("--threads", type=int, default=1, help="of finetune")
     options = parser.parse_args()
@@ -119,10 +123,8 @@ def kept(results: Path, name: str, run) -> dict:
     if not path.is_file():
         la.files.write_text(path, json.dumps(run()))
         found = json.loads(path.read_text())
-        print(
-            f"{name}: mAP {found['mAP']:.4f}  mLGAP@2 {found.get('LGAP@2', np.nan):.4f}  {found.get('seconds', 0):.0f} s",
-            flush=True,
-        )
+        local, seconds = found.get("LGAP@2", np.nan), found.get("seconds", 0)
+        print(f"{name}: mAP {found['mAP']:.4f}  mLGAP@2 {local:.4f}  {seconds:.0f} s", flush=True)
     return json.loads(path.read_text())
 
 
@@ -232,7 +234,8 @@ def finetune(options) -> None:
     relevance = la.same_label(data.labels[split.queries], data.labels[split.gallery])
     for n_bits, bits in zip(LENGTHS, outputs, strict=True):
         codes = la.Codes.pack(np.concatenate(bits))
-        found = scored(codes[split.queries], codes[split.gallery], relevance, seconds=trained, epochs=epochs, size=options.size)  # fmt: skip
+        about = {"seconds": trained, "epochs": epochs, "size": options.size}
+        found = scored(codes[split.queries], codes[split.gallery], relevance, **about)
         kept(options.results, f"finetune {n_bits} {options.size}px {epochs} epochs", lambda found=found: found)
 
 
@@ -249,9 +252,10 @@ def dispersion(options) -> None:
     epochs = options.epochs or 10
     data = la.datasets.load("cifar10")
     split = data.split(2)
-    X, queries = data.pixels(split.training), data.pixels(split.queries)
+    learned = np.sort(np.random.default_rng(0).permutation(split.training)[: options.images])
+    X, queries = data.pixels(learned), data.pixels(split.queries)
     vehicle = np.isin(data.labels, [data.classes.index(name) for name in ("airplane", "automobile", "ship", "truck")])
-    by_class, by_kind = (la.same_label(y[split.queries], y[split.gallery]) for y in (data.labels, vehicle))
+    by_class, by_kind = (la.same_label(y[split.queries], y[learned]) for y in (data.labels, vehicle))
     print(f"dispersion: {epochs} epochs of {len(X):,} images, Adam, batches of 200, each run seeded with 0", flush=True)
     for n_bits in options.bits or (12, 24):
         for name, (loss, settings) in RUNS.items():
@@ -264,24 +268,34 @@ def dispersion(options) -> None:
                 curve, started = [], time.perf_counter()
 
                 def watch(figures) -> None:
+                    if figures["epoch"] % options.every:
+                        return
                     codes = [la.Codes.pack(activations(network, part) > 0) for part in (queries, X)]
                     found = scored(*codes, by_class)
                     found["mAP of kinds"] = la.evaluate(*codes, by_kind, ["AP"])["AP"].mean
                     del found["per_query"]
                     curve.append({**figures, **found, "epoch": figures["epoch"]})
-                    print(f"  {name} {n_bits} bits, epoch {figures['epoch']}: loss {figures['loss']:.3f}, mAP {found['mAP']:.4f}, mLGAP@0-3 "
-                          + " ".join(f"{found[f'LGAP@{r}']:.4f}" for r in range(4))
-                          + f", utilisation {found['utilisation']:.4f}, kinds {found['mAP of kinds']:.4f}", flush=True)  # fmt: skip
+                    local = " ".join(f"{found[f'LGAP@{r}']:.4f}" for r in range(4))
+                    told = f"loss {figures['loss']:.3f}, mAP {found['mAP']:.4f}, of kinds {found['mAP of kinds']:.4f}"
+                    used = f"mLGAP@0-3 {local}, utilisation {found['utilisation']:.4f}"
+                    print(f"  {name} {n_bits} bits, epoch {figures['epoch']}: {told}, {used}", flush=True)
 
-                y = data.labels[split.training]
+                y = data.labels[learned]
                 if loss == "dispersed-dsh-hierarchy":
-                    y = np.stack([y, vehicle[split.training]], 1)
+                    y = np.stack([y, vehicle[learned]], 1)
                 chosen = Settings(loss=loss, options=settings, epochs=epochs, batch_size=200, together=10,
                                   learning_rate=options.rate, weight_decay=0.0, schedule="steps")  # fmt: skip
-                train(network, X, y, chosen, watch=watch, checkpoint=options.results / f"{name}-{n_bits}-{epochs}.pt")
+                train(
+                    network,
+                    X,
+                    y,
+                    chosen,
+                    watch=watch,
+                    checkpoint=options.results / f"{name}-{n_bits}-{epochs}-{len(X)}.pt",
+                )
                 return {**curve[-1], "curve": curve, "seconds": time.perf_counter() - started}
 
-            kept(options.results, f"dispersion {name} {n_bits} {epochs} epochs", run)
+            kept(options.results, f"dispersion {name} {n_bits} {epochs} epochs {len(X)} images", run)
 
 
 def tables(options) -> None:

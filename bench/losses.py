@@ -2,8 +2,8 @@
 
     python bench/losses.py [--quick] [--only NAME ...]
 
-peers       forward and backward of tie_aware_ap, against autograd through a dense soft histogram, and against FastAP and
-            SmoothAP of pytorch-metric-learning
+peers       forward and backward of tie_aware_ap, against autograd through a dense soft histogram, FastAP and
+            SmoothAP (both of pytorch-metric-learning)
 growth      the same over examples and bits, against the matrix products alone: codes · codesᵀ and slopes · codes
 memory      the most that is held at a time, in matrices of examples × examples of float32
 paper       how far the printed relaxation is from the exact one on codes, over sizes and how many items tie

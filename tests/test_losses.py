@@ -320,10 +320,10 @@ def assert_bounded(activations: Tensor, given: dict[str, Tensor], alpha: float |
 
 @every_kind
 def test_random_batches_stay_between_0_and_1(kind: str) -> None:
-    """Of all sizes from 2, saturated and not, with repeated rows; 300 of each kind, three losses each."""
+    """Of all sizes from 2, saturated and not, with repeated rows; 250 of each kind, three losses each."""
     rng = np.random.default_rng(KINDS.index(kind))
     seen = []
-    for seed in range(300):
+    for seed in range(250):
         n, n_bits = int(rng.choice([2, 3, 4, 6, 12, 25])), int(rng.choice([1, 2, 3, 8, 16, 65]))
         alpha, scale = 10 ** rng.uniform(-1, math.log10(40)), 10 ** rng.uniform(-2, 1)
         rows = rng.normal(size=(n, n_bits))[rng.integers(0, n, n)] + rng.choice([0, 0.1]) * rng.normal(size=(n, n_bits))
@@ -332,7 +332,7 @@ def test_random_batches_stay_between_0_and_1(kind: str) -> None:
     assert max(seen) > 0.5
 
 
-@settings(max_examples=200)
+@settings(max_examples=120)
 @given(data=st.data(), n=st.integers(2, 6), n_bits=st.integers(1, 4), kind=st.sampled_from(KINDS))
 def test_no_batch_leaves_0_to_1(data: st.DataObject, n: int, n_bits: int, kind: str) -> None:
     """Relaxed codes are drawn themselves: borders of bins, nearly empty bins and bins of nearly one item among them."""
@@ -383,12 +383,12 @@ def test_the_nearer_the_relevant_the_lower_the_loss(name: str) -> None:
 @pytest.mark.parametrize("symmetric", [True, False], ids=["symmetric", "asymmetric"])
 def test_the_gradient_is_the_slope(name: str, relaxation: str, levels: int, symmetric: bool, compiled: bool) -> None:
     generator = torch.Generator().manual_seed(levels)
-    affinity = torch.randint(0, levels, (6, 6), generator=generator)
+    affinity = torch.randint(0, levels, (5, 5), generator=generator)
     affinity = torch.maximum(affinity, affinity.T) if symmetric else affinity
     options: dict[str, Any] = {"affinity": affinity, "alpha": 1.0, "relaxation": relaxation, "compiled": compiled}
     if name == "ap":
         options["rel"] = levels // 2
-    activations = between_bins(6, 4, levels).requires_grad_()
+    activations = between_bins(5, 3, levels).requires_grad_()
     assert torch.autograd.gradcheck(lambda a: RANKING[name](a, **options), (activations,), eps=1e-6, atol=1e-7)
 
 
@@ -400,7 +400,7 @@ SIZES = [(2, 1), (3, 7), (17, 8), (40, 9), (64, 12), (64, 64), (65, 65), (20, 20
 def test_value_and_gradient_are_those_of_the_dense_histogram(kind: str, relaxation: str) -> None:
     for seed, (n, n_bits) in enumerate(SIZES):
         relevant, activations = batch(kind, n, seed), between_bins(n, n_bits, seed)
-        for rel in (1, 2) if kind != "labels" else (1,):
+        for rel in (1, 2) if kind != "labels" and n < 50 else (1,):
             options: dict[str, Any] = {"alpha": 1.0, "rel": rel, "relaxation": relaxation}
             wanted = value_and_gradient(soft.tie_aware_ap, activations, grades=relevant.grades, **options)
             for compiled in (True, False):

@@ -8,6 +8,8 @@ __all__ = ["differences", "gather", "scatter"]
 POLES = 16  # of digamma that are summed one by one; beyond, its series in 1/z is exact to the last digits
 # digamma(z + 1/2) = ln z + the sum of these over z^2, z^4, z^6 and z^8
 SERIES = np.array([1 / 24, -7 / 960, 31 / 8064, -127 / 30720])
+CLOSE = 0.06  # relative distance of two nodes below which differences of ln are summed as a series
+ONE = 1 / np.arange(1.0, 15.0)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -48,64 +50,94 @@ def gather(products, levels, first, slopes):
         products[i, first + i] = 0
 
 
+# What follows is lookalike.learning.divided.differences, one bin at a time.
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
-def _tail(z, end):
-    """L[z, end], L[z, end, end], L'[z, end] and L'(z), L'(end) of the series L(z) = ln z + …, whatever the nodes."""
-    u, v = 1 / z, 1 / end
+def _log_first(z, end):
+    """ln[z, end]."""
     step = end - z
-    s = step * v
-    if abs(s) < 0.06:
-        one = two = 0.0
-        for m in range(12, -1, -1):
-            one = one * s + 1 / (m + 1)
-            two = two * s + 1 / (m + 2)
-        one, two = one * v, -two * v * v
-    else:
-        one = np.log1p(step * u) / step
-        two = (v - one) / step
-    return one, two, -u * v, u, v
+    s = step / end
+    if abs(s) >= CLOSE:
+        return np.log1p(step / z) / step
+    total = 0.0
+    for m in range(len(ONE) - 1, -1, -1):
+        total = total * s + ONE[m]
+    return total / end
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _corrections(u, v):
-    """What the series adds to the five values of _tail."""
-    one = two = slope = at_start = at_end = 0.0
-    r = p = q = 0.0  # sums of products of powers of u and v: r for [a, b], p for [a, b, b], q for [a, a, b]
-    un = vn = 1.0
+def _log_second(z, end, first):
+    """ln[z, end, end]."""
+    step = end - z
+    s = step / end
+    if abs(s) >= CLOSE:
+        return (1 / end - first) / step
+    total = 0.0
+    for m in range(len(ONE) - 1, 0, -1):
+        total = total * s + ONE[m]
+    return -total / (end * end)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _series_first(u, v):
+    """What the series of digamma adds to ln[1/u, 1/v]."""
+    a, b = u * u, v * v
+    both = a + b
+    inner = SERIES[0] + both * SERIES[1] + (a * a + a * b + b * b) * SERIES[2] + both * (a * a + b * b) * SERIES[3]
+    return -u * v * (u + v) * inner
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _series_slope(u):
+    """What the series of digamma adds to the slope of ln at 1/u."""
+    a = u * u
+    return -u * a * (2 * SERIES[0] + a * (4 * SERIES[1] + a * (6 * SERIES[2] + a * 8 * SERIES[3])))
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _series_second(u, v):
+    """What the series of digamma adds to ln[1/u, 1/v, 1/v]."""
+    total = power = 0.0
+    vn = v
     for n in range(1, 9):
-        r = v * r + un * u * v
-        un, vn = un * u, vn * v
-        p = u * p + n * u * vn * v
-        q = v * q + n * v * un * u
+        vn *= v
+        power = u * power + n * u * vn
         if n % 2 == 0:
-            k = SERIES[n // 2 - 1]
-            one -= k * r
-            two += k * p
-            slope += k * (p + q)
-            at_start -= k * n * un * u
-            at_end -= k * n * vn * v
-    return one, two, slope, at_start, at_end
+            total += SERIES[n // 2 - 1] * power
+    return total
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def _bin_differences(x, c, exact):
-    end = x + c
     poles = max(0, int(np.ceil(POLES + 1 - x))) if exact else 0
     z = x + poles - 0.5
-    h, _, _, at_x, at_end = _tail(z, z + c)
+    end = z + c
+    s = 1 / x if exact else np.log1p(1 / (x - 0.5))  # L[x, x + 1]
+    at_x = 1 / z + (_series_slope(1 / z) if exact else 0.0)
+    if c == 0:
+        for k in range(poles):
+            at_x += 1 / ((x + k) * (x + k))
+        return at_x, 0.0, 0.0, s - at_x, 0.0, 0.0
+    h = _log_first(z, end)
+    at_end = 1 / end
     if exact:
-        d = _corrections(1 / z, 1 / (z + c))
-        h, at_x, at_end = h + d[0], at_x + d[3], at_end + d[4]
+        h += _series_first(1 / z, 1 / end)
+        at_end += _series_slope(1 / end)
     near = 0.5 < c < 1.5
     w = w_end = w_slope = 0.0
     if near:
-        w, w_end, w_slope, _, _ = _tail(z + 1, z + c)
+        u, v = 1 / (z + 1), 1 / end
+        w = _log_first(z + 1, end)
+        w_end = _log_second(z + 1, end, w)
+        w_slope = -u * v
         if exact:
-            d = _corrections(1 / (z + 1), 1 / (z + c))
-            w, w_end, w_slope = w + d[0], w_end + d[1], w_slope + d[2]
+            w += _series_first(u, v)
+            w_end += _series_second(u, v)
+            w_slope += _series_second(u, v) + _series_second(v, u)
     u = 1 / x
     for k in range(poles):
-        v, above = 1 / (end + k), 1 / (x + k + 1)
+        v, above = 1 / (x + c + k), 1 / (x + k + 1)
         h += u * v
         at_x += u * u
         at_end += v * v
@@ -114,10 +146,8 @@ def _bin_differences(x, c, exact):
             w_end -= above * v * v
             w_slope -= above * v * (above + v)
         u = above
-    s = 1 / x if exact else np.log1p(1 / (x - 0.5))
     s_slope = -1 / (x * x) if exact else -1 / ((x - 0.5) * (x + 0.5))
-    h_c = (at_end - h) / c if c > 0 else 0.0
-    h_x = (at_end - at_x) / c if c > 0 else 0.0
+    h_c, h_x = (at_end - h) / c, (at_end - at_x) / c
     if near:
         g = (w - s) / c
         g_c, g_x = (w_end - g) / c, (w_slope - s_slope) / c

@@ -46,8 +46,19 @@ class Task:
         return self.gallery_labels if self.gallery_labels.any() else None
 
 
-def dataset_task(dataset: "Dataset", setting: int = 1, *, random_state: int = 0) -> Task:
-    """The images of a data set that share a class with a query, searched by their pixels."""
+def dataset_task(
+    dataset: "Dataset",
+    setting: int = 1,
+    *,
+    random_state: int = 0,
+    features: str = "pixels",
+    rows_of: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> Task:
+    """The images of a data set that share a class with a query, searched by their pixels, or by other features.
+
+    rows_of: the features of these rows of the data set.
+    """
+    rows_of = dataset.pixels if rows_of is None else rows_of
     split = dataset.split(setting, random_state=random_state)
     names, height_width = np.array(dataset.classes), " × ".join(map(str, dataset.images.shape[1:3]))
     numbers = [dataset.labels[rows] for rows in (split.queries, split.training, split.gallery)]
@@ -56,17 +67,17 @@ def dataset_task(dataset: "Dataset", setting: int = 1, *, random_state: int = 0)
         same_label(numbers[0], numbers[2]),
         names[numbers[0]],
         names[numbers[2]],
-        dataset.pixels(split.training),
+        rows_of(split.training),
         numbers[1],
-        dataset.pixels(split.queries),
-        dataset.pixels(split.gallery),
+        rows_of(split.queries),
+        rows_of(split.gallery),
         lambda place: dataset.picture(int(split.queries[place])),
         lambda place: dataset.picture(int(split.gallery[place])),
         {
             "data": dataset.name,
             "setting": setting,
             "seed": random_state,
-            "features": f"pixels, {height_width}",
+            "features": f"{features}, {height_width}",
             "queries": len(split.queries),
             "training": len(split.training),
             "gallery": len(split.gallery),

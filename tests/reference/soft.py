@@ -171,7 +171,7 @@ def gain_of(grades: Tensor, gain: str) -> Tensor:
 
 
 def discounted_gains(relaxed: Tensor, grades: Tensor, *, gain: str = "exponential") -> Tensor:
-    """nDCG as printed, of the queries that have something relevant; the ideal has the discounts of the relaxation too."""
+    """nDCG as printed, of the queries that have something relevant; its ideal has the printed discounts too."""
     tally = soft_tally(relaxed, grades)
     gains = tally @ gain_of(torch.arange(tally.shape[2]), gain)
     places = torch.arange(len(grades), dtype=torch.float64)

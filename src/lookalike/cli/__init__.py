@@ -6,7 +6,7 @@ import sys
 from cyclopts import App, CycloptsError, Parameter
 
 from lookalike._version import __version__
-from lookalike.cli import data, evaluating, hashing, reports
+from lookalike.cli import data, evaluating, hashing, reports, training
 from lookalike.cli.terminal import fail
 
 app = App(
@@ -22,6 +22,7 @@ for command in (
     evaluating.evaluate,
     hashing.hash_items,
     hashing.usage,
+    training.train,
     data.data,
 ):
     app.command(command, name=command.__name__.removesuffix("_items"))

@@ -1,5 +1,6 @@
 """`lookalike data`."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -7,10 +8,11 @@ from cyclopts import Parameter
 
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, tables
 
-__all__ = ["data", "load"]
+__all__ = ["data", "load", "rows_of"]
 
 SOURCE = Annotated[Path | None, Parameter(help="the archive, if you have it already")]
 LABELS = Annotated[Path | None, Parameter(help="for a folder of images: a CSV with the columns file and label")]
+FEATURES = Annotated[str, Parameter(help="what stands for an image: pixels, or efficientnet-lite0")]
 SETTING = Annotated[
     int | None,
     Parameter(help="1 (the default): 100 queries and 500 training images a class; 2: the official test part"),
@@ -22,8 +24,9 @@ def data(
     /,
     *,
     output: Annotated[
-        Path | None, Parameter(help="a folder for queries.npz, training.npz and gallery.npz: pixels and labels")
+        Path | None, Parameter(help="a folder for queries.npz, training.npz and gallery.npz: features and labels")
     ] = None,
+    features: FEATURES = "pixels",
     setting: SETTING = None,
     source: SOURCE = None,
     labels: LABELS = None,
@@ -34,7 +37,7 @@ def data(
 
     Example: lookalike data cifar10 --output cifar10
 
-    Example: lookalike data photos/ --labels photos.csv
+    Example: lookalike data photos/ --labels photos.csv --features efficientnet-lite0 --output photos-parts
     """
     import numpy as np
 
@@ -50,9 +53,10 @@ def data(
         output.mkdir(parents=True, exist_ok=True)
         for part in parts:
             check_target(output / f"{part}.npz")
-        about = provenance("items", data=dataset.name, setting=setting, seed=seed)
+        about = provenance("items", data=dataset.name, features=features, setting=setting, seed=seed)
+        encoded = rows_of(dataset, features)
         for part, rows in parts.items():
-            arrays = {"embeddings": dataset.pixels(rows), "labels": np.array(dataset.classes)[dataset.labels[rows]]}
+            arrays = {"embeddings": encoded(rows), "labels": np.array(dataset.classes)[dataset.labels[rows]]}
             write_arrays(output / f"{part}.npz", {**arrays, "ids": rows}, about)
     sizes = {part: len(rows) for part, rows in parts.items()}
     if as_json:
@@ -69,6 +73,18 @@ def data(
             say(f"  {path}: {why}")
     cached = f"the cache is {cache_folder()}"
     say(f"written to {output}/queries.npz, training.npz and gallery.npz" if output else cached)
+
+
+def rows_of(dataset: Any, features: str) -> Callable[[Any], Any]:
+    """What gives the features of these rows of a data set, encoded once for all."""
+    from lookalike import encoders
+
+    encoder = encoders.load(features)
+    if encoder.name == "pixels":
+        return lambda rows: dataset.pixels(rows)
+    with progress():
+        encoded = encoders.features(dataset, encoder)
+    return lambda rows: encoded[rows]
 
 
 def load(name: str, source: Path | None, labels: Path | None) -> Any:

@@ -24,7 +24,11 @@ def hash_items(
     /,
     *,
     hasher: Annotated[
-        str, Parameter(help="LSH, PCAH, PCARR, ITQ, SH, SKLSH, SpH, DensityDSH, or a saved .npz")
+        str,
+        Parameter(
+            help="LSH, PCAH, PCARR, ITQ, SH, SKLSH, SpH or DensityDSH; a loss to learn labels with, such as "
+            "tie-aware-ap; or a saved .npz"
+        ),
     ] = "ITQ",
     bits: Annotated[int | None, Parameter(help="length of the codes (64)")] = None,
     fit: Annotated[Path | None, Parameter(help="embeddings to learn from, if not from ITEMS")] = None,
@@ -68,7 +72,7 @@ def hash_items(
     write_codes(output, codes, read)
     if save is not None:
         chosen.save(save)
-    name = type(chosen).__name__
+    name = chosen.title
     if as_json:
         times = {"fit_seconds": None if fitted else fit_seconds, "hash_seconds": seconds}
         print_json({"hasher": name, "bits": codes.n_bits, "items": len(codes), "output": str(output), **times})

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from lookalike.cli.data import LABELS, SETTING, SOURCE, load
+from lookalike.cli.data import LABELS, SETTING, SOURCE, load, rows_of
 from lookalike.cli.hashing import choose
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, prose, table, tables
 from lookalike.files import check_target
@@ -63,13 +63,20 @@ def report(
     data: Annotated[
         str,
         Parameter(
-            help="a data set or a folder of images, hashed by their pixels, or a file of queries: embeddings or codes"
+            help="a data set or a folder of images, hashed by their features, or a file of queries: embeddings or codes"
         ),
     ],
     gallery: Annotated[Path | None, Parameter(help="with a file of queries: the file of the gallery")] = None,
     /,
     *,
-    hashers: Annotated[str | None, Parameter(help="names, and files of saved hashers; by default all eight")] = None,
+    features: Annotated[
+        str | None,
+        Parameter(help="what stands for an image of a data set: pixels (the default), or efficientnet-lite0"),
+    ] = None,
+    hashers: Annotated[
+        str | None,
+        Parameter(help="names, losses to learn with, and files of saved hashers; by default the eight without labels"),
+    ] = None,
     bits: Annotated[str | None, Parameter(help="lengths of the codes (12 24 48)")] = None,
     codes: Annotated[
         list[str] | None, Parameter(help="codes made elsewhere, NAME=QUERIES,GALLERY; may be given several times")
@@ -89,7 +96,7 @@ def report(
 ) -> None:
     """Compare hashers on your data: one HTML file with accuracy, ties, and how codes fill the space.
 
-    Example: lookalike report photos/ --hashers "ITQ SH" --bits "32 64"
+    Example: lookalike report photos/ --features efficientnet-lite0 --hashers "ITQ SH tie-aware-ap" --bits "32 64"
 
     Example: lookalike report queries.npz gallery.npz --codes mine=my-queries.npz,my-gallery.npz
     """
@@ -99,9 +106,10 @@ def report(
         if Path(data).suffix in (".npz", ".npy", ".parquet"):
             raise ValueError(f"pass two files, queries and gallery: {data} is one of them")
         _refuse("is for files of embeddings: a data set has its own training part", fit=fit)
-        task = _dataset_task(data, source, labels, setting, seed)
+        task = _dataset_task(data, source, labels, setting, seed, features or "pixels")
     else:
-        _refuse("is for data sets and folders of images, not for files", setting=setting, source=source, labels=labels)
+        options = {"setting": setting, "source": source, "labels": labels, "features": features}
+        _refuse("is for data sets and folders of images, not for files", **options)
         task = _items_task(Path(data), gallery, fit)
         if task.gallery is None:
             _refuse("is for embeddings: these hold codes", hashers=hashers, bits=bits, fit=fit, similarity=similarity)
@@ -132,10 +140,14 @@ def _refuse(why: str, **options: Any) -> None:
             raise ValueError(f"--{name} {why}")
 
 
-def _dataset_task(data: str, source: Path | None, labels: Path | None, setting: int | None, seed: int) -> "Task":
+def _dataset_task(
+    data: str, source: Path | None, labels: Path | None, setting: int | None, seed: int, features: str = "pixels"
+) -> "Task":
     from lookalike.tasks import dataset_task
 
-    return dataset_task(load(data, source, labels), 1 if setting is None else setting, random_state=seed)
+    dataset = load(data, source, labels)
+    rows, setting = rows_of(dataset, features), 1 if setting is None else setting
+    return dataset_task(dataset, setting, random_state=seed, features=features, rows_of=rows)
 
 
 def _items_task(queries: Path, gallery: Path, fit: Path | None) -> "Task":
@@ -164,7 +176,7 @@ def _hashers(names: str | None, bits: str, seed: int) -> list[tuple[str, "Hasher
         saved = name.endswith(".npz")
         for n_bits in [None] if saved else sorted({int(length) for length in lengths}):
             hasher, _ = choose(name, n_bits, seed)
-            chosen.append((Path(name).stem if saved else type(hasher).__name__, hasher))
+            chosen.append((Path(name).stem if saved else hasher.title, hasher))
     return sorted(chosen, key=lambda named: named[1].n_bits)
 
 

@@ -77,9 +77,10 @@ def progress() -> Iterator[None]:
         tasks: dict[str, Any] = {}
 
         def show(what: str, done: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total)
-            bar.update(tasks[what], completed=done, total=total, visible=done < total)
+            name = what.partition(":")[0]
+            if name not in tasks:
+                tasks[name] = bar.add_task(what, total=total)
+            bar.update(tasks[name], description=what, completed=done, total=total, visible=done < total)
 
         with reporting(show):
             yield

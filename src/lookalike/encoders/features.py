@@ -55,9 +55,8 @@ def _blocks(
 def _path(dataset: Dataset, encoder: Encoder) -> Path:
     """The file of these rows: of other images or of another version of the encoder, it has another name."""
     name = re.sub(r"[^\w.-]+", "-", dataset.name)[:64]
-    return (
-        cache_folder() / "features" / f"{name}-{encoder.name}-{digest(dataset.images, np.array(encoder.version))}.npz"
-    )
+    contents = digest(dataset.images, np.array(encoder.version))
+    return cache_folder() / "features" / f"{name}-{encoder.name}-{contents}.npz"
 
 
 def _keep(rows: np.ndarray, path: Path, about: dict[str, Any]) -> bool:

@@ -12,6 +12,7 @@ from torch.nn.utils.fusion import fuse_conv_bn_weights
 __all__ = ["Lite0", "folded", "preprocessed", "pretrained", "run"]
 
 MEAN, SPREAD = 127, 128  # of pixels, as the network's authors have it for all three colours
+AT_ONCE = 16  # images: with 64, memory goes back to the system after each layer, and each takes 1.4 times as long
 
 
 class Lite0(nn.Module):
@@ -58,7 +59,7 @@ def preprocessed(pictures: list[np.ndarray], size: int) -> Tensor:
 def run(network: nn.Module, images: Tensor) -> np.ndarray:
     """What a network makes of images, as an array."""
     with torch.inference_mode():
-        return network(images).numpy()
+        return torch.cat([network(few) for few in torch.split(images, AT_ONCE)]).numpy()
 
 
 def _fold(module: nn.Module, convolution: str, norm: str) -> None:

@@ -3,15 +3,31 @@
 import difflib
 
 from lookalike.hashers.density import DensityDSH
-from lookalike.hashers.hasher import Hasher, load
+from lookalike.hashers.hasher import Hasher, kind, load
 from lookalike.hashers.kernelised import SKLSH
 from lookalike.hashers.linear import ITQ, LSH, PCAH, PCARR
 from lookalike.hashers.spectral import SH
 from lookalike.hashers.spherical import SpH
 
 HASHERS: dict[str, type[Hasher]] = {cls.__name__: cls for cls in (LSH, PCAH, PCARR, ITQ, SH, SKLSH, SpH, DensityDSH)}
+LEARNED = ("tie-aware-ap", "tie-aware-dcg", "dsh", "dispersed-dsh", "cross-entropy")  # by a network, from labels
 
-__all__ = ["HASHERS", "ITQ", "LSH", "PCAH", "PCARR", "SH", "SKLSH", "DensityDSH", "Hasher", "SpH", "load", "make"]
+__all__ = [
+    "HASHERS",
+    "ITQ",
+    "LEARNED",
+    "LSH",
+    "PCAH",
+    "PCARR",
+    "SH",
+    "SKLSH",
+    "DensityDSH",
+    "Hasher",
+    "SpH",
+    "kind",
+    "load",
+    "make",
+]
 
 
 def make(name: str, n_bits: int, random_state: int | None = 0) -> Hasher:
@@ -20,10 +36,15 @@ def make(name: str, n_bits: int, random_state: int | None = 0) -> Hasher:
     >>> make("itq", 24)
     ITQ(n_bits=24, random_state=0)
     """
-    known = {known.lower(): known for known in HASHERS}
+    known = {known.lower(): known for known in (*HASHERS, *LEARNED)}
     if name.lower() not in known:
         nearest = difflib.get_close_matches(name.lower(), known, 1, 0.4)
         hint = f"did you mean {known[nearest[0]]}? " if nearest else ""
-        raise ValueError(f"there is no hasher {name!r}: {hint}Known are {', '.join(HASHERS)}, or pass a saved .npz")
+        raise ValueError(
+            f"there is no hasher {name!r}: {hint}Known are {', '.join(HASHERS)}; learned from labels "
+            f"{', '.join(LEARNED)}; or pass a saved .npz"
+        )
+    if name.lower() in LEARNED:
+        return kind("LearnedHasher")(n_bits=n_bits, loss=name.lower(), random_state=random_state)
     hasher = HASHERS[known[name.lower()]](n_bits=n_bits)
     return hasher.set_params(random_state=random_state) if "random_state" in hasher.get_params() else hasher

@@ -16,7 +16,7 @@ from lookalike.hashers.projecting import BLOCK, centred_blocks, project_blocks
 
 ELSEWHERE = {"LearnedHasher": "lookalike.learning.hasher"}  # kinds that need torch, loaded when a file holds one
 
-__all__ = ["Hasher", "check_number", "check_whole", "load"]
+__all__ = ["Hasher", "check_number", "check_whole", "kind", "load"]
 
 
 class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None):  # type: ignore[misc, call-arg]
@@ -141,19 +141,29 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
         return validate_data(self, X, dtype="numeric", reset=False, ensure_all_finite=False), self._directions()
 
 
+def kind(name: str) -> type[Hasher]:
+    """A class of hashers by its name, loaded where it needs torch."""
+    if name in ELSEWHERE:
+        try:
+            importlib.import_module(ELSEWHERE[name])
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(f'a {name} needs {error.name}: pip install "lookalike[learn]"') from error
+    return Hasher.kinds[name]
+
+
 def load(path: str | Path) -> Hasher:
     """Read a hasher of any kind that `save` wrote."""
     arrays, about = read_arrays(path)
     if about.get("lookalike") != "hasher":
         raise ValueError(f"{path} holds no hasher: it was not written by a hasher's save")
-    kind = about.get("hasher")
-    if kind in ELSEWHERE:
-        importlib.import_module(ELSEWHERE[kind])
-    if kind not in Hasher.kinds:
-        raise ValueError(f"{path} holds a hasher of the kind {kind!r}, which this version does not know")
+    try:
+        cls = kind(str(about.get("hasher")))
+    except KeyError:
+        name = about.get("hasher")
+        raise ValueError(f"{path} holds a hasher of the kind {name!r}, which this version does not know") from None
     if about.get("digest") != _fingerprint(arrays):
         raise ValueError(f"{path} is damaged: it does not hold the arrays that were saved")
-    hasher = Hasher.kinds[kind](**about["parameters"])
+    hasher = cls(**about["parameters"])
     hasher._restore(arrays)
     return hasher
 

@@ -25,6 +25,7 @@ class LearnedHasher(Hasher):
     "dispersed-dsh-hierarchy" (Ding et al. 2018) or "cross-entropy", with `options` of that loss. network: "linear" or
     "two-layer" on standardised features; "convolutions" on rows of pixels, which need `image_shape`; or a function of
     n_features and n_bits that makes a torch module. augment: learn from images that are flipped and shifted at random.
+    learning_rate and alpha: None is what suits standardised features (0.003 and 1) or other networks (0.001 and 10).
     The rest is as in lookalike.learning.Settings.
     """
 
@@ -42,17 +43,18 @@ class LearnedHasher(Hasher):
         options: dict[str, Any] | None = None,
         network: str | Callable[[int, int], nn.Module] = "two-layer",
         hidden: int = 512,
-        dropout: float = 0.5,
+        input_dropout: float = 0.5,
+        dropout: float = 0.7,
         image_shape: tuple[int, ...] | None = None,
         augment: bool = False,
-        epochs: int = 60,
-        batch_size: int = 256,
-        together: int = 8,
+        epochs: int = 30,
+        batch_size: int = 250,
+        together: int = 10,
         optimizer: str = "adam",
-        learning_rate: float = 1e-3,
-        weight_decay: float = 5e-4,
+        learning_rate: float | None = None,
+        weight_decay: float = 2e-3,
         schedule: str = "cosine",
-        alpha: float = 1.0,
+        alpha: float | None = None,
         alpha_end: float | None = None,
         validation: float = 0.0,
         patience: int | None = None,
@@ -63,6 +65,7 @@ class LearnedHasher(Hasher):
         self.options = options
         self.network = network
         self.hidden = hidden
+        self.input_dropout = input_dropout
         self.dropout = dropout
         self.image_shape = image_shape
         self.augment = augment
@@ -103,9 +106,11 @@ class LearnedHasher(Hasher):
     def _learn(self, X: np.ndarray, y: Any, random: np.random.RandomState) -> None:
         seed = int(random.randint(2**31)) if self.random_state is None else int(self.random_state)
         names = set(Settings.__dataclass_fields__) & set(self.get_params())
-        settings = Settings(
-            **{name: getattr(self, name) for name in names - {"options"}}, options=self.options or {}, seed=seed
-        )
+        chosen = {name: getattr(self, name) for name in names} | {"options": self.options or {}, "seed": seed}
+        rate, alpha = (3e-3, 1.0) if self.network in ("linear", "two-layer") else (1e-3, 10.0)
+        chosen["learning_rate"] = rate if self.learning_rate is None else self.learning_rate
+        chosen["alpha"] = alpha if self.alpha is None else self.alpha
+        settings = Settings(**chosen)
         X = np.ascontiguousarray(X, np.float32)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
@@ -124,7 +129,9 @@ class LearnedHasher(Hasher):
             raise ValueError(f"there is no network {self.network!r}: known are {', '.join(NETWORKS)}")
         if self.network == "convolutions":
             return NETWORKS[self.network](X.shape[1], self.n_bits, self._shape())
-        sizes = {"hidden": self.hidden, "dropout": self.dropout} if self.network == "two-layer" else {}
+        sizes: dict[str, Any] = {"input_dropout": self.input_dropout}
+        if self.network == "two-layer":
+            sizes |= {"hidden": self.hidden, "dropout": self.dropout}
         return Standardised(NETWORKS[self.network](X.shape[1], self.n_bits, **sizes), X)
 
     def _shape(self) -> tuple[int, ...]:

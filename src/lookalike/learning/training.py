@@ -30,12 +30,12 @@ class Settings:
 
     loss: str = "tie-aware-ap"
     options: dict[str, Any] = field(default_factory=dict)  # of the loss, such as {"margin": "printed"}
-    epochs: int = 60
-    batch_size: int = 256
-    together: int = 8  # items of a class that are drawn into one batch, where the class has as many
+    epochs: int = 30
+    batch_size: int = 250
+    together: int = 10  # items of a class that are drawn into one batch, where the class has as many
     optimizer: str = "adam"  # or "sgd", with a momentum of 0.9
     learning_rate: float = 1e-3
-    weight_decay: float = 5e-4
+    weight_decay: float = 2e-3
     schedule: str = "cosine"  # of the learning rate; or "constant", or "steps": 40 % less after every fifth of the run
     alpha: float = 1.0  # of tanh(alpha · activations), in the ranking losses
     alpha_end: float | None = None  # what alpha grows to, by the same factor from epoch to epoch; None: it stays
@@ -110,7 +110,7 @@ def train(
         parameters = [*network.parameters(), *objective.parameters()]
         optimizer: torch.optim.Optimizer
         if settings.optimizer == "adam":
-            optimizer = torch.optim.AdamW(parameters, settings.learning_rate, weight_decay=settings.weight_decay)
+            optimizer = torch.optim.Adam(parameters, settings.learning_rate, weight_decay=settings.weight_decay)
         else:
             rate, decay = settings.learning_rate, settings.weight_decay
             optimizer = torch.optim.SGD(parameters, rate, momentum=0.9, weight_decay=decay)

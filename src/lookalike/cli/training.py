@@ -1,0 +1,156 @@
+"""`lookalike train`."""
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from lookalike.cli.data import FEATURES, LABELS, SETTING, SOURCE, load, rows_of
+from lookalike.cli.terminal import JSON, SEED, print_json, progress, table, tables
+from lookalike.files import check_target
+
+if TYPE_CHECKING:
+    from lookalike.learning import LearnedHasher
+    from lookalike.tasks import Task
+
+LOSS = Literal["tie-aware-ap", "tie-aware-dcg", "dsh", "dispersed-dsh", "cross-entropy"]
+
+__all__ = ["train"]
+
+
+def train(
+    *,
+    data: Annotated[
+        str, Parameter(help="digits, cifar10, cifar100, fashion-mnist, a folder of images, or a file of embeddings")
+    ],
+    features: FEATURES = "pixels",
+    loss: Annotated[LOSS, Parameter(help="what is minimised")] = "tie-aware-ap",
+    bits: Annotated[int, Parameter(help="length of the codes")] = 32,
+    output: Annotated[Path, Parameter(help="where to write the hasher")] = Path("lookalike-hasher.npz"),
+    network: Annotated[
+        Literal["two-layer", "linear", "convolutions"] | None,
+        Parameter(help="convolutions for pixels, two-layer for other features"),
+    ] = None,
+    epochs: Annotated[int | None, Parameter(help="times that every training item is seen")] = None,
+    batch_size: Annotated[int | None, Parameter(help="items that rank each other in a step")] = None,
+    learning_rate: Annotated[float | None, Parameter(help="of the first step; it falls to 0 as a cosine")] = None,
+    weight_decay: Annotated[float | None, Parameter(help="how strongly weights are held small")] = None,
+    alpha: Annotated[float | None, Parameter(help="sharpness of tanh in the tie-aware losses")] = None,
+    alpha_end: Annotated[float | None, Parameter(help="let alpha grow to this (by default it stays)")] = None,
+    margin: Annotated[float | None, Parameter(help="of dsh and dispersed-dsh, in their distance")] = None,
+    validation: Annotated[
+        float, Parameter(help="part of the training items that is held out to find the best epoch")
+    ] = 0.1,
+    patience: Annotated[int | None, Parameter(help="epochs without a better one after which to stop")] = None,
+    checkpoint: Annotated[
+        Path | None, Parameter(help="written after every epoch; if it is there, training goes on from it")
+    ] = None,
+    setting: SETTING = None,
+    source: SOURCE = None,
+    labels: LABELS = None,
+    seed: SEED = 0,
+    as_json: JSON = False,
+) -> None:
+    """Learn a hasher from labels, with a network; hash and report take its file like a hasher's name.
+
+    Example: lookalike train --data cifar10 --features efficientnet-lite0 --loss tie-aware-ap --bits 32 --output ap.npz
+
+    Example: lookalike report cifar10 --features efficientnet-lite0 --hashers "ITQ ap.npz" --bits 32
+
+    Example: lookalike train --data training.npz --bits 64 --checkpoint run.pt
+    """
+    from lookalike import hashers
+
+    if output.suffix != ".npz":
+        raise ValueError(f"cannot write {output}: the name of a hasher's file must end in .npz")
+    for target in (output, checkpoint):
+        if target is not None:
+            check_target(target, Path(data), *([output] if target is checkpoint else []))
+    kind = hashers.kind("LearnedHasher")  # says what to install before any work is done
+    items, y, shape, task = _training_items(data, features, source, labels, setting, seed)
+    given = {
+        "epochs": epochs,
+        "batch_size": batch_size,
+        "learning_rate": learning_rate,
+        "weight_decay": weight_decay,
+        "alpha": alpha,
+        "alpha_end": alpha_end,
+        "patience": patience,
+        "options": None if margin is None else {"margin": margin},
+        "image_shape": shape,
+    }
+    chosen = network or ("two-layer" if shape is None else "convolutions")
+    options = {name: value for name, value in given.items() if value is not None}
+    hasher: Any = kind(bits, loss=loss, network=chosen, validation=validation, random_state=seed, **options)
+    started = time.perf_counter()
+    with progress():
+        hasher.fit(items, y, checkpoint=checkpoint)
+    seconds = time.perf_counter() - started
+    hasher.save(output)
+    found = None if task is None else _examined(task, hasher)
+    if as_json:
+        curves = {"loss": hasher.losses_.tolist(), "held_out_mAP": hasher.scores_.tolist()}
+        about = {"hasher": str(output), "loss": loss, "bits": bits, "network": chosen, "items": len(items)}
+        print_json({**about, "seconds": seconds, "best_epoch": hasher.best_epoch_, "curves": curves, "test": found})
+        return
+    _show(hasher, chosen, items, seconds, found, output)
+
+
+def _training_items(
+    data: str, features: str, source: Path | None, labels: Path | None, setting: int | None, seed: int
+) -> tuple[Any, Any, tuple[int, ...] | None, "Task | None"]:
+    """Items to learn from, their labels, the shape of images where items are their pixels, and what to test on."""
+    from lookalike.tasks import dataset_task
+
+    if Path(data).suffix in (".npz", ".npy", ".parquet"):
+        if source is not None or setting is not None or features != "pixels":
+            raise ValueError(
+                "--source, --setting and --features are for data sets and folders of images, not for files"
+            )
+        return *_file_items(Path(data), labels), None, None
+    dataset = load(data, source, labels)
+    rows, setting = rows_of(dataset, features), 1 if setting is None else setting
+    task = dataset_task(dataset, setting, random_state=seed, features=features, rows_of=rows)
+    shape = dataset.images.shape[1:] if features == "pixels" else None
+    return task.training, task.training_labels, shape, task
+
+
+def _file_items(path: Path, labels: Path | None) -> tuple[Any, Any]:
+    from lookalike.codes import Codes
+    from lookalike.items import read_items
+
+    read = read_items(path, labels)
+    if isinstance(read.vectors, Codes):
+        raise ValueError(f"{path} holds codes: a hasher learns from embeddings")
+    if read.labels is None:
+        raise ValueError(f"{path} has no labels, which a network learns from: pass --labels, or use lookalike hash")
+    return read.vectors, read.labels
+
+
+def _examined(task: "Task", hasher: "LearnedHasher") -> dict[str, Any]:
+    """Figures of the queries, none of which was learned from."""
+    from lookalike.trials import try_hashers
+
+    with progress():
+        return try_hashers(task, [(hasher.title, hasher)]).rows()[0]
+
+
+def _show(
+    hasher: "LearnedHasher", network: str, items: Any, seconds: float, found: dict[str, Any] | None, output: Path
+) -> None:
+    say = tables().print
+    made = f"{len(items):,} items of {items.shape[1]:,} numbers → {hasher.n_bits} bits by {hasher.loss}, {network}"
+    say(f"{made}: {len(hasher.losses_)} epochs in {seconds:.1f} s\n")
+    rows = table(("loss", ""), ("held-out mAP", "bold"), first="epoch")
+    last = len(hasher.losses_)
+    for epoch in sorted({1, *range(max(1, last // 8), last + 1, max(1, last // 8)), hasher.best_epoch_, last}):
+        score = hasher.scores_[epoch - 1]
+        kept = " ← kept" if epoch == hasher.best_epoch_ else ""
+        rows.add_row(f"{epoch}{kept}", f"{hasher.losses_[epoch - 1]:.4f}", "–" if score != score else f"{score:.4f}")
+    say(rows)
+    if found is not None:
+        figures = f"mAP {found['mAP']:.4f} ({found['worst']:.4f} to {found['best']:.4f} by ties)"
+        used = f"mLGAP@2 {found['LGAP@2']:.4f}, {found['distinct']:,} codes used"
+        say(f"\nqueries, which were not learned from: {figures}, {used}")
+    say(f"the hasher is in {output}")
