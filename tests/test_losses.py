@@ -398,7 +398,7 @@ SIZES = [(2, 1), (3, 7), (17, 8), (40, 9), (64, 12), (64, 64), (65, 65), (20, 20
 @every_relaxation
 @every_kind
 def test_value_and_gradient_are_those_of_the_dense_histogram(kind: str, relaxation: str) -> None:
-    for seed, (n, n_bits) in enumerate(SIZES):
+    for seed, (n, n_bits) in enumerate(SIZES if kind in ("labels", "asymmetric") else SIZES[:5]):
         relevant, activations = batch(kind, n, seed), between_bins(n, n_bits, seed)
         for rel in (1, 2) if kind != "labels" and n < 50 else (1,):
             options: dict[str, Any] = {"alpha": 1.0, "rel": rel, "relaxation": relaxation}
@@ -660,7 +660,7 @@ def test_autocast_lowers_no_precision_inside(name: str) -> None:
 
 @pytest.mark.parametrize("autocast", [False, True], ids=["plain", "autocast"])
 def test_losses_train_a_network(autocast: bool) -> None:
-    """Fifty steps on two classes that a line separates: every loss falls, and its gradient reaches the weights."""
+    """Thirty steps on two classes that a line separates: every loss falls, and its gradient reaches the weights."""
     generator = torch.Generator().manual_seed(0)
     labels = torch.arange(32) % 2
     items = torch.randn(32, 6, generator=generator) + 1.5 * (labels[:, None] * 2 - 1)
@@ -668,7 +668,7 @@ def test_losses_train_a_network(autocast: bool) -> None:
         weights = (0.1 * torch.randn(6, 8, generator=generator)).requires_grad_()
         optimiser = torch.optim.Adam([weights], lr=0.05)
         values = []
-        for _ in range(50):
+        for _ in range(30):
             optimiser.zero_grad()
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=autocast):
                 loss = module(items @ weights, labels)
@@ -865,7 +865,7 @@ def pairs_hierarchy(
     return over_pairs(activations, penalty, quantization)
 
 
-N_PAIRED, PAIRED_BITS = 14, 12
+N_PAIRED, PAIRED_BITS = 12, 12
 FINE = torch.arange(N_PAIRED) % 6
 COARSE = FINE // 2
 
