@@ -865,7 +865,7 @@ def pairs_hierarchy(
     return over_pairs(activations, penalty, quantization)
 
 
-N_PAIRED, PAIRED_BITS = 12, 12
+N_PAIRED, PAIRED_BITS = 14, 12
 FINE = torch.arange(N_PAIRED) % 6
 COARSE = FINE // 2
 

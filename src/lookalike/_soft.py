@@ -1,9 +1,9 @@
-"""Compiled loops of the ranking losses: pairs into soft bins and back, and the differences that bins are made of."""
+"""Compiled loops of the ranking losses: pairs into soft bins and back, and the relaxed AP of bins."""
 
 import numpy as np
 from numba import njit
 
-__all__ = ["differences", "gather", "scatter"]
+__all__ = ["average_precision", "gather", "scatter"]
 
 POLES = 16  # of digamma that are summed one by one; beyond, its series in 1/z is exact to the last digits
 # digamma(z + 1/2) = ln z + the sum of these over z^2, z^4, z^6 and z^8
@@ -162,7 +162,26 @@ def _bin_differences(x, c, exact):
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def differences(x, c, exact, out):
-    """Fill out (6, n) with what lookalike.learning.divided.differences returns."""
-    for i in range(len(x)):
-        out[0, i], out[1, i], out[2, i], out[3, i], out[4, i], out[5, i] = _bin_differences(x[i], c[i], exact)
+def average_precision(items, relevant, total, by_items, by_gain, exact):
+    """Fill the arrays of lookalike.learning.relaxed.Slopes, which see, from items and relevant of each bin."""
+    n_queries, n_bins = items.shape
+    by_earlier_items, by_earlier_gain = np.empty(n_bins), np.empty(n_bins)
+    for i in range(n_queries):
+        total[i] = 0
+        x, rank = 1.0, 1.0
+        for k in range(n_bins):
+            c, p = items[i, k], relevant[i, k]
+            h, h_c, h_x, g, g_c, g_x = _bin_differences(x, c, exact)
+            total[i] += p * (rank * h - (p - 1) * x * g)
+            by_items[i, k] = p * (rank * h_c - (p - 1) * x * g_c)
+            by_earlier_items[k] = p * (rank * h_x - (p - 1) * (g + x * g_x))
+            by_gain[i, k] = rank * h - (2 * p - 1) * x * g
+            by_earlier_gain[k] = p * h
+            x += c
+            rank += p
+        items_behind, gain_behind = 0.0, 0.0
+        for k in range(n_bins - 1, -1, -1):
+            by_items[i, k] += items_behind
+            by_gain[i, k] += gain_behind
+            items_behind += by_earlier_items[k]
+            gain_behind += by_earlier_gain[k]

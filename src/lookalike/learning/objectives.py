@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
 from lookalike.learning import losses
@@ -30,7 +31,8 @@ class Objective(nn.Module):
     def forward(self, activations: Tensor, targets: Tensor) -> Tensor:
         """The loss of a batch; targets as `make_objective` had them."""
         if self.name == CLASSIFIER:
-            return nn.functional.cross_entropy(self.classifier(activations), targets, **self.options)
+            # of relaxed bits: a classifier of the activations themselves learns signs that say less
+            return nn.functional.cross_entropy(self.classifier(torch.tanh(activations)), targets, **self.options)
         if self.name == HIERARCHY:
             return losses.dispersed_dsh_hierarchy(activations, targets[:, 0], targets[:, 1], **self.options)
         return (RANKING | PAIRS)[self.name](activations, targets, **self.options)

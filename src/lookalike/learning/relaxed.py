@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from lookalike._compiled import soft_kernels
-from lookalike.learning.divided import Differences, differences, mean_discount
+from lookalike.learning.divided import differences, mean_discount
 
 RELAXATIONS = ("exact", "paper")
 
@@ -33,22 +33,60 @@ def average_precision(items: Tensor, relevant: Tensor, exact: bool, compiled: bo
     and brackets are divided differences. On whole numbers this is He et al. 2018, supplement eq. 10; between them it is
     smooth, which the slope (p - 1) / (c - 1) of that equation is not.
     """
-    x, before = 1 + _before(items), _before(relevant)
-    d = _compiled_differences(x, items, exact) if compiled else differences(x, items, exact)
-    p, others = relevant, relevant - 1
-    rank = before + 1
-    return Slopes(
-        (p * (rank * d.h - others * x * d.g)).sum(1),
-        p * (rank * d.h_c - others * x * d.g_c) + _after(p * (rank * d.h_x - others * (d.g + x * d.g_x))),
-        rank * d.h - (p + others) * x * d.g + _after(p * d.h),
+    if compiled:
+        return _compiled_average_precision(items, relevant, exact)
+    use = _in_use(items)
+    p, rank = relevant[use], _before(relevant)[use] + 1
+    x = _before(items)[use] + 1
+    d = differences(x, items[use], exact)
+    others = p - 1
+    return _slopes(
+        use,
+        total=p * (rank * d.h - others * x * d.g),
+        by_items=p * (rank * d.h_c - others * x * d.g_c),
+        by_earlier_items=p * (rank * d.h_x - others * (d.g + x * d.g_x)),
+        by_gain=rank * d.h - (p + others) * x * d.g,
+        by_earlier_gain=p * d.h,
     )
 
 
 def discounted_gain(items: Tensor, gain: Tensor, exact: bool, compiled: bool) -> Slopes:  # noqa: ARG001  # as above
     """DCG: a bin adds its mean gain times the sum of the discounts of its ranks (He et al. 2018, eq. 7)."""
-    mean, at_start, at_end = mean_discount(_before(items), items, exact)
-    share = gain / torch.where(items > 0, items, 1)
-    return Slopes((gain * mean).sum(1), share * (at_end - mean) + _after(share * (at_end - at_start)), mean)
+    use = _in_use(items)
+    c, g = items[use], gain[use]
+    mean, at_start, at_end = mean_discount(_before(items)[use], c, exact)
+    share = g / torch.where(c > 0, c, 1)
+    return _slopes(
+        use,
+        total=g * mean,
+        by_items=share * (at_end - mean),
+        by_earlier_items=share * (at_end - at_start),
+        by_gain=mean,
+        by_earlier_gain=torch.zeros_like(g),
+    )
+
+
+def _in_use(items: Tensor) -> Tensor:
+    """Bins that hold items, and those beside them, which a pair may move into; often a tenth of all."""
+    held = torch.nn.functional.pad(items > 0, (1, 1))
+    return held[:, :-2] | held[:, 1:-1] | held[:, 2:]
+
+
+def _slopes(
+    use: Tensor, *, total: Tensor, by_items: Tensor, by_earlier_items: Tensor, by_gain: Tensor, by_earlier_gain: Tensor
+) -> Slopes:
+    """Sums over bins, and derivatives in which an item also counts as an earlier one for all bins behind it."""
+
+    def spread(values: Tensor) -> Tensor:
+        out = torch.zeros(use.shape, dtype=torch.float64, device=use.device)
+        out[use] = values
+        return out
+
+    return Slopes(
+        spread(total).sum(1),
+        spread(by_items) + _after(spread(by_earlier_items)),
+        spread(by_gain) + _after(spread(by_earlier_gain)),
+    )
 
 
 def _before(counts: Tensor) -> Tensor:
@@ -61,7 +99,8 @@ def _after(slopes: Tensor) -> Tensor:
     return torch.nn.functional.pad(slopes.flip(1).cumsum(1).flip(1)[:, 1:], (0, 1))
 
 
-def _compiled_differences(x: Tensor, c: Tensor, exact: bool) -> Differences:
-    out = torch.empty(6, x.numel(), dtype=torch.float64)
-    soft_kernels().differences(x.numpy().ravel(), c.numpy().ravel(), exact, out.numpy())
-    return Differences(*out.view(6, *x.shape))
+def _compiled_average_precision(items: Tensor, relevant: Tensor, exact: bool) -> Slopes:
+    slopes = Slopes(torch.empty(len(items), dtype=torch.float64), torch.empty_like(items), torch.empty_like(items))
+    arrays = (tensor.numpy() for tensor in (items, relevant, *slopes))
+    soft_kernels().average_precision(*arrays, exact)
+    return slopes
