@@ -195,11 +195,11 @@ def test_pixels_are_scaled_as_in_training(lite0: EfficientNetLite0) -> None:
 
 
 @pytest.mark.parametrize("size", [32, 75, 112])  # ragged: 112 ends in 7, which is odd
-def test_padding_is_that_of_the_size(size: int) -> None:
-    """As the network pads that looks at the size of what it is given, each time."""
+def test_padding_is_that_of_its_training(size: int) -> None:
+    """As the network is by default, whatever the size of what it is given."""
     from efficientnet_lite_pytorch import EfficientNet
 
-    looking = EfficientNet.from_name("efficientnet-lite0", image_size=None)
+    looking = EfficientNet.from_name("efficientnet-lite0")
     looking.load_state_dict(torch.load(efficientnet._weights(), weights_only=True))
     encoder = EfficientNetLite0(size)
     with torch.inference_mode():
@@ -236,8 +236,8 @@ def test_the_network_can_be_trained(lite0: EfficientNetLite0) -> None:
 
 
 def test_a_version_says_what_the_numbers_depend_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert load("efficientnet-lite0").version == "0.1.0, 112 px, preprocessing 1, weights 579344248a93e230"
-    assert EfficientNetLite0(64).version == "0.1.0, 64 px, preprocessing 1, weights 579344248a93e230"
+    assert load("efficientnet-lite0").version == "0.1.0, 112 px, preprocessing 2, weights 579344248a93e230"
+    assert EfficientNetLite0(64).version == "0.1.0, 64 px, preprocessing 2, weights 579344248a93e230"
     (tmp_path / "weights.pth").write_bytes(b"other")
     monkeypatch.setattr(efficientnet, "_weights", lambda: tmp_path / "weights.pth")
     assert EfficientNetLite0().version.endswith("weights d9298a10d1b07358")  # sha256sum

@@ -95,7 +95,18 @@ def precision_sum(relevant: Tensor, items: Tensor, relaxation: str = "exact") ->
     slope, x = SLOPES[relaxation], before(items) + 1
     h = slope(x, items)
     g = x * (h - slope(x + 1, items - 1))  # a divided difference does not depend on the order of its points
+    if relaxation == "paper":  # where ln takes the place of digamma, x · L[x, x + 1] is not 1, as it should be
+        g = g - (x * slope(x, torch.ones_like(x)) - 1) * fade(items)
     return (relevant * ((before(relevant) + 1) * h + (relevant - 1) * g)).sum(-1)
+
+
+def fade(items: Tensor) -> Tensor:
+    """1/c from c = 1, and below it the cubic that meets it smoothly and is 0 at 0.
+
+    >>> fade(torch.tensor([0.0, 0.5, 1.0, 4.0])).tolist()
+    [0.0, 1.0, 1.0, 0.25]
+    """
+    return torch.where(items < 1, items * (3 - 2 * items), 1 / items.clamp(min=1))
 
 
 def gain_sum(gains: Tensor, items: Tensor) -> Tensor:
@@ -124,6 +135,8 @@ def precision_sum_slowly(bins: Sequence[tuple[float, float]], relaxation: str = 
             e = c + nudge if c in (0, 1) else c
             h = (f(x + e) - f(x)) / e
             g = -x * (h - (f(x + 1) - f(x))) / (e - 1)
+            if relaxation == "paper":
+                g -= (x * (f(x + 1) - f(x)) - 1) * (c * (3 - 2 * c) if c < 1 else 1 / c)
             total += p * ((relevant_before + 1) * h + (p - 1) * g)
             x, relevant_before = x + c, relevant_before + p
         return total

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["EfficientNetLite0"]
 
-PREPROCESSING = 1  # raised whenever `preprocess` is made to give other numbers
+PREPROCESSING = 2  # raised whenever `preprocess` is made to give other numbers
 STRIDE = 32  # pixels for each place of the last feature map: with fewer there is less than one
 
 
@@ -46,7 +46,7 @@ class EfficientNetLite0(Encoder):
 
     def network(self) -> "torch.nn.Module":
         """The network of its own: what `preprocess` gives to (n, 1280); for fine-tuning, call its `train()`."""
-        return _lite0().pretrained(_weights(), self.size)
+        return _lite0().pretrained(_weights())
 
     def preprocess(self, images: np.ndarray | Sequence[Any]) -> "torch.Tensor":
         """Images as the network takes them, (n, 3, size, size) of float32 from about -1 to 1."""
@@ -54,7 +54,7 @@ class EfficientNetLite0(Encoder):
 
     @functools.cached_property
     def _folded(self) -> "torch.nn.Module":
-        return _lite0().folded(_lite0().pretrained(_weights(), self.size))
+        return _lite0().folded(_lite0().pretrained(_weights()))
 
     def _rows(self, pictures: list[np.ndarray]) -> np.ndarray:
         return _lite0().run(self._folded, _lite0().preprocessed(pictures, self.size))

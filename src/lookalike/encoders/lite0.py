@@ -16,19 +16,23 @@ AT_ONCE = 16  # images: with 64, memory goes back to the system after each layer
 
 
 class Lite0(nn.Module):
-    """(n, 3, size, size) to the n × 1280 numbers that the classifier would see; `size` settles the padding."""
+    """(n, 3, size, size) to the n × 1280 numbers that the classifier would see.
 
-    def __init__(self, size: int) -> None:
+    Images of any size are padded as those of 224 pixels, on which it was trained. Padded for their own size, those of
+    112 would end in 4 × 4 places that see more zeros: a linear classifier of CIFAR-10 on them is right on 1.5 % fewer.
+    """
+
+    def __init__(self) -> None:
         super().__init__()
-        self.body = EfficientNet.from_name("efficientnet-lite0", image_size=size)
+        self.body = EfficientNet.from_name("efficientnet-lite0", image_size=224)
 
     def forward(self, images: Tensor) -> Tensor:
         return self.body.extract_features(images).mean((2, 3))
 
 
-def pretrained(weights: Path, size: int) -> Lite0:
+def pretrained(weights: Path) -> Lite0:
     """The network with these weights, as it is used: for training, call its `train()`."""
-    network = Lite0(size)
+    network = Lite0()
     network.body.load_state_dict(torch.load(weights, map_location="cpu", weights_only=True))
     network.body._fc = nn.Identity()  # the classifier, which would be trained in vain
     return network.eval()

@@ -129,12 +129,6 @@ def _cubics(n: int) -> np.ndarray:
     return np.stack([sums[: n + 1], m0, 3 * s - 2 * m0 - m1, m0 + m1 - 2 * s])
 
 
-def sum_of_discounts(rank: Tensor) -> Tensor:
-    """F at whole numbers."""
-    table = torch.as_tensor(discounts(np.arange(int(rank.max()) + 1), "log2"), device=rank.device)
-    return table[rank]
-
-
 def _mean_of_cubics(before: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     end = before + c
     table = torch.as_tensor(_cubics(int(end.max().ceil()) + 1), device=c.device)

@@ -10,6 +10,7 @@ not be mutual. The diagonal is ignored.
 Each returns a scalar to minimise, on any device, and is computed in float32 at least, under autocast too.
 """
 
+import inspect
 import warnings
 from collections.abc import Callable
 from typing import Any, Literal
@@ -21,6 +22,7 @@ from torch import Tensor, nn
 from lookalike.learning import relaxed
 from lookalike.learning.soft_tally import Objective, RankingLoss
 
+MOST = 255  # the highest grade, as grades are bytes; more shared tags than that count as so many
 ALPHA = 40.0  # He et al. 2018, supplement D
 Relaxation = Literal["exact", "paper"]
 
@@ -59,6 +61,8 @@ def tie_aware_ap(
     >>> tie_aware_ap(codes, [0, 0, 1, 1])                               # all find their own first, or tied with another
     tensor(0.1250)
     """
+    if not isinstance(rel, int) or rel < 1:
+        raise ValueError(f"rel must be a whole number from 1, the lowest grade that is relevant, got {rel!r}")
     codes = _relaxed_codes(activations, alpha)
     rows, n_levels = _affinity(codes, labels, affinity)
     if n_levels > 2 or rel != 1:
@@ -163,8 +167,8 @@ def dispersed_dsh_hierarchy(
     """
     activations = _check(activations)
     n_bits = activations.shape[1]
-    same_class = _pairs_together(activations, labels, None)
-    same_superclass = _pairs_together(activations, coarse, None)
+    same_class = _pairs_together(activations, _labels("labels", labels, activations), None)
+    same_superclass = _pairs_together(activations, _labels("coarse", coarse, activations), None)
     distances = torch.pdist(activations, p=1)
     class_buffer = _outside(distances, *_buffer(near, far, n_bits / 12, n_bits / 6))
     superclass_buffer = _outside(distances, *_buffer(coarse_near, coarse_far, n_bits / 6, n_bits / 3))
@@ -180,11 +184,12 @@ class _Loss(nn.Module):
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
+        inspect.signature(self.function).bind_partial(**options)  # a misspelt option is told now, not in the first step
         self.options = options
 
     def forward(self, activations: Tensor, *given: Any, **named: Any) -> Tensor:
         """The loss of a batch."""
-        return type(self).function(activations, *given, **self.options, **named)
+        return self.function(activations, *given, **self.options, **named)
 
     def extra_repr(self) -> str:
         """The options, as they were given."""
@@ -246,38 +251,45 @@ def _relaxed_codes(activations: Tensor, alpha: float | None) -> Tensor:
 
 
 def _affinity(codes: Tensor, labels: Any, affinity: Any) -> tuple[Callable[[slice], Tensor], int]:
-    """The grades of a block of queries, (n_queries, n_examples) of uint8, and how many grades there are."""
+    """The grades of a block of queries, (n_queries, n_examples) of uint8, and how many grades there may be."""
     if (labels is None) == (affinity is None):
         raise ValueError("pass either labels or affinity" + (", not both" if labels is not None else ""))
     if affinity is not None:
-        matrix = _grades("affinity", affinity, codes)
-        if matrix.shape != (len(codes), len(codes)):
-            raise ValueError(f"affinity must be ({len(codes)}, {len(codes)}), got {tuple(matrix.shape)}")
-        return (lambda rows: matrix[rows]), int(matrix.max()) + 1
-    marks = _labels(labels, codes)
+        matrix = _grades(affinity, codes)
+        return (lambda rows: matrix[rows]), max(2, int(matrix.max()) + 1)
+    marks = _labels("labels", labels, codes)
     if marks.ndim == 1:
         return (lambda rows: (marks[rows, None] == marks).to(torch.uint8)), 2
-    most = int(marks.sum(1).max())
-    return (lambda rows: (marks[rows].float() @ marks.float().T).to(torch.uint8)), most + 1
+    if not ((marks == 0) | (marks == 1)).all():
+        raise ValueError("labels in several columns are tags, which must be 0 or 1")
+    tags = marks.float()
+    most = min(MOST, int(tags.sum(1).max()))
+    return (lambda rows: (tags[rows] @ tags.T).clamp_(max=MOST).to(torch.uint8)), max(2, most + 1)
 
 
-def _labels(labels: Any, codes: Tensor) -> Tensor:
+def _labels(name: str, labels: Any, codes: Tensor) -> Tensor:
     if not isinstance(labels, Tensor):
         labels = np.asarray(labels)
         if labels.dtype.kind not in "biuf":
             labels = np.unique(labels, return_inverse=True)[1].reshape(labels.shape)
         labels = torch.from_numpy(np.ascontiguousarray(labels))
     if labels.ndim not in (1, 2) or len(labels) != len(codes):
-        raise ValueError(f"there are {len(codes)} examples, but labels of the shape {tuple(labels.shape)}")
-    return labels.to(codes.device) if labels.ndim == 1 else _grades("tags", labels, codes)
+        raise ValueError(f"there are {len(codes)} examples, but {name} of the shape {tuple(labels.shape)}")
+    return labels.to(codes.device)
 
 
-def _grades(name: str, values: Any, codes: Tensor) -> Tensor:
-    """Whole numbers from 0 to 255, which is more than any hierarchy or set of tags has."""
-    values = values.to(codes.device) if isinstance(values, Tensor) else torch.as_tensor(values, device=codes.device)
-    if not ((values >= 0) & (values <= 255)).all() or (values.is_floating_point() and (values != values.floor()).any()):
-        raise ValueError(f"{name} must be whole numbers from 0 to 255")
-    return values.to(torch.uint8).contiguous()
+def _grades(affinity: Any, codes: Tensor) -> Tensor:
+    """An affinity as bytes; an example's own is 0, whatever was given."""
+    grades = torch.as_tensor(affinity, device=codes.device)
+    if grades.shape != (len(codes), len(codes)):
+        raise ValueError(f"affinity must be ({len(codes)}, {len(codes)}), got {tuple(grades.shape)}")
+    own = torch.eye(len(codes), dtype=torch.bool, device=codes.device)
+    grades = grades.masked_fill(own, 0)
+    if not (
+        (grades >= 0) & (grades <= MOST) & (grades == grades.floor() if grades.is_floating_point() else True)
+    ).all():
+        raise ValueError(f"affinity must be whole numbers from 0 to {MOST}")
+    return grades.to(torch.uint8).contiguous()
 
 
 def _rank(
