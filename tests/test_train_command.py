@@ -105,7 +105,11 @@ def test_images_are_encoded_once(
         tmp_path / "h.npz",
     )
     first = numbers(capsys, *command, *QUICK)
-    assert len(list((tmp_path / "cache" / "features").glob("*.npz"))) == 1
+    kept = list((tmp_path / "cache" / "features").glob("*.npz"))
+    assert len(kept) == 1
+    with np.load(kept[0]) as file:  # of the files themselves, not of what is shown of them
+        pictures = la.datasets.load(tmp_path / "photos", size=112).images
+        np.testing.assert_allclose(file["rows"], la.encoders.load("efficientnet-lite0").encode(pictures), atol=1e-4)
     monkeypatch.setattr("lookalike.encoders.efficientnet.EfficientNetLite0._rows", None)
     again = numbers(capsys, *command, *QUICK)
     assert first["curves"] == again["curves"]

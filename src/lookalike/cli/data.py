@@ -44,7 +44,7 @@ def data(
     from lookalike.datasets import cache_folder
     from lookalike.files import check_target, provenance, write_arrays
 
-    dataset, setting = load(name, source, labels), 1 if setting is None else setting
+    dataset, setting = load(name, source, labels, features), 1 if setting is None else setting
     split = dataset.split(setting, random_state=seed)
     parts = {"queries": split.queries, "training": split.training, "gallery": split.gallery}
     if output is not None:
@@ -87,9 +87,10 @@ def rows_of(dataset: Any, features: str) -> Callable[[Any], Any]:
     return lambda rows: encoded[rows]
 
 
-def load(name: str, source: Path | None, labels: Path | None) -> Any:
-    """A data set with a progress bar."""
-    from lookalike import datasets
+def load(name: str, source: Path | None, labels: Path | None, features: str = "pixels") -> Any:
+    """A data set with a progress bar; a folder's images are as large as an encoder needs them."""
+    from lookalike import datasets, encoders
 
+    size = getattr(encoders.load(features), "size", 32)
     with progress():
-        return datasets.load(name, source=source, labels=labels)
+        return datasets.load(name, source=source, labels=labels, size=size)

@@ -145,7 +145,7 @@ def _dataset_task(
 ) -> "Task":
     from lookalike.tasks import dataset_task
 
-    dataset = load(data, source, labels)
+    dataset = load(data, source, labels, features)
     rows, setting = rows_of(dataset, features), 1 if setting is None else setting
     return dataset_task(dataset, setting, random_state=seed, features=features, rows_of=rows)
 

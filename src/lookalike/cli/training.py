@@ -109,7 +109,7 @@ def _training_items(
                 "--source, --setting and --features are for data sets and folders of images, not for files"
             )
         return *_file_items(Path(data), labels), None, None
-    dataset = load(data, source, labels)
+    dataset = load(data, source, labels, features)
     rows, setting = rows_of(dataset, features), 1 if setting is None else setting
     task = dataset_task(dataset, setting, random_state=seed, features=features, rows_of=rows)
     shape = dataset.images.shape[1:] if features == "pixels" else None

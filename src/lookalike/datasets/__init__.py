@@ -17,11 +17,18 @@ _ORIGINS = {origin.name: origin for origin in (CIFAR10, CIFAR100, FASHION_MNIST)
 __all__ = ["NAMES", "Dataset", "Split", "cache_folder", "image_folder", "load"]
 
 
-def load(name_or_path: str | Path, *, source: str | Path | None = None, labels: str | Path | None = None) -> Dataset:
+def load(
+    name_or_path: str | Path,
+    *,
+    source: str | Path | None = None,
+    labels: str | Path | None = None,
+    size: int = 32,
+) -> Dataset:
     """Load a data set by its name, or a folder of images by its path.
 
     `source` is an archive of the named set, or a folder with what it holds, where it is not to be fetched;
-    `labels` is a CSV file with the label of each image, where the folders of images do not say it.
+    `labels` is a CSV file with the label of each image, where the folders of images do not say it; images of a
+    folder are made size × size, those of a named set have a size of their own.
 
     >>> load("digits")
     Dataset(digits: 1,797 images of 8 × 8 in 10 classes)
@@ -30,7 +37,7 @@ def load(name_or_path: str | Path, *, source: str | Path | None = None, labels: 
     if name is None:
         if source is not None:
             raise ValueError(f"source is for data sets that have a name ({', '.join(NAMES)}), not for a folder")
-        return image_folder(name_or_path, labels)
+        return image_folder(name_or_path, labels, size)
     if labels is not None:
         raise ValueError(f"labels is for folders of images; {name} has labels of its own")
     if name == "digits":
