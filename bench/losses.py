@@ -194,6 +194,24 @@ def paper(quick: bool) -> None:
         for n in (64,) if quick else (64, 128, 256, 512, 1024):
             cells = [distance(n, n_bits, noise, seeds) for n_bits in lengths]
             print(f"  {n:8}" + "".join(f"{mean:11.4f} {most:7.4f} {ties:5.1f}" for mean, most, ties in cells))
+            POINTS.extend({"codes": kind, "examples": n, "distance": mean, "ties": ties} for mean, _, ties in cells)
+
+
+POINTS: list[dict[str, Any]] = []  # what `paper` found, to be plotted
+
+
+def plot(path: Path) -> None:
+    """A figure of how far the printed relaxation is from the exact one."""
+    import altair as alt
+
+    chart = alt.Chart(alt.Data(values=POINTS)).mark_line(point=True)
+    chart = chart.encode(
+        alt.X("ties:Q", title="items at the distance of an item").scale(type="log"),
+        alt.Y("distance:Q", title="exact − printed loss"),
+        alt.Color("examples:O", title="examples").scale(scheme="viridis"),
+        alt.Column("codes:N", title=None, sort=["random codes", "mixed classes", "separated classes"]),
+    )
+    chart.properties(width=220, height=220).resolve_scale(x="independent").save(path)
 
 
 def distance(n: int, n_bits: int, noise: float, seeds: range) -> tuple[float, float, float]:
@@ -223,6 +241,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes, to see that everything runs")
     parser.add_argument("--only", nargs="+", choices=sections, default=list(sections))
+    parser.add_argument("--plot", type=Path, help="write a figure of paper to this .svg or .png")
     parser.add_argument("--held", nargs=3, help=argparse.SUPPRESS)  # memory starts this file again
     chosen = parser.parse_args()
     if chosen.held:
@@ -233,6 +252,8 @@ def main() -> None:
     print(f"{datetime.datetime.now(datetime.UTC).date()}, load {os.getloadavg()[0]:.1f}")
     for name in chosen.only:
         sections[name](chosen.quick)
+    if chosen.plot:
+        plot(chosen.plot)
 
 
 if __name__ == "__main__":

@@ -142,7 +142,7 @@ def train(
             for group in optimizer.param_groups:
                 group["lr"] = settings.learning_rate_of(epoch)
             losses = []
-            drawn = batches(targets[training], settings.batch_size, settings.together, settings.seed + 1000 * epoch)
+            drawn = batches(targets[training], settings.batch_size, settings.together, (settings.seed, epoch))
             for step, places in enumerate(drawn, 1):
                 rows = training[places]
                 items = torch.from_numpy(X[rows])
@@ -180,7 +180,7 @@ def train(
     return Training(history, best_epoch)
 
 
-def batches(targets: np.ndarray, batch_size: int, together: int, seed: int) -> list[np.ndarray]:
+def batches(targets: np.ndarray, batch_size: int, together: int, seed: int | tuple[int, ...]) -> list[np.ndarray]:
     """Places of all items in random batches, in which several items of a class come together.
 
     The items of each class are shuffled and cut into groups of `together`; the groups are shuffled and cut into
