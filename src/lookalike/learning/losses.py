@@ -58,8 +58,8 @@ def tie_aware_ap(
     takes activations for relaxed codes in [-1, 1]. compiled: use the compiled loops; None: on CPU tensors.
 
     >>> codes = torch.tensor([[1.0, 1], [1, 1], [1, -1], [-1, -1]])
-    >>> tie_aware_ap(codes, [0, 0, 1, 1])                               # all find their own first, or tied with another
-    tensor(0.1250)
+    >>> tie_aware_ap(codes, [0, 0, 1, 1])           # one finds its own in a tie: 1 - (1 + 1 + (1 + 1/2 + 1/3)/3 + 1)/4
+    tensor(0.0972)
     """
     if not isinstance(rel, int) or rel < 1:
         raise ValueError(f"rel must be a whole number from 1, the lowest grade that is relevant, got {rel!r}")
@@ -86,8 +86,8 @@ def tie_aware_dcg(
     relaxation has the logarithmic integral for the sum of discounts.
 
     >>> codes = torch.tensor([[1.0, 1], [1, 1], [1, -1], [-1, -1]])
-    >>> tie_aware_dcg(codes, [0, 0, 1, 1])
-    tensor(0.0923)
+    >>> tie_aware_dcg(codes, [0, 0, 1, 1])          # 1 - (1 + 1 + (1 + 1/log2(3) + 1/2)/3 + 1)/4
+    tensor(0.0724)
     """
     if gain not in ("exponential", "linear"):
         raise ValueError(f"gain must be 'exponential' or 'linear', got {gain!r}")

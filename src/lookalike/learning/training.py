@@ -187,7 +187,7 @@ def batches(targets: np.ndarray, batch_size: int, together: int, seed: int | tup
     batches. Items with tags are shuffled alone. A last batch of one item is left out, as it has nothing to rank.
 
     >>> batches(np.array([0, 1, 0, 1, 1, 1, 0, 0]), 4, 2, seed=0)
-    [array([6, 0, 1, 5]), array([3, 4, 7, 2])]
+    [array([0, 7, 4, 3]), array([2, 6, 5, 1])]
     """
     random = np.random.default_rng(seed)
     if targets.ndim == 2 and targets.dtype == np.uint8:
