@@ -2,13 +2,16 @@
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, tables
 
-__all__ = ["data", "load", "rows_of"]
+if TYPE_CHECKING:
+    from lookalike.tasks import Task
+
+__all__ = ["data", "load", "task_and_shape"]
 
 SOURCE = Annotated[Path | None, Parameter(help="the archive, if you have it already")]
 LABELS = Annotated[Path | None, Parameter(help="for a folder of images: a CSV with the columns file and label")]
@@ -54,7 +57,7 @@ def data(
         for part in parts:
             check_target(output / f"{part}.npz")
         about = provenance("items", data=dataset.name, features=features, setting=setting, seed=seed)
-        encoded = rows_of(dataset, features)
+        encoded = _rows_of(dataset, features)
         for part, rows in parts.items():
             arrays = {"embeddings": encoded(rows), "labels": np.array(dataset.classes)[dataset.labels[rows]]}
             write_arrays(output / f"{part}.npz", {**arrays, "ids": rows}, about)
@@ -75,13 +78,27 @@ def data(
     say(f"written to {output}/queries.npz, training.npz and gallery.npz" if output else cached)
 
 
-def rows_of(dataset: Any, features: str) -> Callable[[Any], Any]:
+def task_and_shape(
+    data: str, source: Path | None, labels: Path | None, setting: int | None, seed: int, features: str = "pixels"
+) -> tuple["Task", tuple[int, ...]]:
+    """What is searched for what in a data set, by these features, and the shape of its images."""
+    from lookalike.encoders import load as load_encoder
+    from lookalike.tasks import dataset_task
+
+    features = load_encoder(features).name  # as it is written
+    dataset = load(data, source, labels, features)
+    rows, setting = _rows_of(dataset, features), 1 if setting is None else setting
+    task = dataset_task(dataset, setting, random_state=seed, features=features, rows_of=rows)
+    return task, dataset.images.shape[1:]
+
+
+def _rows_of(dataset: Any, features: str) -> Callable[[Any], Any]:
     """What gives the features of these rows of a data set, encoded once for all."""
     from lookalike import encoders
 
     encoder = encoders.load(features)
-    if encoder.name == "pixels":
-        return lambda rows: dataset.pixels(rows)
+    if not encoder.is_cached:
+        return lambda rows: encoder.encode(dataset.images[rows])
     with progress():
         encoded = encoders.features(dataset, encoder)
     return lambda rows: encoded[rows]
@@ -91,6 +108,6 @@ def load(name: str, source: Path | None, labels: Path | None, features: str = "p
     """A data set with a progress bar; a folder's images are as large as an encoder needs them."""
     from lookalike import datasets, encoders
 
-    size = getattr(encoders.load(features), "size", 32)
+    size = encoders.load(features).size
     with progress():
         return datasets.load(name, source=source, labels=labels, size=size)

@@ -44,6 +44,7 @@ def hash_items(
     """
     from lookalike._compiled import bend_kernels, product_kernel
     from lookalike.codes import Codes
+    from lookalike.hashers import LEARNED
     from lookalike.items import read_items, write_codes
 
     for target, suffixes in ((output, (".npz", ".parquet")), (save, (".npz",))):
@@ -65,6 +66,8 @@ def hash_items(
             learned_from = read if fit is None else read_items(fit)
             if isinstance(learned_from.vectors, Codes):
                 raise ValueError(f"{fit} holds codes: a hasher learns from embeddings")
+            if hasher.lower() in LEARNED and learned_from.labels is None:
+                raise ValueError(f"{learned_from.path} has no labels, which {hasher} learns from")
             chosen.fit(learned_from.vectors, learned_from.labels)
         fit_seconds, started = time.perf_counter() - started, time.perf_counter()
         codes = chosen.transform(read.vectors)

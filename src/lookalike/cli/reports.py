@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from lookalike.cli.data import LABELS, SETTING, SOURCE, load, rows_of
+from lookalike.cli.data import LABELS, SETTING, SOURCE, task_and_shape
 from lookalike.cli.hashing import choose
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, prose, table, tables
 from lookalike.files import check_target
@@ -44,7 +44,7 @@ def demo(
 
     _check(output)
     chosen = _hashers(None, bits, seed)
-    found = _try(_dataset_task(data, source, labels, setting, seed), chosen)
+    found = _try(task_and_shape(data, source, labels, setting, seed)[0], chosen)
     story = tell(found)
     _write(found, output)
     if as_json:
@@ -106,7 +106,7 @@ def report(
         if Path(data).suffix in (".npz", ".npy", ".parquet"):
             raise ValueError(f"pass two files, queries and gallery: {data} is one of them")
         _refuse("is for files of embeddings: a data set has its own training part", fit=fit)
-        task = _dataset_task(data, source, labels, setting, seed, features or "pixels")
+        task, _ = task_and_shape(data, source, labels, setting, seed, features or "pixels")
     else:
         options = {"setting": setting, "source": source, "labels": labels, "features": features}
         _refuse("is for data sets and folders of images, not for files", **options)
@@ -138,16 +138,6 @@ def _refuse(why: str, **options: Any) -> None:
     for name, value in options.items():
         if value is not None:
             raise ValueError(f"--{name} {why}")
-
-
-def _dataset_task(
-    data: str, source: Path | None, labels: Path | None, setting: int | None, seed: int, features: str = "pixels"
-) -> "Task":
-    from lookalike.tasks import dataset_task
-
-    dataset = load(data, source, labels, features)
-    rows, setting = rows_of(dataset, features), 1 if setting is None else setting
-    return dataset_task(dataset, setting, random_state=seed, features=features, rows_of=rows)
 
 
 def _items_task(queries: Path, gallery: Path, fit: Path | None) -> "Task":

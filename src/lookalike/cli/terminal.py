@@ -21,7 +21,7 @@ SEED = Annotated[
     int, Parameter(help="of everything that is drawn at random", validator=validators.Number(gte=0, lt=2**32))
 ]
 
-__all__ = ["JSON", "SEED", "fail", "print_json", "progress", "prose", "table", "tables"]
+__all__ = ["JSON", "SEED", "fail", "print_json", "progress", "prose", "remark", "table", "tables"]
 
 
 def fail(sentence: str) -> NoReturn:
@@ -30,6 +30,11 @@ def fail(sentence: str) -> NoReturn:
     sentence = sentence.replace("exclude='self' needs query_ids and gallery_ids", "--exclude-self needs ids in both")
     print(f"lookalike: {sentence}", file=sys.stderr)  # noqa: T201  # the one line a user reads
     sys.exit(2)
+
+
+def remark(sentence: str) -> None:
+    """Say something beside the result, on standard error."""
+    print(f"lookalike: {sentence}", file=sys.stderr)  # noqa: T201
 
 
 def print_json(value: Any) -> None:
@@ -80,6 +85,8 @@ def progress() -> Iterator[None]:
             name = what.partition(":")[0]
             if name not in tasks:
                 tasks[name] = bar.add_task(what, total=total)
+            elif done == 1:  # the same work once more
+                bar.reset(tasks[name])
             bar.update(tasks[name], description=what, completed=done, total=total, visible=done < total)
 
         with reporting(show):

@@ -6,15 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from lookalike.cli.data import FEATURES, LABELS, SETTING, SOURCE, load, rows_of
-from lookalike.cli.terminal import JSON, SEED, print_json, progress, table, tables
+from lookalike.cli.data import FEATURES, LABELS, SETTING, SOURCE, task_and_shape
+from lookalike.cli.terminal import JSON, SEED, print_json, progress, remark, table, tables
 from lookalike.files import check_target
 
 if TYPE_CHECKING:
     from lookalike.learning import LearnedHasher
     from lookalike.tasks import Task
-
-LOSS = Literal["tie-aware-ap", "tie-aware-dcg", "dsh", "dispersed-dsh", "cross-entropy"]
 
 __all__ = ["train"]
 
@@ -25,7 +23,9 @@ def train(
         str, Parameter(help="digits, cifar10, cifar100, fashion-mnist, a folder of images, or a file of embeddings")
     ],
     features: FEATURES = "pixels",
-    loss: Annotated[LOSS, Parameter(help="what is minimised")] = "tie-aware-ap",
+    loss: Annotated[
+        str, Parameter(help="what is minimised: tie-aware-ap, tie-aware-dcg, dsh, dispersed-dsh or cross-entropy")
+    ] = "tie-aware-ap",
     bits: Annotated[int, Parameter(help="length of the codes")] = 32,
     output: Annotated[Path, Parameter(help="where to write the hasher")] = Path("lookalike-hasher.npz"),
     network: Annotated[
@@ -38,10 +38,13 @@ def train(
     weight_decay: Annotated[float | None, Parameter(help="how strongly weights are held small")] = None,
     alpha: Annotated[float | None, Parameter(help="sharpness of tanh in the tie-aware losses")] = None,
     alpha_end: Annotated[float | None, Parameter(help="let alpha grow to this (by default it stays)")] = None,
-    margin: Annotated[float | None, Parameter(help="of dsh and dispersed-dsh, in their distance")] = None,
+    margin: Annotated[
+        float | Literal["printed"] | None, Parameter(help="of dsh and dispersed-dsh, in their distance")
+    ] = None,
     validation: Annotated[
-        float, Parameter(help="part of the training items that is held out to find the best epoch")
-    ] = 0.1,
+        float | None,
+        Parameter(help="part of the items that is held out to find the best epoch (0.1, if classes have 4)"),
+    ] = None,
     patience: Annotated[int | None, Parameter(help="epochs without a better one after which to stop")] = None,
     checkpoint: Annotated[
         Path | None, Parameter(help="written after every epoch; if it is there, training goes on from it")
@@ -60,7 +63,9 @@ def train(
 
     Example: lookalike train --data training.npz --bits 64 --checkpoint run.pt
     """
-    from lookalike import hashers
+    import numpy as np
+
+    from lookalike import encoders, hashers
 
     if output.suffix != ".npz":
         raise ValueError(f"cannot write {output}: the name of a hasher's file must end in .npz")
@@ -68,6 +73,8 @@ def train(
         if target is not None:
             check_target(target, Path(data), *([output] if target is checkpoint else []))
     kind = hashers.kind("LearnedHasher")  # says what to install before any work is done
+    _check_loss(loss, alpha=alpha, alpha_end=alpha_end, margin=margin)
+    features = encoders.load(features).name
     items, y, shape, task = _training_items(data, features, source, labels, setting, seed)
     given = {
         "epochs": epochs,
@@ -80,12 +87,21 @@ def train(
         "options": None if margin is None else {"margin": margin},
         "image_shape": shape,
     }
+    if network == "convolutions" and shape is None:
+        raise ValueError("--network convolutions is for the pixels of a data set or of a folder of images")
+    if validation is None:
+        validation = 0.1 if np.unique(y, axis=0, return_counts=True)[1].max() >= 4 else 0.0
     chosen = network or ("two-layer" if shape is None else "convolutions")
     options = {name: value for name, value in given.items() if value is not None}
     hasher: Any = kind(bits, loss=loss, network=chosen, validation=validation, random_state=seed, **options)
     started = time.perf_counter()
-    with progress():
-        hasher.fit(items, y, checkpoint=checkpoint)
+    try:
+        with progress():
+            hasher.fit(items, y, checkpoint=checkpoint)
+    except KeyboardInterrupt:
+        if checkpoint is not None and checkpoint.exists():
+            remark(f"stopped; the same command goes on from {checkpoint}")
+        raise
     seconds = time.perf_counter() - started
     hasher.save(output)
     found = None if task is None else _examined(task, hasher)
@@ -97,23 +113,30 @@ def train(
     _show(hasher, chosen, items, seconds, found, output)
 
 
+def _check_loss(loss: str, **options: Any) -> None:
+    """Raise where there is no such loss, or where an option is given that it does not have."""
+    from lookalike.hashers import LEARNED
+
+    if loss not in LEARNED:
+        raise ValueError(f"--loss must be one of {', '.join(LEARNED)}, got {loss}")
+    has = {"alpha", "alpha_end"} if loss.startswith("tie-aware") else {"margin"} if loss.endswith("dsh") else set()
+    for name, value in options.items():
+        if value is not None and name not in has:
+            raise ValueError(f"--{name.replace('_', '-')} is not for {loss}")
+
+
 def _training_items(
     data: str, features: str, source: Path | None, labels: Path | None, setting: int | None, seed: int
 ) -> tuple[Any, Any, tuple[int, ...] | None, "Task | None"]:
     """Items to learn from, their labels, the shape of images where items are their pixels, and what to test on."""
-    from lookalike.tasks import dataset_task
-
     if Path(data).suffix in (".npz", ".npy", ".parquet"):
         if source is not None or setting is not None or features != "pixels":
             raise ValueError(
                 "--source, --setting and --features are for data sets and folders of images, not for files"
             )
         return *_file_items(Path(data), labels), None, None
-    dataset = load(data, source, labels, features)
-    rows, setting = rows_of(dataset, features), 1 if setting is None else setting
-    task = dataset_task(dataset, setting, random_state=seed, features=features, rows_of=rows)
-    shape = dataset.images.shape[1:] if features == "pixels" else None
-    return task.training, task.training_labels, shape, task
+    task, shape = task_and_shape(data, source, labels, setting, seed, features)
+    return task.training, task.training_labels, shape if features == "pixels" else None, task
 
 
 def _file_items(path: Path, labels: Path | None) -> tuple[Any, Any]:
@@ -141,7 +164,7 @@ def _show(
 ) -> None:
     say = tables().print
     made = f"{len(items):,} items of {items.shape[1]:,} numbers → {hasher.n_bits} bits by {hasher.loss}, {network}"
-    say(f"{made}: {len(hasher.losses_)} epochs in {seconds:.1f} s\n")
+    say(f"{made}: {len(hasher.losses_)} epoch{'s' * (len(hasher.losses_) > 1)} in {seconds:.1f} s\n")
     rows = table(("loss", ""), ("held-out mAP", "bold"), first="epoch")
     last = len(hasher.losses_)
     for epoch in sorted({1, *range(max(1, last // 8), last + 1, max(1, last // 8)), hasher.best_epoch_, last}):

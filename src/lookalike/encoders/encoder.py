@@ -19,6 +19,7 @@ class Encoder(ABC):
     """
 
     name: ClassVar[str]
+    size: int = 32  # what pictures of a folder are made, size × size, before they are encoded
     is_cached: ClassVar[bool] = True  # whether rows take so long that `features` keeps them on disk
 
     @property

@@ -1,4 +1,4 @@
-"""Hash functions learned without labels: eight classics, in scikit-learn's manner."""
+"""Hash functions in scikit-learn's manner: eight that learn without labels, and by name those that learn from them."""
 
 import difflib
 

@@ -144,10 +144,7 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
 def kind(name: str) -> type[Hasher]:
     """A class of hashers by its name, loaded where it needs torch."""
     if name in ELSEWHERE:
-        try:
-            importlib.import_module(ELSEWHERE[name])
-        except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(f'a {name} needs {error.name}: pip install "lookalike[learn]"') from error
+        importlib.import_module(ELSEWHERE[name])
     return Hasher.kinds[name]
 
 

@@ -1,5 +1,10 @@
 """Learning hash functions: losses, networks, training, and the learned hasher, in PyTorch."""
 
+try:
+    import torch  # noqa: F401  # first, to say what is missing
+except ModuleNotFoundError as error:
+    raise ModuleNotFoundError('learning needs torch, which is not installed: pip install "lookalike[learn]"') from error
+
 from lookalike.learning import losses, networks
 from lookalike.learning.hasher import LearnedHasher
 from lookalike.learning.objectives import LOSSES

@@ -25,9 +25,7 @@ def flip_and_shift_pictures(pictures: Tensor, by: int | None = None) -> Tensor:
     n, _, height, width = pictures.shape
     by = max(1, min(height, width) // 8) if by is None else by
     flipped = torch.where((torch.rand(n) < 0.5)[:, None, None, None], pictures.flip(3), pictures)
-    framed = (
-        pad(flipped, (by, by, by, by), mode="replicate") if pictures.is_floating_point() else pad(flipped, (by,) * 4)
-    )
+    framed = pad(flipped, (by, by, by, by), mode="replicate")
     down, right = torch.randint(0, 2 * by + 1, (2, n, 1))
     y = (down + torch.arange(height))[:, None, :, None]
     x = (right + torch.arange(width))[:, None, None, :]

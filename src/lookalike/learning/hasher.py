@@ -1,5 +1,7 @@
 """A learned hasher: a network in the place of a projection, otherwise a hasher like all others."""
 
+import copy
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
@@ -11,6 +13,7 @@ from torch import nn
 
 from lookalike.codes import Codes
 from lookalike.hashers import Hasher
+from lookalike.hashers.hasher import check_whole
 from lookalike.learning.augmenting import flip_and_shift
 from lookalike.learning.networks import NETWORKS, Standardised
 from lookalike.learning.training import Settings, activations, train
@@ -23,8 +26,9 @@ class LearnedHasher(Hasher):
 
     loss: "tie-aware-ap", "tie-aware-dcg" (He et al. 2018), "dsh" (Liu et al. 2016), "dispersed-dsh",
     "dispersed-dsh-hierarchy" (Ding et al. 2018) or "cross-entropy", with `options` of that loss. network: "linear" or
-    "two-layer" on standardised features; "convolutions" on rows of pixels, which need `image_shape`; or a function of
-    n_features and n_bits that makes a torch module. augment: learn from images that are flipped and shifted at random.
+    "two-layer" on standardised features; "convolutions" on rows of pixels, which need `image_shape`; a torch module,
+    which is copied; or a function of n_features and n_bits that makes one. augment: learn from images that are flipped
+    and shifted at random.
     learning_rate and alpha: None is what suits standardised features (0.003 and 1) or other networks (0.001 and 10).
     The rest is as in lookalike.learning.Settings.
     """
@@ -41,7 +45,7 @@ class LearnedHasher(Hasher):
         *,
         loss: str = "tie-aware-ap",
         options: dict[str, Any] | None = None,
-        network: str | Callable[[int, int], nn.Module] = "two-layer",
+        network: str | nn.Module | Callable[[int, int], nn.Module] = "two-layer",
         hidden: int = 512,
         input_dropout: float = 0.5,
         dropout: float = 0.7,
@@ -104,17 +108,22 @@ class LearnedHasher(Hasher):
             del self._checkpoint
 
     def _learn(self, X: np.ndarray, y: Any, random: np.random.RandomState) -> None:
-        seed = int(random.randint(2**31)) if self.random_state is None else int(self.random_state)
+        given = isinstance(self.random_state, int | np.integer)
+        seed = int(self.random_state) if given else int(random.randint(2**31))  # type: ignore[arg-type]
         names = set(Settings.__dataclass_fields__) & set(self.get_params())
         chosen = {name: getattr(self, name) for name in names} | {"options": self.options or {}, "seed": seed}
         rate, alpha = (3e-3, 1.0) if self.network in ("linear", "two-layer") else (1e-3, 10.0)
         chosen["learning_rate"] = rate if self.learning_rate is None else self.learning_rate
         chosen["alpha"] = alpha if self.alpha is None else self.alpha
+        chosen["together"] = min(self.together, self.batch_size)
         settings = Settings(**chosen)
         X = np.ascontiguousarray(X, np.float32)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             network = self._make_network(X)
+        made = activations(network, X[:1]).shape[1]
+        if made != self.n_bits:
+            raise ValueError(f"the network gives {made} activations for each item, but n_bits is {self.n_bits}")
         changed = flip_and_shift(self._shape()) if self.augment else None
         training = train(network, X, np.asarray(y), settings, augment=changed, checkpoint=self._checkpoint)
         self.network_ = network
@@ -123,12 +132,15 @@ class LearnedHasher(Hasher):
         self.best_epoch_ = training.best_epoch
 
     def _make_network(self, X: np.ndarray) -> nn.Module:
+        if isinstance(self.network, nn.Module):
+            return copy.deepcopy(self.network)
         if not isinstance(self.network, str):
             return self.network(X.shape[1], self.n_bits)
+        check_whole("hidden", self.hidden, 1)
         if self.network not in NETWORKS:
             raise ValueError(f"there is no network {self.network!r}: known are {', '.join(NETWORKS)}")
         if self.network == "convolutions":
-            return NETWORKS[self.network](X.shape[1], self.n_bits, self._shape())
+            return NETWORKS[self.network](self.n_bits, self._shape())
         sizes: dict[str, Any] = {"input_dropout": self.input_dropout}
         if self.network == "two-layer":
             sizes |= {"hidden": self.hidden, "dropout": self.dropout}
@@ -139,13 +151,24 @@ class LearnedHasher(Hasher):
             raise ValueError(
                 "items are rows of numbers: pass image_shape, such as (32, 32, 3), to see pictures in them"
             )
-        return tuple(self.image_shape)
+        shape = tuple(np.ravel(self.image_shape).tolist())
+        if len(shape) not in (2, 3) or min(shape) < 1:
+            raise ValueError(
+                f"image_shape must be (height, width) or (height, width, channels), got {self.image_shape}"
+            )
+        if math.prod(shape) != self.n_features_in_:
+            raise ValueError(f"images of {shape} have {math.prod(shape)} pixels, but items have {self.n_features_in_}")
+        return shape
 
     def project(self, X: Any) -> np.ndarray:
         """The activations behind the bits, (n_items, n_bits) of float32; a bit is 1 where its activation is above 0."""
         check_is_fitted(self)
         X = validate_data(self, X, dtype="numeric", reset=False)
-        return activations(self.network_, np.ascontiguousarray(X, np.float32))
+        with np.errstate(over="ignore"):
+            values = activations(self.network_, np.ascontiguousarray(X, np.float32))
+        if not np.isfinite(values).all():
+            raise ValueError("Input X contains values too large for float32: scale the items")
+        return values
 
     def transform(self, X: Any) -> Codes:
         """The codes of items in rows."""
@@ -160,7 +183,8 @@ class LearnedHasher(Hasher):
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
         own = {name: array for name, array in arrays.items() if not name.startswith("weights.")}
         super()._restore(own)
-        network = self._make_network(np.zeros((1, int(self.n_features_in_)), np.float32))
+        with torch.random.fork_rng(devices=[]):
+            network = self._make_network(np.zeros((1, int(self.n_features_in_)), np.float32))
         state = {name.removeprefix("weights."): torch.from_numpy(arrays[name]) for name in arrays.keys() - own.keys()}
         network.load_state_dict(state)
         self.network_ = network.eval()

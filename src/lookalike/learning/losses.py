@@ -20,7 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from lookalike.learning import relaxed
-from lookalike.learning.soft_tally import Objective, RankingLoss
+from lookalike.learning.soft_tally import Ranking, RankingLoss
 
 MOST = 255  # the highest grade, as grades are bytes; more shared tags than that count as so many
 ALPHA = 40.0  # He et al. 2018, supplement D
@@ -32,6 +32,8 @@ __all__ = [
     "DispersedDSHHierarchy",
     "TieAwareAP",
     "TieAwareDCG",
+    "check_labels",
+    "check_tags",
     "dispersed_dsh",
     "dispersed_dsh_hierarchy",
     "dsh",
@@ -61,13 +63,13 @@ def tie_aware_ap(
     >>> tie_aware_ap(codes, [0, 0, 1, 1])           # one finds its own in a tie: 1 - (1 + 1 + (1 + 1/2 + 1/3)/3 + 1)/4
     tensor(0.0972)
     """
-    if not isinstance(rel, int) or rel < 1:
-        raise ValueError(f"rel must be a whole number from 1, the lowest grade that is relevant, got {rel!r}")
+    if isinstance(rel, bool) or not isinstance(rel, int | np.integer) or not 1 <= rel <= MOST:
+        raise ValueError(f"rel must be a whole number from 1 to {MOST}, the lowest grade that is relevant, got {rel!r}")
     codes = _relaxed_codes(activations, alpha)
     rows, n_levels = _affinity(codes, labels, affinity)
     if n_levels > 2 or rel != 1:
         rows, graded = (lambda block: (graded(block) >= rel).to(torch.uint8)), rows
-    return _rank(codes, rows, torch.tensor([0.0, 1.0]), relaxed.average_precision, relaxation, compiled)
+    return _rank(codes, rows, torch.tensor([0.0, 1.0]), relaxed.AVERAGE_PRECISION, relaxation, compiled)
 
 
 def tie_aware_dcg(
@@ -95,7 +97,7 @@ def tie_aware_dcg(
     rows, n_levels = _affinity(codes, labels, affinity)
     grades = torch.arange(n_levels, dtype=torch.float64)
     gains = 2**grades - 1 if gain == "exponential" else grades
-    return _rank(codes, rows, gains, relaxed.discounted_gain, relaxation, compiled)
+    return _rank(codes, rows, gains, relaxed.DISCOUNTED_GAIN, relaxation, compiled)
 
 
 def dsh(
@@ -229,7 +231,8 @@ class DispersedDSHHierarchy(_Loss):
 def _check(activations: Tensor) -> Tensor:
     """Activations in float32 at least; raises where they are not a matrix of finite numbers."""
     if not isinstance(activations, Tensor) or activations.ndim != 2 or not activations.is_floating_point():
-        got = f"{tuple(activations.shape)} of {activations.dtype}" if isinstance(activations, Tensor) else activations
+        is_tensor = isinstance(activations, Tensor)
+        got = f"{tuple(activations.shape)} of {activations.dtype}" if is_tensor else type(activations).__name__
         raise ValueError(f"activations must be a tensor (n_examples, n_bits) of floats, got {got}")
     if activations.shape[0] < 2 or activations.shape[1] < 1:
         raise ValueError(f"activations must be of two examples and one bit at least, got {tuple(activations.shape)}")
@@ -245,7 +248,7 @@ def _relaxed_codes(activations: Tensor, alpha: float | None) -> Tensor:
         if activations.abs().max() > 1:
             raise ValueError("with alpha=None activations must be relaxed codes from -1 to 1: pass alpha, such as 40")
         return activations
-    if not 0 < alpha < float("inf"):
+    if not 0 < alpha <= 1e30:  # more is infinite in float32
         raise ValueError(f"alpha must be above 0 and finite, got {alpha}")
     return torch.tanh(alpha * activations)
 
@@ -260,8 +263,7 @@ def _affinity(codes: Tensor, labels: Any, affinity: Any) -> tuple[Callable[[slic
     marks = _labels("labels", labels, codes)
     if marks.ndim == 1:
         return (lambda rows: (marks[rows, None] == marks).to(torch.uint8)), 2
-    if not ((marks == 0) | (marks == 1)).all():
-        raise ValueError("labels in several columns are tags, which must be 0 or 1")
+    check_tags(marks)
     tags = marks.float()
     most = min(MOST, int(tags.sum(1).max()))
     return (lambda rows: (tags[rows] @ tags.T).clamp_(max=MOST).to(torch.uint8)), max(2, most + 1)
@@ -270,17 +272,41 @@ def _affinity(codes: Tensor, labels: Any, affinity: Any) -> tuple[Callable[[slic
 def _labels(name: str, labels: Any, codes: Tensor) -> Tensor:
     if not isinstance(labels, Tensor):
         labels = np.asarray(labels)
+        check_labels(labels)
         if labels.dtype.kind not in "biuf":
             labels = np.unique(labels, return_inverse=True)[1].reshape(labels.shape)
-        labels = torch.from_numpy(np.ascontiguousarray(labels))
+        labels = torch.from_numpy(_native(labels))
+    elif labels.is_floating_point():
+        check_labels(labels.detach().cpu().numpy())
     if labels.ndim not in (1, 2) or len(labels) != len(codes):
         raise ValueError(f"there are {len(codes)} examples, but {name} of the shape {tuple(labels.shape)}")
     return labels.to(codes.device)
 
 
+def check_labels(labels: np.ndarray) -> None:
+    """Raise where labels are not whole numbers or strings: a missing one would be a class of its own."""
+    if labels.dtype.kind == "f" and not (np.isfinite(labels).all() and (labels == np.floor(labels)).all()):
+        raise ValueError("labels must be whole numbers or strings: some are NaN or fractions")
+    if labels.dtype.kind not in "biufU" and not all(isinstance(label, str) for label in labels.ravel()):
+        raise ValueError("labels must be whole numbers or strings: some are missing, or something else")
+
+
+def check_tags(tags: np.ndarray | Tensor) -> None:
+    """Raise where labels in several columns are not 0 or 1."""
+    if not ((tags == 0) | (tags == 1)).all():
+        raise ValueError("labels in several columns are tags, which must be 0 or 1")
+
+
+def _native(values: Any) -> np.ndarray:
+    """A copy that torch takes: writable, in one piece, in this machine's order of bytes."""
+    values = np.array(values)
+    return np.ascontiguousarray(values, values.dtype.newbyteorder("="))
+
+
 def _grades(affinity: Any, codes: Tensor) -> Tensor:
     """An affinity as bytes; an example's own is 0, whatever was given."""
-    grades = torch.as_tensor(affinity, device=codes.device)
+    grades = torch.as_tensor(affinity if isinstance(affinity, Tensor) else _native(affinity), device=codes.device)
+    grades = grades if grades.is_floating_point() else grades.long()
     if grades.shape != (len(codes), len(codes)):
         raise ValueError(f"affinity must be ({len(codes)}, {len(codes)}), got {tuple(grades.shape)}")
     own = torch.eye(len(codes), dtype=torch.bool, device=codes.device)
@@ -296,7 +322,7 @@ def _rank(
     codes: Tensor,
     levels: Callable[[slice], Tensor],
     gains: Tensor,
-    metric: relaxed.Relaxed,
+    metric: relaxed.Metric,
     relaxation: str,
     compiled: bool | None,
 ) -> Tensor:
@@ -304,7 +330,7 @@ def _rank(
         raise ValueError(f"relaxation must be one of {relaxed.RELAXATIONS}, got {relaxation!r}")
     if compiled and codes.device.type != "cpu":
         raise ValueError(f"compiled loops are for CPU tensors, these are on {codes.device}")
-    objective = Objective(
+    ranking = Ranking(
         levels,
         gains.to(codes.device, torch.float64),
         metric,
@@ -312,7 +338,7 @@ def _rank(
         codes.device.type == "cpu" if compiled is None else compiled,
     )
     with torch.autocast(codes.device.type, enabled=False):
-        loss, n_queries = RankingLoss.apply(codes, objective)  # type: ignore[no-untyped-call]
+        loss, n_queries = RankingLoss.apply(codes, ranking)  # type: ignore[no-untyped-call]
     if not n_queries:
         warnings.warn(
             "no example of this batch has a relevant other: its loss is 0 and teaches nothing; "

@@ -1,6 +1,7 @@
 """What training minimises, by name: the losses of activations, and the plain classifier that they are compared with."""
 
 import difflib
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -9,14 +10,26 @@ import torch
 from torch import Tensor, nn
 
 from lookalike.learning import losses
+from lookalike.learning.losses import check_labels, check_tags
 
-__all__ = ["LOSSES", "RANKING", "Objective", "make_objective"]
+__all__ = ["LOSSES", "Objective", "are_tags", "make_objective"]
 
-RANKING: dict[str, Callable[..., Tensor]] = {"tie-aware-ap": losses.tie_aware_ap, "tie-aware-dcg": losses.tie_aware_dcg}
-PAIRS: dict[str, Callable[..., Tensor]] = {"dsh": losses.dsh, "dispersed-dsh": losses.dispersed_dsh}
-HIERARCHY = "dispersed-dsh-hierarchy"
-CLASSIFIER = "cross-entropy"
-LOSSES = (*RANKING, *PAIRS, HIERARCHY, CLASSIFIER)
+HIERARCHY, CLASSIFIER = "dispersed-dsh-hierarchy", "cross-entropy"
+FUNCTIONS: dict[str, Callable[..., Tensor]] = {
+    "tie-aware-ap": losses.tie_aware_ap,
+    "tie-aware-dcg": losses.tie_aware_dcg,
+    "dsh": losses.dsh,
+    "dispersed-dsh": losses.dispersed_dsh,
+    HIERARCHY: losses.dispersed_dsh_hierarchy,
+    CLASSIFIER: nn.functional.cross_entropy,
+}
+RANKING = ("tie-aware-ap", "tie-aware-dcg")
+LOSSES = tuple(FUNCTIONS)
+
+
+def are_tags(targets: np.ndarray) -> bool:
+    """Whether labels, as `make_objective` gives them, are tags, not numbers of classes."""
+    return targets.dtype == np.uint8
 
 
 class Objective(nn.Module):
@@ -32,10 +45,9 @@ class Objective(nn.Module):
         """The loss of a batch; targets as `make_objective` had them."""
         if self.name == CLASSIFIER:
             # of relaxed bits: a classifier of the activations themselves learns signs that say less
-            return nn.functional.cross_entropy(self.classifier(torch.tanh(activations)), targets, **self.options)
-        if self.name == HIERARCHY:
-            return losses.dispersed_dsh_hierarchy(activations, targets[:, 0], targets[:, 1], **self.options)
-        return (RANKING | PAIRS)[self.name](activations, targets, **self.options)
+            activations = self.classifier(torch.tanh(activations))
+        columns = targets.T if self.name == HIERARCHY else [targets]
+        return FUNCTIONS[self.name](activations, *columns, **self.options)
 
     def set_alpha(self, alpha: float) -> None:
         """The sharpness of tanh from now on; for losses without one, nothing."""
@@ -49,15 +61,23 @@ def make_objective(name: str, y: Any, n_bits: int, options: dict[str, Any]) -> t
         nearest = difflib.get_close_matches(name, LOSSES, 1, 0.4)
         hint = f"did you mean {nearest[0]}? " if nearest else ""
         raise ValueError(f"there is no loss {name!r}: {hint}Known are {', '.join(LOSSES)}")
+    if name in RANKING and "alpha" in options:
+        raise ValueError("alpha is a setting of its own, not an option of the loss")
+    try:
+        inspect.signature(FUNCTIONS[name]).bind_partial(**options)
+    except TypeError:
+        raise ValueError(f"{name} has no such options: {', '.join(map(repr, options))}") from None
     y = np.asarray(y)
+    if y.ndim == 2 and y.shape[1] == 1:
+        y = y[:, 0]
+    check_labels(y)
     columns = 2 if name == HIERARCHY else 1
     if name == HIERARCHY and (y.ndim != 2 or y.shape[1] != 2):
         raise ValueError(f"{name} needs labels in two columns, class and superclass, got {y.shape}")
     if name == CLASSIFIER and y.ndim != 1:
         raise ValueError(f"{name} needs one label for each item, got {y.shape}")
     if y.ndim == 2 and columns == 1:
-        if not np.isin(y, (0, 1)).all():
-            raise ValueError("labels in several columns are tags, which must be 0 or 1")
+        check_tags(y)
         return Objective(name, n_bits, y.shape[1], options), y.astype(np.uint8)
     numbered = [np.unique(column, return_inverse=True)[1] for column in y.reshape(len(y), columns).T]
     targets = np.stack(numbered, axis=1).astype(np.int64)

@@ -11,7 +11,7 @@ from lookalike.learning.divided import differences, mean_discount
 
 RELAXATIONS = ("exact", "paper")
 
-__all__ = ["RELAXATIONS", "Slopes", "average_precision", "discounted_gain"]
+__all__ = ["AVERAGE_PRECISION", "DISCOUNTED_GAIN", "RELAXATIONS", "Metric", "Slopes"]
 
 
 class Slopes(NamedTuple):
@@ -22,7 +22,11 @@ class Slopes(NamedTuple):
     by_gain: Tensor
 
 
-Relaxed = Callable[[Tensor, Tensor, bool, bool], Slopes]
+class Metric(NamedTuple):
+    """A metric of soft bins, up to what it is divided by, and that."""
+
+    slopes: Callable[[Tensor, Tensor, bool, bool], Slopes]  # of items, gain, exact, compiled
+    ideal: Callable[[Tensor, Tensor, bool], Tensor]  # of items of each level, gain of each level, exact: (n_queries,)
 
 
 def average_precision(items: Tensor, relevant: Tensor, exact: bool, compiled: bool) -> Slopes:
@@ -64,6 +68,22 @@ def discounted_gain(items: Tensor, gain: Tensor, exact: bool, compiled: bool) ->
         by_gain=mean,
         by_earlier_gain=torch.zeros_like(g),
     )
+
+
+def relevant_items(counts: Tensor, gains: Tensor, exact: bool) -> Tensor:  # noqa: ARG001  # as below
+    """What AP is divided by."""
+    return counts @ gains
+
+
+def ideal_gain(counts: Tensor, gains: Tensor, exact: bool) -> Tensor:
+    """DCG of the items in the order of their gains, which grow with the level."""
+    last = counts.flip(1).cumsum(1).flip(1)[:, 1:]  # the last rank of each level
+    means = mean_discount(torch.zeros_like(last), last, exact)[0]
+    return (means * last) @ gains.diff()  # a level gains so much more than the one below
+
+
+AVERAGE_PRECISION = Metric(average_precision, relevant_items)
+DISCOUNTED_GAIN = Metric(discounted_gain, ideal_gain)
 
 
 def _in_use(items: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 A pair at distance d lies in bins ⌊d⌋ and ⌊d⌋ + 1, with weights that sum to 1: a tally of real numbers, of which a
 metric and its gradient are functions. Pairs are visited in blocks of rows, so that nothing of the size of all pairs
-times all bins, nor even of all pairs, is ever stored.
+times all bins is ever stored, and of a large batch nothing of the size of all pairs.
 """
 
 from collections.abc import Callable
@@ -13,21 +13,20 @@ import torch
 from torch import Tensor
 
 from lookalike._compiled import soft_kernels
-from lookalike.learning.divided import mean_discount
-from lookalike.learning.relaxed import Relaxed, average_precision
+from lookalike.learning.relaxed import Metric
 
 BLOCK = 1 << 18  # pairs that are visited at a time
 
-__all__ = ["Objective", "RankingLoss"]
+__all__ = ["Ranking", "RankingLoss"]
 
 
 @dataclass(frozen=True, eq=False)
-class Objective:
+class Ranking:
     """What is ranked how: the level of each pair, what each level gains, and the metric that is relaxed."""
 
     levels: Callable[[slice], Tensor]  # of queries: (n_queries, n_examples) of uint8
     gains: Tensor  # (n_levels,) of float64, that of level 0 is 0
-    metric: Relaxed
+    metric: Metric
     exact: bool
     compiled: bool
 
@@ -36,13 +35,14 @@ class RankingLoss(torch.autograd.Function):
     """1 - the mean metric of relaxed codes (n_examples, n_bits) in [-1, 1], over the queries that have one."""
 
     @staticmethod
-    def forward(ctx: Any, codes: Tensor, objective: Objective) -> tuple[Tensor, int]:
+    def forward(ctx: Any, codes: Tensor, ranking: Ranking) -> tuple[Tensor, int]:
         """The loss and its queries; the gradient is computed on the way, so that only (n_examples, n_bits) are kept."""
         codes = codes.detach()
-        total, n_queries, gradient = _mean_metric(codes, objective, ctx.needs_input_grad[0])
+        total, n_queries, gradient = _mean_metric(codes, ranking, ctx.needs_input_grad[0])
         if gradient is not None:
             ctx.save_for_backward(gradient.mul_(0.5 / max(n_queries, 1)))
         loss = 1 - total / n_queries if n_queries else total
+        loss = loss.clamp(min=0) if ranking.exact else loss  # a perfect ranking may sum to 1 and some 1e-15
         return loss.to(codes.dtype), n_queries
 
     @staticmethod
@@ -53,7 +53,7 @@ class RankingLoss(torch.autograd.Function):
         return gradient * slope, None
 
 
-def _mean_metric(codes: Tensor, objective: Objective, with_gradient: bool) -> tuple[Tensor, int, Tensor | None]:
+def _mean_metric(codes: Tensor, ranking: Ranking, with_gradient: bool) -> tuple[Tensor, int, Tensor | None]:
     """Sum of the metric over queries, how many queries have one, and -2 times the gradient of the sum.
 
     He et al. 2018, supplement eq. 34, which is right for asymmetric affinities too: with W the slope of each query's
@@ -66,33 +66,23 @@ def _mean_metric(codes: Tensor, objective: Objective, with_gradient: bool) -> tu
     for start in range(0, n, step):
         rows = slice(start, min(start + step, n))
         products = codes[rows] @ codes.T
-        levels = objective.levels(rows)
-        tables = _scatter(products, levels, start, len(objective.gains), n_bits, objective.compiled)
+        levels = ranking.levels(rows)
+        tables = _scatter(products, levels, start, len(ranking.gains), n_bits, ranking.compiled)
         items = tables.sum(1)
-        gained = torch.einsum("v,qvb->qb", objective.gains, tables)
-        ideal = _ideal(tables.sum(2).round(), objective)
-        sums, by_items, by_gain = objective.metric(items, gained, objective.exact, objective.compiled)
+        gained = torch.einsum("v,qvb->qb", ranking.gains, tables)
+        ideal = ranking.metric.ideal(tables.sum(2).round(), ranking.gains, ranking.exact)
+        sums, by_items, by_gain = ranking.metric.slopes(items, gained, ranking.exact, ranking.compiled)
         defined = ideal > 0
         scale = torch.where(defined, 1 / torch.where(defined, ideal, 1), 0)
         total = total + (sums * scale).sum()
         n_queries += int(defined.sum())
         if gradient is not None:
             steps = (by_items.diff() * scale[:, None], by_gain.diff() * scale[:, None])
-            slopes = steps[0][:, None] + objective.gains[:, None] * steps[1][:, None]  # (queries, levels, n_bits)
-            pairs = _gather(products, levels, start, slopes, objective.compiled)
+            slopes = steps[0][:, None] + ranking.gains[:, None] * steps[1][:, None]  # (queries, levels, n_bits)
+            pairs = _gather(products, levels, start, slopes, ranking.compiled)
             gradient[rows] += pairs @ codes
             gradient += pairs.T @ codes[rows]
     return total, n_queries, gradient
-
-
-def _ideal(counts: Tensor, objective: Objective) -> Tensor:
-    """What a perfect ranking of these items of each level would sum to, (n_queries,)."""
-    if objective.metric is average_precision:
-        return counts[:, 1:].sum(1)
-    steps = objective.gains.diff()  # a level gains a step more than the one below
-    last = counts.flip(1).cumsum(1).flip(1)[:, 1:]  # the last rank of each level
-    means = mean_discount(torch.zeros_like(last), last, objective.exact)[0]
-    return (means * last) @ steps
 
 
 def _places(products: Tensor, n_bits: int) -> tuple[Tensor, Tensor]:

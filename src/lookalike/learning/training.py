@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from lookalike.codes import Codes
 from lookalike.evaluation import evaluate
 from lookalike.files import digest
+from lookalike.hashers.hasher import check_number, check_whole
 from lookalike.learning.checkpoints import read_checkpoint, write_checkpoint
-from lookalike.learning.objectives import make_objective
+from lookalike.learning.objectives import are_tags, make_objective
 from lookalike.progress import report
 from lookalike.relevance import same_label, shared_tags
 
@@ -44,22 +45,28 @@ class Settings:
     seed: int = 0
 
     def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, np.generic):  # checkpoints are of plain values
+                object.__setattr__(self, name, value.item())
+
         def require(right: bool, name: str, expected: str) -> None:
             if not right:
                 raise ValueError(f"{name} must be {expected}, got {getattr(self, name)!r}")
 
-        require(self.epochs >= 1, "epochs", "1 or more")
-        require(self.batch_size >= 2, "batch_size", "2 or more")
-        require(2 <= self.together <= self.batch_size, "together", f"from 2 to the batch size, {self.batch_size}")
-        require(self.optimizer in ("adam", "sgd"), "optimizer", "adam or sgd")
-        require(0 < self.learning_rate < math.inf, "learning_rate", "above 0 and finite")
+        check_whole("epochs", self.epochs, 1)
+        check_whole("batch_size", self.batch_size, 2)
+        check_whole("together", self.together, 2, self.batch_size)
+        for name in ("learning_rate", "alpha", "alpha_end"):
+            if getattr(self, name) is not None:
+                check_number(name, getattr(self, name))
+        require(self.learning_rate < 1e6, "learning_rate", "below a million")
         require(0 <= self.weight_decay < math.inf, "weight_decay", "0 or more")
+        require(self.optimizer in ("adam", "sgd"), "optimizer", "adam or sgd")
         require(self.schedule in ("constant", "cosine", "steps"), "schedule", "constant, cosine or steps")
-        require(0 < self.alpha < math.inf, "alpha", "above 0 and finite")
-        require(self.alpha_end is None or 0 < self.alpha_end < math.inf, "alpha_end", "above 0 and finite")
         require(0 <= self.validation < 1, "validation", "from 0 to below 1")
-        require(self.patience is None or self.patience >= 1, "patience", "1 or more")
-        require(self.patience is None or self.validation > 0, "patience", "None where no validation part is held out")
+        if self.patience is not None:
+            check_whole("patience", self.patience, 1)
+            require(self.validation > 0, "patience", "None where no validation part is held out")
 
     def learning_rate_of(self, epoch: int) -> float:
         """The learning rate of an epoch, the first being 0."""
@@ -99,12 +106,16 @@ def train(
     from. checkpoint: a file that is written after every epoch, and gone on from where it exists. watch: is called with
     the figures of every epoch, when the network has its weights.
     """
+    X = np.asarray(X)
+    X = X.astype(np.float32) if X.dtype == np.float64 else X
     if len(y) != len(X):
         raise ValueError(f"there are {len(X)} items, but {len(y)} labels")
     n_bits = activations(network, X[:2]).shape[1]
+    device = next((weight.device for weight in network.parameters()), torch.device("cpu"))
     with torch.random.fork_rng(devices=[]):  # what the caller draws at random is not touched
         torch.manual_seed(settings.seed)
         objective, targets = make_objective(settings.loss, y, n_bits, settings.options)
+        objective.to(device)
         training, holding = held_out(targets, settings.validation, settings.seed)
         _check_classes(targets[training])
         parameters = [*network.parameters(), *objective.parameters()]
@@ -120,7 +131,8 @@ def train(
         about = {
             **dataclasses.asdict(settings),
             "bits": n_bits,
-            "weights": sum(weight.numel() for weight in network.parameters()),
+            "network": repr(network),
+            "weights": [list(weight.shape) for weight in network.state_dict().values()],
             "augment": augment is not None,
             "items": list(X.shape),
             "data": digest(X, targets),
@@ -145,10 +157,12 @@ def train(
             drawn = batches(targets[training], settings.batch_size, settings.together, (settings.seed, epoch))
             for step, places in enumerate(drawn, 1):
                 rows = training[places]
-                items = torch.from_numpy(X[rows])
+                items = torch.from_numpy(X[rows]).to(device)
                 predicted = network(items if augment is None else augment(items))
                 try:
-                    loss = objective(predicted, torch.from_numpy(targets[rows]))
+                    loss = objective(predicted, torch.from_numpy(targets[rows]).to(device))
+                    if not torch.isfinite(loss):
+                        raise ValueError(f"the loss is {loss.item()}: lower the learning rate")
                 except ValueError as error:
                     raise ValueError(f"epoch {epoch + 1}, step {step} of {len(drawn)}: {error}") from error
                 optimizer.zero_grad()
@@ -156,6 +170,8 @@ def train(
                 optimizer.step()
                 losses.append(loss.item())
                 report(_told(history), epoch * len(drawn) + step, settings.epochs * len(drawn))
+            if not all(torch.isfinite(weight).all() for weight in network.parameters()):
+                raise ValueError(f"epoch {epoch + 1}: weights are not finite after it: lower the learning rate")
             figures = {"epoch": epoch + 1, "loss": float(np.mean(losses)), "mAP": math.nan}
             if len(holding):
                 figures["mAP"] = _score(network, X[holding], targets[holding])
@@ -190,7 +206,7 @@ def batches(targets: np.ndarray, batch_size: int, together: int, seed: int | tup
     [array([0, 7, 4, 3]), array([2, 6, 5, 1])]
     """
     random = np.random.default_rng(seed)
-    if targets.ndim == 2 and targets.dtype == np.uint8:
+    if are_tags(targets):
         order = random.permutation(len(targets))
     else:
         classes = targets if targets.ndim == 1 else targets[:, 0]
@@ -208,29 +224,39 @@ def batches(targets: np.ndarray, batch_size: int, together: int, seed: int | tup
 
 
 def held_out(targets: np.ndarray, part: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Rows to train on and rows held out, the same part of each class (of tagged items, of all)."""
+    """Rows to train on and rows held out, the same part of each class (of tagged items, of all).
+
+    Of a class two are held out or none: one alone would have nothing to find.
+    """
     random = np.random.default_rng([seed, 1])
-    classes = targets if targets.ndim == 1 else targets[:, 0] if targets.dtype != np.uint8 else np.zeros(len(targets))
+    classes = np.zeros(len(targets)) if are_tags(targets) else targets if targets.ndim == 1 else targets[:, 0]
     order = random.permutation(len(classes))
     order = order[np.argsort(classes[order], kind="stable")]
     ends = [np.searchsorted(classes[order], classes[order], side) for side in ("left", "right")]
     sizes = ends[1] - ends[0]
-    holding = np.arange(len(order)) - ends[0] < np.floor(part * sizes)
+    held = np.floor(part * sizes)
+    held = np.where((held == 1) & (sizes >= 4), 2, np.where(held == 1, 0, held))
+    holding = np.arange(len(order)) - ends[0] < held
     if part and not holding.any():
-        raise ValueError(f"a validation part of {part} holds out no item: classes have at most {sizes.max()}")
+        most = int(sizes.max(initial=0))
+        raise ValueError(
+            f"a validation part of {part} holds out nothing, as no class has more than {most} items: hold out a larger "
+            "part, or 0 for none"
+        )
     return np.sort(order[~holding]), np.sort(order[holding])
 
 
 def activations(network: nn.Module, X: np.ndarray, batch_size: int = 256) -> np.ndarray:
     """What a network gives for items, (n, n_bits) of float32, in evaluation mode."""
     network.eval()
+    device = next((weight.device for weight in network.parameters()), torch.device("cpu"))
     out = []
     with torch.inference_mode():
         for start in range(0, len(X), batch_size):
             block = X[start : start + batch_size]
             # all batches have one size, so that what an item gets does not depend on how many stand beside it
             filled = np.concatenate([block, np.zeros((batch_size - len(block), *X.shape[1:]), X.dtype)])
-            out.append(network(torch.from_numpy(filled))[: len(block)].float().numpy())
+            out.append(network(torch.from_numpy(filled).to(device))[: len(block)].float().cpu().numpy())
     return np.concatenate(out) if out else activations(network, np.zeros((1, *X.shape[1:]), X.dtype))[:0]
 
 
@@ -239,14 +265,14 @@ def _score(network: nn.Module, X: np.ndarray, targets: np.ndarray) -> float:
 
     Of classes within superclasses, the superclass is what is searched for.
     """
-    relevant = shared_tags if targets.dtype == np.uint8 else same_label
-    sought = targets if targets.ndim == 1 or targets.dtype == np.uint8 else targets[:, 1]
+    relevant = shared_tags if are_tags(targets) else same_label
+    sought = targets if targets.ndim == 1 or are_tags(targets) else targets[:, 1]
     codes, own = Codes.pack(activations(network, X) > 0), np.arange(len(X))
     return float(evaluate(codes, codes, relevant(sought, sought), ["AP"], exclude=(own, own))["AP"].mean)
 
 
 def _check_classes(targets: np.ndarray) -> None:
-    if targets.ndim == 1 and len(np.unique(targets)) < 2:
+    if len(targets) < 2 or len(np.unique(targets, axis=0)) < 2:
         raise ValueError("all items have the same label: there is nothing to tell apart")
 
 
