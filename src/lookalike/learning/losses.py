@@ -272,11 +272,12 @@ def _affinity(codes: Tensor, labels: Any, affinity: Any) -> tuple[Callable[[slic
 def _labels(name: str, labels: Any, codes: Tensor) -> Tensor:
     if not isinstance(labels, Tensor):
         labels = np.asarray(labels)
-        check_labels(labels)
+        if labels.ndim == 1:
+            check_labels(labels)
         if labels.dtype.kind not in "biuf":
             labels = np.unique(labels, return_inverse=True)[1].reshape(labels.shape)
         labels = torch.from_numpy(_native(labels))
-    elif labels.is_floating_point():
+    elif labels.is_floating_point() and labels.ndim == 1:
         check_labels(labels.detach().cpu().numpy())
     if labels.ndim not in (1, 2) or len(labels) != len(codes):
         raise ValueError(f"there are {len(codes)} examples, but {name} of the shape {tuple(labels.shape)}")

@@ -70,8 +70,9 @@ def make_objective(name: str, y: Any, n_bits: int, options: dict[str, Any]) -> t
     y = np.asarray(y)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
-    check_labels(y)
     columns = 2 if name == HIERARCHY else 1
+    if y.ndim == columns:
+        check_labels(y)
     if name == HIERARCHY and (y.ndim != 2 or y.shape[1] != 2):
         raise ValueError(f"{name} needs labels in two columns, class and superclass, got {y.shape}")
     if name == CLASSIFIER and y.ndim != 1:
