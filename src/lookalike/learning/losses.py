@@ -20,6 +20,7 @@ import torch
 from torch import Tensor, nn
 
 from lookalike.learning import relaxed
+from lookalike.learning.labels import check_labels, check_tags
 from lookalike.learning.soft_tally import Ranking, RankingLoss
 
 MOST = 255  # the highest grade, as grades are bytes; more shared tags than that count as so many
@@ -32,8 +33,6 @@ __all__ = [
     "DispersedDSHHierarchy",
     "TieAwareAP",
     "TieAwareDCG",
-    "check_labels",
-    "check_tags",
     "dispersed_dsh",
     "dispersed_dsh_hierarchy",
     "dsh",
@@ -282,20 +281,6 @@ def _labels(name: str, labels: Any, codes: Tensor) -> Tensor:
     if labels.ndim not in (1, 2) or len(labels) != len(codes):
         raise ValueError(f"there are {len(codes)} examples, but {name} of the shape {tuple(labels.shape)}")
     return labels.to(codes.device)
-
-
-def check_labels(labels: np.ndarray) -> None:
-    """Raise where labels are not whole numbers or strings: a missing one would be a class of its own."""
-    if labels.dtype.kind == "f" and not (np.isfinite(labels).all() and (labels == np.floor(labels)).all()):
-        raise ValueError("labels must be whole numbers or strings: some are NaN or fractions")
-    if labels.dtype.kind not in "biufU" and not all(isinstance(label, str) for label in labels.ravel()):
-        raise ValueError("labels must be whole numbers or strings: some are missing, or something else")
-
-
-def check_tags(tags: np.ndarray | Tensor) -> None:
-    """Raise where labels in several columns are not 0 or 1."""
-    if not ((tags == 0) | (tags == 1)).all():
-        raise ValueError("labels in several columns are tags, which must be 0 or 1")
 
 
 def _native(values: Any) -> np.ndarray:

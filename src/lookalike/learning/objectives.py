@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from lookalike.learning import losses
-from lookalike.learning.losses import check_labels, check_tags
+from lookalike.learning.labels import check_labels, check_tags
 
 __all__ = ["LOSSES", "Objective", "are_tags", "make_objective"]
 
