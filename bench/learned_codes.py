@@ -1,19 +1,23 @@
 """How good are codes that are learned from labels, against hashers that see none, on CIFAR-10?
 
-Three questions, each a part of its own (--only heads, finetune or dispersion):
+Four questions, each a part of its own (--only heads, finetune, dispersion or buffers):
 
 heads       Embeddings of EfficientNet-Lite0, setting 1 (1,000 queries, 5,000 training images, 59,000 in the gallery), a
             head of 512 hidden units and a linear one, 12 to 48 bits: ranking losses, pairwise losses, a classifier's
             sign bits, an untrained head, and the hashers that need no labels. Five seeds. Settings were chosen by
-            --only tune, on a tenth of the training images that was held out; queries were not looked at.
+            --only tune, on a tenth of the training images that was held out; queries were not looked at. One method
+            also learns from the mirror images of the training images.
 finetune    The encoder itself, trained with the tie-aware AP loss on four heads at once, one for each length.
 dispersion  Three convolutions and two dense layers on pixels, setting 2 (10,000 queries; of the 50,000 other images,
             --images): deep supervised hashing with and without dispersion, figures over the epochs.
+buffers     The same losses with other margins, other distances within a class and five times the epochs, on a head of
+            512 units over embeddings, setting 1: which of these decides what dispersion does?
 
 Every run that has ended is kept in --results and not repeated. Use one thread for each process.
 """
 
 import argparse
+import functools
 import json
 import os
 import platform
@@ -54,12 +58,14 @@ ALPHAS = {
     "DSH": [{}],
     "cross-entropy": [{}],
 }
+MIRRORED = "tie-aware AP, mirrored images too"
 LOSS = {
     "tie-aware AP": "tie-aware-ap",
     "tie-aware AP, growing": "tie-aware-ap",
     "tie-aware DCG": "tie-aware-dcg",
     "DSH": "dsh",
     "cross-entropy": "cross-entropy",
+    MIRRORED: "tie-aware-ap",
 }
 # What it chose, for each head and method, at 32 bits.
 CHOSEN: dict[tuple[str, str], dict[str, float]] = {
@@ -68,6 +74,7 @@ CHOSEN: dict[tuple[str, str], dict[str, float]] = {
     ("512 units", "tie-aware DCG"): {"learning_rate": 0.003, "alpha": 2.0},
     ("512 units", "DSH"): {"learning_rate": 0.003},
     ("512 units", "cross-entropy"): {"learning_rate": 0.001},
+    ("512 units", MIRRORED): {"learning_rate": 0.003, "alpha": 1.0, "batch_size": 500},
     ("linear", "tie-aware AP"): {"learning_rate": 0.003, "alpha": 1.0},
     ("linear", "tie-aware AP, growing"): {"learning_rate": 0.003, "alpha": 0.7, "alpha_end": 3.0},
     ("linear", "tie-aware DCG"): {"learning_rate": 0.003, "alpha": 1.0},
@@ -78,7 +85,7 @@ CHOSEN: dict[tuple[str, str], dict[str, float]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=["tune", "heads", "finetune", "dispersion", "tables"], required=True)
+    parser.add_argument("--only", choices=list(PARTS), required=True)
     parser.add_argument("--results", type=Path, default=Path("learned-codes"))
     parser.add_argument("--seeds", type=int, nargs="*", default=list(SEEDS))
     parser.add_argument("--epochs", type=int, help="of finetune and dispersion")
@@ -99,9 +106,7 @@ def main() -> None:
         end="",
     )
     print(f"Python {platform.python_version()}, {platform.machine()}, one thread", flush=True)
-    {"tune": tune, "heads": heads, "finetune": finetune, "dispersion": dispersion, "tables": tables}[options.only](
-        options
-    )
+    PARTS[options.only](options)
 
 
 class Embedded:
@@ -110,14 +115,24 @@ class Embedded:
     def __init__(self) -> None:
         self.data = la.datasets.load("cifar10")
         self.split = self.data.split(1)
-        self.rows = features(self.data, la.encoders.load("efficientnet-lite0"))
+        self.encoder = la.encoders.load("efficientnet-lite0")
+        self.rows = features(self.data, self.encoder)
         self.training, self.labels = self.rows[self.split.training], self.data.labels[self.split.training]
         self.relevance = la.same_label(self.data.labels[self.split.queries], self.data.labels[self.split.gallery])
 
-    def tried(self, hasher) -> dict:
+    @functools.cached_property
+    def with_mirrored(self) -> tuple[np.ndarray, np.ndarray]:
+        """Training images and their mirror images, and the labels of both."""
+        images = self.data.images[self.split.training][:, :, ::-1]
+        mirrored = la.datasets.Dataset("cifar10-mirrored", images, self.labels, self.data.classes)
+        rows = features(mirrored, self.encoder)
+        return np.concatenate([self.training, rows]), np.concatenate([self.labels, self.labels])
+
+    def tried(self, hasher, mirrored: bool = False) -> dict:
         """Fit a hasher on the training images; figures of its codes."""
+        X, y = self.with_mirrored if mirrored else (self.training, self.labels)
         started = time.perf_counter()
-        hasher.fit(self.training, self.labels)
+        hasher.fit(X, y)
         more = {"seconds": time.perf_counter() - started}
         if isinstance(hasher, LearnedHasher):
             more["losses"] = hasher.losses_.round(5).tolist()
@@ -186,7 +201,8 @@ def heads(options) -> None:
         for n_bits in LENGTHS:
             for name, settings in learned.items():
                 hasher = LearnedHasher(n_bits, **settings, random_state=seed)
-                kept(options.results, f"heads {name} {n_bits} {seed}", partial(data.tried, hasher))
+                tried = partial(data.tried, hasher, mirrored=MIRRORED in name)
+                kept(options.results, f"heads {name} {n_bits} {seed}", tried)
             for name in HASHERS if seed == 0 else ():
                 kept(
                     options.results, f"heads none {name} {n_bits} {seed}", partial(data.tried, make(name, n_bits, seed))
@@ -316,6 +332,35 @@ def dispersion(options) -> None:
             kept(options.results, f"dispersion {name} {n_bits} {epochs} epochs {len(X)} images", run)
 
 
+# Margin, and the least and the largest distance within a class, in parts of the number of bits. A bit that differs is 4
+# in the squared distance of DSH and 2 in the other.
+BUFFERS = {
+    "DSH, half the bits apart": ("dsh", {"margin": 2}),
+    "DSH, all bits apart": ("dsh", {"margin": 4}),
+    "dispersed, half the bits apart": ("dispersed-dsh", {"margin": 1, "near": 1 / 6, "far": 1 / 3}),
+    "dispersed, all bits apart": ("dispersed-dsh", {"margin": 2, "near": 1 / 6, "far": 1 / 3}),
+    "dispersed half as far": ("dispersed-dsh", {"margin": 1, "near": 1 / 12, "far": 1 / 6}),
+    "dispersed twice as far": ("dispersed-dsh", {"margin": 1, "near": 1 / 3, "far": 2 / 3}),
+}
+
+LONGER = ["DSH, half the bits apart", "dispersed, half the bits apart", "dispersed, all bits apart"]
+
+
+def buffers(options) -> None:
+    data = Embedded()
+    for n_bits in options.bits or (12, 24):
+        for epochs, names in ((30, list(BUFFERS)), (150, LONGER)):
+            for name in names:
+                loss, parts = BUFFERS[name]
+                sizes = {option: part * n_bits for option, part in parts.items()}
+                settings = SHARED | HEADS["512 units"] | {"loss": loss, "options": sizes, "epochs": epochs}
+                hasher = LearnedHasher(n_bits, **settings, learning_rate=0.003, random_state=0)
+                title = f"buffers {name} {n_bits} bits {epochs} epochs"
+                found = kept(options.results, title, partial(data.tried, hasher))
+                local = " ".join(f"{found[f'LGAP@{r}']:.4f}" for r in range(4))
+                print(f"| {name} | {n_bits} | {epochs} | {found['mAP']:.4f} | {local} | {found['utilisation']:.4f} |")
+
+
 def tables(options) -> None:
     """What --results holds, as the tables in the docs."""
     runs = {path.stem: json.loads(path.read_text()) for path in sorted(options.results.glob("*.json"))}
@@ -379,6 +424,10 @@ def run_of(runs: dict, name: str, n_bits: int, seed: int) -> dict:
 def mean(found: list[dict], name: str) -> float:
     return float(np.mean([run[name] for run in found]))
 
+
+PARTS = {
+    "tune": tune, "heads": heads, "finetune": finetune, "dispersion": dispersion, "buffers": buffers, "tables": tables,
+}  # fmt: skip
 
 if __name__ == "__main__":
     main()
