@@ -31,7 +31,7 @@ TOLERANCE = 1e-12
 
 def name_of(metric: str, options: dict[str, Any], k: int | None) -> str:
     """The metric as a user writes it; an option that is the default is left out."""
-    defaults = {"norm": "retrieved", "rel": 1, "gain": "exponential", "discount": "log2"}
+    defaults = {"norm": "retrieved", "rel": 1, "gain": "exponential", "discount": "log2", "p": 0.8, "part": "sum"}
     chosen = ", ".join(f"{key}={value!r}" for key, value in options.items() if defaults[key] != value)
     return metric + (f"({chosen})" if chosen else "") + (f"@{k}" if k is not None else "")
 
@@ -75,12 +75,26 @@ FAMILIES: dict[str, Callable[[int], dict[str, Judge]]] = {
     "RR": lambda n: asked("RR", definitions.reciprocal_rank, [None, *range(1, n + 3)], rel=[1, 2]),
     "DCG": lambda n: asked("DCG", definitions.dcg, [None, *range(1, n + 3)], **GAINS),
     "nDCG": lambda n: asked("nDCG", definitions.ndcg, [None, *range(1, n + 3)], **GAINS),
+    "VSDHR": lambda n: asked("VSDHR", definitions.discovery_hit_rate, range(1, n + 3), rel=[1, 2]),
+    "VSDMRR": lambda n: asked("VSDMRR", definitions.discovery_reciprocal_rank, range(1, n + 3), rel=[1, 2]),
+}
+MADE_FOR_UNJUDGED: dict[str, Callable[[int], dict[str, Judge]]] = {
+    "Judged": lambda n: asked("Judged", definitions.judged, range(1, n + 3)),
+    "Bpref": lambda n: asked("Bpref", definitions.bpref, [None], rel=[1, 2]),
+    "RBP": lambda n: asked(
+        "RBP",
+        definitions.rank_biased,
+        [None, *range(1, n + 3)],
+        p=[0.8, 0.5, 0.05],
+        rel=[1, 2],
+        part=["sum", "residual"],
+    ),
 }
 AREAS: dict[str, Callable[[int], dict[str, Judge]]] = {
     "AUC": lambda n: asked("AUC", without_unranked(definitions.auc), [None], rel=[1, 2]),
     "PRAUC": lambda n: asked("PRAUC", without_unranked(definitions.pr_auc), [None], rel=[1, 2]),
 }
-ALL = FAMILIES | AREAS
+ALL = FAMILIES | AREAS | MADE_FOR_UNJUDGED
 
 
 def check(result: Any, metrics: dict[str, Judge], queries: Sequence[tuple[list[list[int]], Sequence[int]]]) -> None:
@@ -159,7 +173,7 @@ def as_run(
     return run, judgements
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", FAMILIES | MADE_FOR_UNJUDGED)
 @settings(deadline=None, max_examples=25)
 @given(case=rankings(max_items=5), data=st.data())
 def test_judged_items_outside_the_run_count_in_totals_and_ideals(
@@ -167,12 +181,12 @@ def test_judged_items_outside_the_run_count_in_totals_and_ideals(
 ) -> None:
     unranked = [data.draw(st.lists(st.integers(0, 3), max_size=3)) for _ in range(len(case))]
     run, judgements = as_run(case, unranked)
-    metrics = FAMILIES[family](case.n_items)
+    metrics = ALL[family](case.n_items)
     result = la.evaluate_run(run, la.judged(judgements), metrics=list(metrics), undefined="skip")
     check(result, metrics, [(case.groups(q), unranked[q]) for q in range(len(case))])
 
 
-@pytest.mark.parametrize("policy", ["irrelevant", "condensed"])
+@pytest.mark.parametrize("policy", ["irrelevant", "relevant", "condensed"])
 @settings(deadline=None, max_examples=25)
 @given(case=rankings(max_items=5), data=st.data())
 def test_unjudged_items_are_irrelevant_or_removed_as_asked(policy: str, case: Rankings, data: st.DataObject) -> None:
@@ -185,15 +199,41 @@ def test_unjudged_items_are_irrelevant_or_removed_as_asked(policy: str, case: Ra
     everyone = range(case.n_items)
     queries = []
     for q, kept in enumerate(judged):
-        zeroed = Rankings(case.place, [[row[i] * (i in kept) for i in everyone] for row in case.grades])
+        grade = int(policy == "relevant")
+        zeroed = Rankings(case.place, [[row[i] if i in kept else grade for i in everyone] for row in case.grades])
         left_out = frozenset(everyone) - kept if policy == "condensed" else frozenset()
         queries.append((zeroed.groups(q, left_out), ()))
     check(result, metrics, queries)
 
 
+@pytest.mark.parametrize("family", MADE_FOR_UNJUDGED)
+@pytest.mark.parametrize("policy", [None, "irrelevant", "relevant", "condensed", "error"])
+@settings(deadline=None, max_examples=15)
+@given(case=rankings(max_items=5), data=st.data())
+def test_metrics_made_for_unjudged_items_see_them_whatever_they_count_elsewhere(
+    family: str, policy: str | None, case: Rankings, data: st.DataObject
+) -> None:
+    judged = [data.draw(st.sets(st.integers(0, case.n_items - 1))) for _ in range(len(case))]
+    unranked = [data.draw(st.lists(st.integers(0, 3), min_size=1, max_size=3)) for _ in range(len(case))]
+    run, judgements = as_run(case, unranked)
+    for q, kept in enumerate(judged):
+        for i in set(range(case.n_items)) - kept:
+            del judgements[f"q{q}"][f"d{i}"]
+    metrics = MADE_FOR_UNJUDGED[family](case.n_items)
+    result = la.evaluate_run(run, la.judged(judgements), metrics=list(metrics), undefined="skip", unjudged=policy)
+    known = Rankings(
+        case.place,
+        [
+            [grade if i in kept else definitions.UNJUDGED for i, grade in enumerate(row)]
+            for row, kept in zip(case.grades, judged, strict=True)
+        ],
+    )
+    check(result, metrics, [(known.groups(q), unranked[q]) for q in range(len(case))])
+
+
 def test_an_unjudged_item_in_the_ranking_is_an_error_unless_a_policy_is_given() -> None:
     run, relevance = {"q": {"a": 2.0, "b": 1.0}}, la.judged({"q": {"a": 1}})
-    for name in ("AP", "P@1", "R@5", "Hit", "RR", "DCG", "nDCG@2"):
+    for name in ("AP", "P@1", "R@5", "Hit", "RR", "DCG", "nDCG@2", "VSDHR@2", "VSDMRR@2"):
         with pytest.raises(ValueError, match="unjudged"):
             la.evaluate_run(run, relevance, metrics=[name])
         assert la.evaluate_run(run, relevance, metrics=[name], unjudged="irrelevant")[name].mean > 0
@@ -210,9 +250,10 @@ def test_judgements_come_as_rows_or_as_a_dict() -> None:
 # What is undefined
 
 
-UNDEFINED_WITHOUT_A_RELEVANT_ITEM = ["AP", "AP@2", "AP(norm='total')@2", "R@2", "RR", "RR@1", "nDCG", "nDCG@2"]
+UNDEFINED_WITHOUT_A_RELEVANT_ITEM = ["AP", "AP@2", "AP(norm='total')@2", "R@2", "RR", "RR@1", "nDCG", "nDCG@2", "Bpref"]
 NEEDS_TWO_CLASSES = ["AUC", "PRAUC"]
-ALWAYS_DEFINED = ["P@2", "Hit", "Hit@2", "DCG", "DCG@2"]
+ALWAYS_DEFINED = ["P@2", "Hit", "Hit@2", "DCG", "DCG@2", "RBP", "RBP@2"]
+SKIPPED_WITHOUT_A_RELEVANT_ITEM = ["VSDHR@1", "VSDMRR@1"]
 TWO_QUERIES = np.array([[3.0, 2.0, 1.0], [3.0, 2.0, 1.0]])
 
 
@@ -221,7 +262,9 @@ def one_undefined(name: str, **policy: Any) -> Any:
     return la.evaluate_scores(TWO_QUERIES, la.grades(np.array([[1, 0, 0], [0, 0, 0]])), metrics=[name], **policy)[name]
 
 
-@pytest.mark.parametrize("name", UNDEFINED_WITHOUT_A_RELEVANT_ITEM + NEEDS_TWO_CLASSES)
+@pytest.mark.parametrize(
+    "name", UNDEFINED_WITHOUT_A_RELEVANT_ITEM + NEEDS_TWO_CLASSES + SKIPPED_WITHOUT_A_RELEVANT_ITEM
+)
 def test_undefined_zero_skip_and_error(name: str) -> None:
     zero, skip = one_undefined(name, undefined="zero"), one_undefined(name, undefined="skip")
     assert zero.undefined == skip.undefined == 1
@@ -247,6 +290,11 @@ def test_areas_skip_an_undefined_query_by_default(name: str) -> None:
     assert (everything.mean, everything.undefined) == (1.0, 1)
 
 
+@pytest.mark.parametrize("name", SKIPPED_WITHOUT_A_RELEVANT_ITEM)
+def test_discovery_is_of_queries_with_a_positive(name: str) -> None:
+    assert (one_undefined(name).mean, one_undefined(name).undefined) == (1.0, 1)
+
+
 @pytest.mark.parametrize("name", ALWAYS_DEFINED)
 def test_always_defined(name: str) -> None:
     value = one_undefined(name, undefined="error")
@@ -256,7 +304,7 @@ def test_always_defined(name: str) -> None:
 
 
 def test_an_unknown_policy_is_an_error() -> None:
-    for policy in ({"undefined": "ignore"}, {"unjudged": "relevant"}):
+    for policy in ({"undefined": "ignore"}, {"unjudged": "likely"}):
         with pytest.raises(ValueError, match=next(iter(policy.values()))):
             one_undefined("AP", **policy)
 

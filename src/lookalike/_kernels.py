@@ -267,7 +267,7 @@ def around(scores, marks, grade_starts, excluded, every_score, background, group
     scores, excluded: rising, of all items and of those that do not rank. marks: scores of the items that are not of
     the background's grade, those of grade v rising in marks[grade_starts[v] : grade_starts[v + 1]]. Other items count
     in row `background` of counts (grades and unjudged, groups): between two marks they are one group, or with
-    `every_score` one for each score, and the groups' scores are kept.
+    `every_score` one for each score. The scores of groups that are of one score are kept, if there is room for any.
     """
     n_grades = len(grade_starts) - 1
     ends = grade_starts[1:].copy()
@@ -304,13 +304,36 @@ def around(scores, marks, grade_starts, excluded, every_score, background, group
             ends[v] = first
         if here > 0:
             counts[background, n_groups] += rest
-            if every_score:
+            if len(group_scores) > 0:
                 group_scores[n_groups] = mark
             n_groups += 1
         position, gone = start, gone_start
         if position == unmoved:  # a score that is no number: never, but no reason to go on for ever
             break
     return n_groups
+
+
+@njit([t(_array(t, 1), int64) for t in (float32, float64)], nogil=True, cache=True)
+def kth_largest(row, k):
+    """The k-th largest number of a row, or the smallest of a shorter one; none is nan."""
+    # The largest k so far, in a heap with the smallest of them on top: few of a long row get past it.
+    heap = row[:k].copy()
+    heap.sort()
+    for i in range(len(heap), len(row)):
+        value = row[i]
+        if value <= heap[0]:
+            continue
+        place = 0
+        while 2 * place + 1 < k:
+            child = 2 * place + 1
+            if child + 1 < k and heap[child + 1] < heap[child]:
+                child += 1
+            if value <= heap[child]:
+                break
+            heap[place] = heap[child]
+            place = child
+        heap[place] = value
+    return heap[0]
 
 
 @njit(nogil=True)

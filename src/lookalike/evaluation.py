@@ -4,6 +4,8 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -11,20 +13,23 @@ import numpy as np
 from lookalike import counting, scoring
 from lookalike.codes import Codes, as_numpy
 from lookalike.files import digest
+from lookalike.metrics.measures import KEPT
 from lookalike.metrics.names import Metric, parse_all
-from lookalike.metrics.values import Values
+from lookalike.metrics.values import Part, Values, joined
 from lookalike.progress import track
-from lookalike.relevance import Groups, Judged, Relevance
+from lookalike.relevance import UNJUDGED, Groups, Judged, Relevance
 from lookalike.results import Evaluation, Score
 from lookalike.tally import Tally, concatenate, id_array
 
 DEFAULT_METRICS = ("AP", "AP@1000", "nDCG@100", "P@100", "R@100")
 UNDEFINED = ("zero", "skip", "error")
-UNJUDGED = ("irrelevant", "condensed", "error")
+POLICIES = ("relevant", "irrelevant", "condensed", "error")  # for the unjudged
+LEVELS = ("image", "product")
 
 logger = logging.getLogger("lookalike")
 T = TypeVar("T")
 Counter = counting.CodeCounter | scoring.ScoreCounter
+Kind = tuple[str, int]
 
 __all__ = ["DEFAULT_METRICS", "count", "count_scores", "evaluate", "evaluate_run", "evaluate_scores", "evaluate_tally"]
 
@@ -39,6 +44,7 @@ def evaluate(
     query_ids: Any = None,
     gallery_ids: Any = None,
     exclude: Any = None,
+    level: str = "image",
     undefined: str | None = None,
     unjudged: str | None = None,
     threads: int | None = None,
@@ -47,9 +53,10 @@ def evaluate(
 
     queries, gallery: Codes, or float embeddings compared by `similarity`: "cosine" (the default), "dot" or "euclidean".
     exclude: (query_groups, gallery_groups), items of the query's own group do not rank; or "self", the item with the
-    query's own id. undefined: what a query without a value counts, "zero", "skip" or "error" (default: the metric's).
-    unjudged: what an item that nobody judged counts, "irrelevant", "condensed" (left out) or "error".
-    threads: how many to use, all cores by default.
+    query's own id. level: "product", a judgement is about every item of the judged item's group, which `exclude` gives.
+    undefined: what a query without a value counts, "zero", "skip" or "error" (default: the metric's).
+    unjudged: what an item that nobody judged counts, "irrelevant", "relevant", "condensed" (left out) or "error"
+    (default: the metric's). threads: how many to use, all cores by default.
 
     >>> import lookalike as la
     >>> codes = la.Codes.pack([[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 1, 1]])
@@ -61,10 +68,8 @@ def evaluate(
     """
     wanted = _Wanted(metrics, undefined, unjudged)
     counter, about = _counter(
-        queries, gallery, relevance, similarity, query_ids, gallery_ids, exclude, wanted.radius, threads
+        queries, gallery, relevance, similarity, query_ids, gallery_ids, exclude, wanted.radius, threads, level=level
     )
-    if isinstance(counter, scoring.ScoreCounter):
-        counter.keep_scores = wanted.needs_scores
     return wanted.evaluate(counter, about, threads)
 
 
@@ -76,6 +81,7 @@ def evaluate_scores(
     query_ids: Any = None,
     gallery_ids: Any = None,
     exclude: Any = None,
+    level: str = "image",
     undefined: str | None = None,
     unjudged: str | None = None,
     threads: int | None = None,
@@ -87,7 +93,7 @@ def evaluate_scores(
     AP 0.4167 (best 0.5000, worst 0.3333)
     """
     wanted = _Wanted(metrics, undefined, unjudged)
-    counter, about = _score_counter(scoring.Scores(scores), relevance, query_ids, gallery_ids, exclude)
+    counter, about = _score_counter(scoring.Scores(scores), relevance, query_ids, gallery_ids, exclude, level)
     return wanted.evaluate(counter, about, threads)
 
 
@@ -114,10 +120,10 @@ def evaluate_run(
     if not any(query in run for query in relevance.judgements):
         raise ValueError("the run ranks nothing for any of the judged queries: are these the right files?")
     wanted = _Wanted(metrics, undefined, unjudged)
-    tally = scoring.count_run(run, relevance)
     pairs = [f"{query}\t{item}\t{score!r}" for query, items in run.items() for item, score in items.items()]
-    about = {"run": digest(np.array(sorted(pairs))), "relevance": relevance}
-    return wanted.of_tally(tally, {"inputs": about, "items": len({item for items in run.values() for item in items})})
+    inputs = {"run": digest(np.array(sorted(pairs))), "relevance": relevance}
+    about = {"inputs": inputs, "items": len({item for items in run.values() for item in items})}
+    return wanted.of_tallies(lambda kind: scoring.count_run(run, _with_negatives(relevance, kind)), about)
 
 
 def evaluate_tally(
@@ -130,8 +136,17 @@ def evaluate_tally(
     """Evaluate a tally, such as the sum of the tallies of gallery shards."""
     if not isinstance(tally, Tally):
         raise TypeError(f"a tally is needed, got {type(tally).__name__}: la.count makes one")
-    items = int((tally.retrieved + tally.unjudged).sum(1).max(initial=0))
-    return _Wanted(metrics, undefined, unjudged).of_tally(tally, {"inputs": tally.inputs, "items": items})
+
+    def counted(kind: Kind) -> Tally:
+        if kind[0] != "judged":
+            raise ValueError(
+                f"a tally was counted with its own negatives: count with relevance.with_negatives({kind[0]!r}), then "
+                f"evaluate without negatives={kind[0]!r}"
+            )
+        return tally
+
+    about = {"inputs": tally.inputs, "items": int(tally.ranked.sum(1).max(initial=0))}
+    return _Wanted(metrics, undefined, unjudged).of_tallies(counted, about)
 
 
 def count(
@@ -143,6 +158,7 @@ def count(
     query_ids: Any = None,
     gallery_ids: Any = None,
     exclude: Any = None,
+    level: str = "image",
     threads: int | None = None,
     radius: int | None = None,
     scores: bool = True,
@@ -159,7 +175,7 @@ def count(
             raise ValueError(f"radius must be a whole number from 0, got {radius!r}")
         radius = int(radius)
     counter, about = _counter(
-        queries, gallery, relevance, similarity, query_ids, gallery_ids, exclude, radius, threads, method
+        queries, gallery, relevance, similarity, query_ids, gallery_ids, exclude, radius, threads, method, level
     )
     if isinstance(counter, scoring.ScoreCounter):
         counter.keep_scores = scores
@@ -175,12 +191,13 @@ def count_scores(
     query_ids: Any = None,
     gallery_ids: Any = None,
     exclude: Any = None,
+    level: str = "image",
     threads: int | None = None,
     scores: bool = True,
     method: str = "auto",
 ) -> Tally:
     """Count the tally of a matrix of scores (n_queries, n_gallery), as `count` does."""
-    counter, about = _score_counter(scoring.Scores(matrix), relevance, query_ids, gallery_ids, exclude, method)
+    counter, about = _score_counter(scoring.Scores(matrix), relevance, query_ids, gallery_ids, exclude, level, method)
     counter.keep_scores = scores
     return _with_inputs(concatenate(_map_blocks(counter, threads, lambda tally: tally)), about)
 
@@ -191,33 +208,64 @@ class _Wanted:
     def __init__(self, metrics: str | Iterable[str | Metric], undefined: str | None, unjudged: str | None) -> None:
         self.metrics = parse_all(metrics)
         self.undefined = _choice("undefined", undefined, UNDEFINED)
-        self.unjudged = _choice("unjudged", unjudged, UNJUDGED) or "error"
+        self.unjudged = _choice("unjudged", unjudged, POLICIES)
         radii = [metric.cutoff for metric in self.metrics if metric.measure.cutoff == "radius"]
         self.radius = max((radius for radius in radii if radius is not None), default=None)
-        self.needs_scores = any(metric.options().get("radius") is not None for metric in self.metrics)
+        self.by_kind: dict[Kind, list[Metric]] = {}  # metrics of the same negatives are of the same counts
+        for metric in self.metrics:
+            self.by_kind.setdefault(_kind(metric), []).append(metric)
+
+    def policy(self, metric: Metric) -> str:
+        """What unjudged items count for a metric."""
+        own = metric.measure.unjudged
+        return own if own == KEPT else self.unjudged or own
 
     def evaluate(self, counter: Counter, about: dict[str, Any], threads: int | None) -> Evaluation:
-        blocks = _map_blocks(counter, threads, self._values)
-        return self._evaluation(list(map(_join, zip(*blocks, strict=True))), counter.query_ids, about)
+        found: dict[Metric, Part] = {}
+        for kind, metrics in self.by_kind.items():
+            mine = counter
+            if kind[0] != "judged":
+                mine = replace(counter, relevance=_with_negatives(counter.relevance, kind))
+            if isinstance(mine, scoring.ScoreCounter):
+                self._keep_what_is_needed(mine, metrics)
+            blocks = _map_blocks(mine, threads, partial(self._parts, metrics))
+            found |= zip(metrics, map(joined, zip(*blocks, strict=True)), strict=True)
+        return self._evaluation(found, counter.query_ids, about)
 
-    def of_tally(self, tally: Tally, about: dict[str, Any]) -> Evaluation:
-        return self._evaluation(self._values(tally), tally.query_ids, about)
+    def of_tallies(self, counted: Callable[[Kind], Tally], about: dict[str, Any]) -> Evaluation:
+        found: dict[Metric, Part] = {}
+        for kind, metrics in self.by_kind.items():
+            tally = counted(kind)
+            found |= zip(metrics, self._parts(metrics, tally), strict=True)
+        return self._evaluation(found, tally.query_ids, about)
 
-    def _values(self, tally: Tally) -> list[Values]:
-        if tally.unjudged.any():
-            if self.unjudged == "error":
-                query = np.flatnonzero(tally.unjudged.any(1))[0]
-                items = int(tally.unjudged[query].sum())
-                raise ValueError(
-                    f"nobody judged {items} of the items ranked for query {_show(tally.query_ids[query])}: "
-                    "say what they count with unjudged='irrelevant' or unjudged='condensed' (left out)"
-                )
-            tally = tally.with_unjudged(self.unjudged)
-        return [metric.compute(tally) for metric in self.metrics]
+    def _keep_what_is_needed(self, counter: scoring.ScoreCounter, metrics: list[Metric]) -> None:
+        """Scores that some metric needs: of every group, or of those that hold a judged item."""
+        micro = [metric for metric in metrics if metric.micro]
+        judged_alone = counter.relevance.background == UNJUDGED and all(self.policy(m) == "condensed" for m in micro)
+        radius = any(metric.options().get("radius") is not None for metric in metrics)
+        counter.keep_scores = radius or (bool(micro) and not judged_alone)
+        counter.keep_marks = bool(micro)
 
-    def _evaluation(self, values: list[Values], query_ids: np.ndarray, about: dict[str, Any]) -> Evaluation:
-        scores = {m: self._score(m, v, query_ids) for m, v in zip(self.metrics, values, strict=True)}
-        policies = {"undefined": self.undefined or "default", "unjudged": self.unjudged}
+    def _parts(self, metrics: list[Metric], tally: Tally) -> list[Part]:
+        policies = {self.policy(metric) for metric in metrics}
+        if "error" in policies and tally.unjudged.any():
+            query = np.flatnonzero(tally.unjudged.any(1))[0]
+            items = int(tally.unjudged[query].sum())
+            raise ValueError(
+                f"nobody judged {items} of the items ranked for query {_show(tally.query_ids[query])}: "
+                "say what they count with unjudged='irrelevant' or unjudged='condensed' (left out)"
+            )
+        tallies = {p: tally if p in ("error", KEPT) else tally.with_unjudged(p) for p in policies}
+        return [metric.part(tallies[self.policy(metric)]) for metric in metrics]
+
+    def _evaluation(self, found: dict[Metric, Part], query_ids: np.ndarray, about: dict[str, Any]) -> Evaluation:
+        scores = {metric: self._score(metric, found[metric].settled(), query_ids) for metric in self.metrics}
+        unjudged = {str(metric): self.policy(metric) for metric in self.metrics}
+        policies = {
+            "undefined": self.undefined or "default",
+            "unjudged": unjudged if len(set(unjudged.values())) > 1 else next(iter(unjudged.values())),
+        }
         return Evaluation(scores, query_ids, about | policies)
 
     def _score(self, metric: Metric, values: Values, query_ids: np.ndarray) -> Score:
@@ -228,6 +276,19 @@ class _Wanted:
             raise ValueError(f"{metric} is undefined for {nothing.sum()} queries, first for {query}")
         filler = 0.0 if policy == "zero" else np.nan
         return Score(metric, Values(*(np.where(nothing, filler, part) for part in values)), int(nothing.sum()))
+
+
+def _kind(metric: Metric) -> Kind:
+    """Which negatives a metric is of, and, where judged ones are replaced, the least grade that is none of them."""
+    options = metric.options()
+    negatives = options.get("negatives", "judged")
+    return negatives, options["rel"] if negatives == "sampled" else 1
+
+
+def _with_negatives(relevance: Relevance, kind: Kind) -> Judged:
+    if not isinstance(relevance, Judged):
+        raise ValueError(f"negatives={kind[0]!r} is for judged pairs: pass la.judged(pairs, sampled=…) as relevance")
+    return relevance.with_negatives(*kind)
 
 
 def _counter(
@@ -241,6 +302,7 @@ def _counter(
     radius: int | None,
     threads: int | None,
     method: str = "auto",
+    level: str = "image",
 ) -> tuple[Counter, dict[str, Any]]:
     if isinstance(queries, Codes) != isinstance(gallery, Codes):
         raise TypeError("queries and gallery must both be Codes or both embeddings")
@@ -250,23 +312,25 @@ def _counter(
         _warn_of_bits(queries, gallery)
         similarity = similarity or "cosine"
         embeddings = scoring.Embeddings(queries, gallery, similarity)
-        by_score, about = _score_counter(embeddings, relevance, query_ids, gallery_ids, exclude, method)
+        by_score, about = _score_counter(embeddings, relevance, query_ids, gallery_ids, exclude, level, method)
         about["inputs"] |= {"queries": digest(as_numpy(queries)), "gallery": digest(as_numpy(gallery))}
         return by_score, about | {"similarity": similarity}
     if similarity is not None:
         raise ValueError(f"codes are compared by Hamming distance: similarity={similarity!r} is for embeddings")
-    ids, bound, excluded = _prepare(len(queries), len(gallery), relevance, query_ids, gallery_ids, exclude)
+    ids, bound, excluded = _prepare(len(queries), len(gallery), relevance, query_ids, gallery_ids, exclude, level)
     _choice("method", method, counting.METHODS)
     counter = counting.CodeCounter(queries, gallery, bound, ids, excluded, method, radius, threads=_n_threads(threads))
     # fingerprinted when they are saved
     inputs: dict[str, Any] = {"queries": queries, "gallery": gallery, "relevance": relevance}
-    inputs |= _noted(gallery_ids, exclude, excluded)
+    inputs |= _noted(gallery_ids, exclude, excluded, level)
     return counter, {"inputs": inputs, "items": len(gallery), "bits": gallery.n_bits}
 
 
-def _noted(gallery_ids: Any, exclude: Any, excluded: Groups | None) -> dict[str, Any]:
+def _noted(gallery_ids: Any, exclude: Any, excluded: Groups | None, level: str) -> dict[str, Any]:
     """What else a number depends on, to be kept with it."""
     noted = {"gallery_ids": "positions"} if gallery_ids is None else {}
+    if level != "image":
+        noted["level"] = level
     if excluded is not None:
         noted["exclude"] = exclude if isinstance(exclude, str) else digest(excluded.queries, excluded.gallery)
     return noted
@@ -279,11 +343,13 @@ def _warn_of_bits(*vectors: Any) -> None:
 
 
 def _score_counter(
-    scores: Any, relevance: Relevance, query_ids: Any, gallery_ids: Any, exclude: Any, method: str = "auto"
+    scores: Any, relevance: Relevance, query_ids: Any, gallery_ids: Any, exclude: Any, level: str, method: str = "auto"
 ) -> tuple[scoring.ScoreCounter, dict[str, Any]]:
     _choice("method", method, scoring.METHODS)
-    ids, bound, excluded = _prepare(scores.n_queries, scores.n_gallery, relevance, query_ids, gallery_ids, exclude)
-    inputs = {"relevance": relevance} | _noted(gallery_ids, exclude, excluded)
+    ids, bound, excluded = _prepare(
+        scores.n_queries, scores.n_gallery, relevance, query_ids, gallery_ids, exclude, level
+    )
+    inputs = {"relevance": relevance} | _noted(gallery_ids, exclude, excluded, level)
     if isinstance(scores, scoring.Scores):
         inputs["scores"] = digest(scores.matrix)
     about = {"inputs": inputs, "items": scores.n_gallery}
@@ -291,7 +357,7 @@ def _score_counter(
 
 
 def _prepare(
-    n_queries: int, n_gallery: int, relevance: Relevance, query_ids: Any, gallery_ids: Any, exclude: Any
+    n_queries: int, n_gallery: int, relevance: Relevance, query_ids: Any, gallery_ids: Any, exclude: Any, level: str
 ) -> tuple[np.ndarray, Relevance, Groups | None]:
     for n, what in ((n_queries, "there are no queries"), (n_gallery, "the gallery is empty")):
         if n == 0:
@@ -302,7 +368,16 @@ def _prepare(
         )
     ids = np.asarray(_ids(query_ids, n_queries, "query_ids"))
     items = _ids(gallery_ids, n_gallery, "gallery_ids")
-    return ids, relevance.bound(ids, items), _excluded(exclude, ids, items, query_ids is None and gallery_ids is None)
+    excluded = _excluded(exclude, ids, items, query_ids is None and gallery_ids is None)
+    if _choice("level", level, LEVELS) == "product":
+        if excluded is None or isinstance(exclude, str):
+            raise ValueError(
+                "level='product' needs to know which items are of one product: exclude=(query_groups, gallery_groups)"
+            )
+        if not isinstance(relevance, Judged):
+            raise ValueError("level='product' is for judged pairs: other relevance is given for every item")
+        relevance = relevance.inherited(items, excluded.gallery)
+    return ids, relevance.bound(ids, items), excluded
 
 
 def _ids(ids: Any, n: int, what: str) -> np.ndarray | range:
@@ -355,10 +430,6 @@ def _map_blocks(counter: Counter, threads: int | None, function: Callable[[Tally
         return list(track((function(counter(block)) for block in blocks), len(blocks), "evaluating"))
     with ThreadPoolExecutor(n_threads) as pool:
         return list(track(pool.map(lambda block: function(counter(block)), blocks), len(blocks), "evaluating"))
-
-
-def _join(parts: tuple[Values, ...]) -> Values:
-    return Values(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
 
 def _with_inputs(tally: Tally, about: dict[str, Any]) -> Tally:

@@ -6,7 +6,8 @@ that the user did not bring.
 
 import functools
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,7 @@ MAX_GRADE = 32_767
 __all__ = [
     "UNJUDGED",
     "Groups",
+    "Judged",
     "Relevance",
     "Unranked",
     "grades",
@@ -262,19 +264,103 @@ class Grades(Relevance):
 
 
 class Judged(Relevance):
-    """Grades of single pairs, by the ids of query and item; every other pair is unjudged."""
+    """Grades of single pairs, by the ids of query and item; every other pair is unjudged.
+
+    judgements: {query: {item: grade}}. sampled: {query: items}, unjudged pairs that may stand in for negatives.
+    """
 
     background = UNJUDGED
 
-    def __init__(self, judgements: dict[Any, dict[Any, int]]) -> None:
-        self.judgements = judgements
+    def __init__(
+        self, judgements: dict[Any, dict[Any, int]], sampled: Mapping[Any, Collection[Any]] | None = None
+    ) -> None:
+        self.judgements, self.sampled = judgements, sampled or {}
         self.max_grade = max([1, *(grade for items in judgements.values() for grade in items.values())])
         self.n_queries = self.n_gallery = -1
         self._items: list[np.ndarray] = []
         self._grades: list[np.ndarray] = []
+        self._bound_to: tuple[np.ndarray, np.ndarray | range] | None = None
+
+    def with_negatives(self, kind: str, rel: int = 1) -> "Judged":
+        """These judgements with other negatives: the "judged" ones, the "sampled" ones in their place, or "both".
+
+        Judged negatives are the pairs graded below `rel`. Samples of a query that has no judged pair count nowhere.
+
+        >>> relevance = judged([("q", "a", 1), ("q", "b", 0)], sampled=[("q", "c")])
+        >>> relevance.with_negatives("sampled").judgements
+        {'q': {'a': 1, 'c': 0}}
+        """
+        if kind not in ("judged", "sampled", "both"):
+            raise ValueError(f"negatives must be one of 'judged', 'sampled', 'both', got {kind!r}")
+        if kind == "judged":
+            return self
+        if not self.sampled:
+            raise ValueError(
+                f"negatives={kind!r} needs sampled negatives: la.judged(pairs, sampled=rows of (query_id, item_id))"
+            )
+        least = rel if kind == "sampled" else 0
+        return self._with(
+            {
+                query: {item: grade for item, grade in items.items() if grade >= least}
+                | dict.fromkeys(self.sampled.get(query, ()), 0)
+                for query, items in self.judgements.items()
+            }
+        )
+
+    def inherited(self, gallery_ids: Any, gallery_groups: Any) -> "Judged":
+        """These judgements for all items of a judged item's group, such as all images of a product.
+
+        Where items of a group were judged differently, the highest grade counts for all. A sampled pair that inherits
+        a judgement is sampled no more.
+
+        >>> judged([("q", "front", 1)]).inherited(["front", "back", "other"], [7, 7, 8]).judgements
+        {'q': {'front': 1, 'back': 1}}
+        """
+        ids, groups = (as_numpy(array).tolist() for array in (gallery_ids, gallery_groups))
+        if len(ids) != len(groups):
+            raise ValueError(f"every item has one group: got {len(ids)} gallery_ids and {len(groups)} gallery_groups")
+        group_of, members = dict(zip(ids, groups, strict=True)), defaultdict(list)
+        for item, group in group_of.items():
+            members[group].append(item)
+        judgements: dict[Any, dict[Any, int]] = {}
+        for query, items in self.judgements.items():
+            mine = judgements.setdefault(query, {})
+            for item, grade in items.items():
+                for view in members[group_of[item]] if item in group_of else [item]:
+                    mine[view] = max(grade, mine.get(view, 0))
+        sampled = {
+            query: [item for item in items if item not in judgements.get(query, {})]
+            for query, items in self.sampled.items()
+        }
+        return self._with(judgements, sampled)
+
+    def without(self, pairs: Iterable[tuple[Any, Any]]) -> "Judged":
+        """These judgements without some pairs, which are then unjudged; pairs that nobody judged change nothing.
+
+        A query that loses all its pairs stays, so that evaluations are of the same queries.
+
+        >>> judged([("q", "a", 1), ("q", "b", 0)]).without([("q", "b")]).judgements
+        {'q': {'a': 1}}
+        """
+        gone = {(_id(query), _id(item)) for query, item in pairs}
+        return self._with(
+            {
+                query: {item: grade for item, grade in items.items() if (query, item) not in gone}
+                for query, items in self.judgements.items()
+            },
+            self.sampled,
+        )
+
+    def _with(
+        self, judgements: dict[Any, dict[Any, int]], sampled: Mapping[Any, Collection[Any]] | None = None
+    ) -> "Judged":
+        """Other judgements about the same queries and items."""
+        other = Judged(judgements, sampled)
+        return other if self._bound_to is None else other.bound(*self._bound_to)
 
     def bound(self, query_ids: np.ndarray, gallery_ids: np.ndarray | range) -> "Judged":
-        bound = Judged(self.judgements)
+        bound = Judged(self.judgements, self.sampled)
+        bound._bound_to = query_ids, gallery_ids
         position = {item: i for i, item in enumerate(np.asarray(gallery_ids).tolist())}
         queries = query_ids.tolist()
         if not any(query in self.judgements for query in queries):
@@ -318,6 +404,7 @@ class Judged(Relevance):
     @property
     def digest(self) -> str:
         rows = sorted(f"{q}\t{i}\t{g}" for q, items in self.judgements.items() for i, g in items.items())
+        rows += sorted(f"{q}\t{i}\tsampled" for q, items in self.sampled.items() for i in items)
         return digest(np.array(rows, str))
 
 
@@ -353,34 +440,44 @@ def grades(matrix: Any) -> Relevance:
     return Grades(matrix)
 
 
-def judged(pairs: Any) -> Relevance:
+def judged(pairs: Any, sampled: Any = None) -> Judged:
     """Grades of judged pairs: rows (query_id, item_id, grade), or {query_id: {item_id: grade}}; the rest is unjudged.
 
     A judged item that is not in the gallery counts in totals and ideals, as one that the search never finds.
+    sampled: rows (query_id, item_id) of unjudged pairs that AUC(negatives='sampled') takes for negatives.
     """
     form = "judged pairs must be rows (query_id, item_id, grade), or {query_id: {item_id: grade}}"
     if isinstance(pairs, Mapping):
         if not all(isinstance(items, Mapping) for items in pairs.values()):
             raise TypeError(form)
-        rows = [(query, item, grade) for query, items in pairs.items() for item, grade in items.items()]
-    else:
-        if hasattr(pairs, "itertuples"):  # a pandas table
-            pairs = pairs.itertuples(index=False, name=None)
-        elif not isinstance(pairs, Iterable) or hasattr(pairs, "dtype"):
-            pairs = np.atleast_1d(as_numpy(pairs)).tolist()
-        rows = list(pairs)
+        pairs = [(query, item, grade) for query, items in pairs.items() for item, grade in items.items()]
     judgements: dict[Any, dict[Any, int]] = {}
-    for number, row in enumerate(rows):
-        if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != 3:
-            raise ValueError(f"{form}, row {number} is {row!r}")
-        query, item, grade = row
+    for number, (query, item, grade) in enumerate(_rows(pairs, 3, form)):
         value = _whole_grade(grade, f"row {number} of the judged pairs")
         before = judgements.setdefault(_id(query), {}).setdefault(_id(item), value)
         if before != value:
             raise ValueError(f"query {query!r} and item {item!r} are judged twice: {before} and {value}")
     if not judgements:
         raise ValueError("there is no judged pair")
-    return Judged(judgements)
+    samples: dict[Any, dict[Any, None]] = {}
+    for query, item in _rows([] if sampled is None else sampled, 2, "sampled pairs must be rows (query_id, item_id)"):
+        if _id(item) in judgements.get(_id(query), {}):
+            raise ValueError(f"query {query!r} and item {item!r} are sampled as a negative, but were judged")
+        samples.setdefault(_id(query), {})[_id(item)] = None
+    return Judged(judgements, samples)
+
+
+def _rows(pairs: Any, n_fields: int, form: str) -> list[Sequence[Any]]:
+    """Rows of a table, an array or anything that gives them one by one."""
+    if hasattr(pairs, "itertuples"):  # a pandas table
+        pairs = pairs.itertuples(index=False, name=None)
+    elif not isinstance(pairs, Iterable) or hasattr(pairs, "dtype"):
+        pairs = np.atleast_1d(as_numpy(pairs)).tolist()
+    rows = list(pairs)
+    for number, row in enumerate(rows):
+        if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != n_fields:
+            raise ValueError(f"{form}, row {number} is {row!r}")
+    return rows
 
 
 def _id(value: Any) -> Any:

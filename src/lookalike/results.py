@@ -22,7 +22,9 @@ __all__ = ["Evaluation", "Score", "as_table", "bootstrap_interval", "shown", "wi
 class Score:
     """One metric of an evaluation: expected, best and worst over all orders of tied items.
 
-    per_query, best_per_query, worst_per_query: (n_queries,), 0 or nan where undefined, as was asked.
+    per_query, best_per_query, worst_per_query: (n_queries,), 0 or nan where undefined, as was asked. Of a metric of all
+    queries together (a ratio of sums, average='micro') each query has the whole plus its influence on it, which may
+    pass 0 or 1: their mean is the whole, and intervals and comparisons are right to first order.
     """
 
     metric: Metric

@@ -26,6 +26,7 @@ class Scores:
     """Scores that the user brought, higher is better."""
 
     similarity = None
+    query_lengths = None
 
     def __init__(self, matrix: Any) -> None:
         self.matrix = as_floats(matrix, "scores")
@@ -61,11 +62,14 @@ class Embeddings:
         self._query_squares, self._squares = _squares(left, "query"), _squares(right, "gallery")
         self._buffers = threading.local()
         self._lengths: np.ndarray | None = None
+        self.query_lengths: np.ndarray | None = (
+            None  # where they are cosines times a number for each query: that number
+        )
         query_scales, scales = np.ones(len(left), dtype), np.ones(len(right), dtype)
         if similarity == "cosine":
             # Rows are scaled by powers of two, which rounds nothing, and their products divided by the rest of the
             # gallery's lengths: items of equal length and equal product tie, such as codes of -1 and +1.
-            query_scales, _ = _scales(left, self._query_squares, "query")
+            query_scales, self.query_lengths = _scales(left, self._query_squares, "query")
             scales, self._lengths = _scales(right, self._squares, "gallery")
         else:
             _check_range(self._query_squares, self._squares)
@@ -75,7 +79,7 @@ class Embeddings:
     def rows(self, block: slice) -> np.ndarray:
         """Scores of a block of queries with the whole gallery, for the caller to change, until the thread's next call.
 
-        Dot products, squared distances below zero, or cosines times a number that depends on the query alone.
+        Dot products, squared distances below zero, or cosines times `query_lengths`.
         """
         queries = _panels(self._queries[block], self._query_scales[block], product_kernel().ROWS)
         shape = (len(queries) * queries.shape[2], len(self._gallery) * self._gallery.shape[2])
@@ -104,6 +108,7 @@ class ScoreCounter:
     excluded: Groups | None
     method: str
     keep_scores: bool = False  # every group with its score, so that tallies of shards add up
+    keep_marks: bool = False  # the scores of groups that hold an item not of the background's grade
 
     def __post_init__(self) -> None:
         if self.method == "auto":
@@ -126,9 +131,10 @@ class ScoreCounter:
             query_ids=self.query_ids[block],
             counts=np.moveaxis(by_grade[:-1], 0, 2),
             unjudged=by_grade[-1],
-            scores=scores if self.keep_scores else None,
+            scores=scores if self.keep_scores or self.keep_marks else None,
             method=self.method,
             similarity=self.scores.similarity,
+            lengths=None if self.scores.query_lengths is None else self.scores.query_lengths[block],
             complete=self.keep_scores,
             unranked=self.relevance.unranked_of(block),
         )
@@ -138,7 +144,7 @@ class ScoreCounter:
         marks = [self._marks(row, query) for row, query in zip(rows, range(block.start, block.stop), strict=True)]
         most = rows.shape[1] if self.keep_scores else min(rows.shape[1], 1 + 2 * max(len(mark[0]) for mark in marks))
         rows.sort(axis=1)  # all rows at once: numpy sorts with vector instructions
-        scores = np.full((len(rows), most if self.keep_scores else 0), np.nan)
+        scores = np.full((len(rows), most if self.keep_scores or self.keep_marks else 0), np.nan)
         by_grade = np.zeros((self.relevance.max_grade + 2, len(rows), most), np.int64)
         background = self.relevance.background % len(by_grade)
         n_groups = [
@@ -177,7 +183,8 @@ class ScoreCounter:
             if not self.keep_scores and len(scores):
                 plain = np.delete(counts, self.relevance.background, axis=1).sum(1) == 0
                 starts = np.flatnonzero(~(plain & np.concatenate([[False], plain[:-1]])))
-                scores, counts = scores[:0], np.add.reduceat(counts, starts, axis=0)
+                scores = np.where(plain, np.nan, scores)[starts] if self.keep_marks else scores[:0]
+                counts = np.add.reduceat(counts, starts, axis=0)
             found.append((scores, counts))
         return _stacked(found)
 

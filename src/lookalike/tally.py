@@ -10,6 +10,7 @@ import numpy as np
 from lookalike.files import fingerprints, provenance, read_arrays, write_arrays
 from lookalike.relevance import Unranked
 
+POLICIES = {"irrelevant": 0, "relevant": 1, "condensed": None}  # the grade that unjudged items get
 TOO_MANY = "the sum of the tallies passes 2^63 items: it cannot be counted in 64 bits"
 
 __all__ = ["Ball", "Tally"]
@@ -74,7 +75,8 @@ class Tally:
     n_bits: int | None = None
     scores: np.ndarray | None = None
     similarity: str | None = None  # of embeddings; where it is "euclidean", scores are squared distances below zero
-    complete: bool = True  # whether every group kept its score, so that tallies of shards add up
+    lengths: np.ndarray | None = None  # of cosines: what the scores of each query are divided by to be that
+    complete: bool = True  # whether every group is of one score, and kept it, so that tallies of shards add up
     condensed: bool = False  # whether unjudged items were left out, which empties groups
     largest: np.ndarray | None = None
     ball: Ball | None = None
@@ -112,6 +114,11 @@ class Tally:
         """Judged items in each group, (n_queries, n_groups), as floats: what metrics compute with."""
         return np.asarray(self.counts.sum(2, dtype=float))
 
+    @cached_property
+    def ranked(self) -> np.ndarray:
+        """Items in each group, judged or not, (n_queries, n_groups), as floats."""
+        return np.asarray(self.retrieved + self.unjudged)
+
     def relevant(self, rel: int) -> np.ndarray:
         """Items of grade `rel` or more in each group, (n_queries, n_groups), as floats."""
         if rel not in self._relevant:
@@ -137,15 +144,33 @@ class Tally:
             raise ValueError("a radius needs the distance of every group: count with scores=True")
         return -self.scores <= radius**2
 
+    def scored_groups(self, rel: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """The groups that hold a judged item, all queries' in a row: how many each query has, scores, relevant, others.
+
+        The scores can be compared between queries: Hamming distances below zero, cosines, or what was given.
+        """
+        relevant, used = self.relevant(rel), self.retrieved > 0
+        if self.n_bits is not None:
+            scores = np.broadcast_to(-np.arange(used.shape[1], dtype=float), used.shape)[used]
+        elif self.scores is None or (np.isnan(self.scores) & used).any():
+            raise ValueError("average='micro' compares the scores of all queries: count with scores=True")
+        else:
+            scores = self.scores[used]
+            if self.lengths is not None:
+                scores = scores / np.repeat(self.lengths, used.sum(1)).astype(float)
+        return used.sum(1), scores, relevant[used], self.retrieved[used] - relevant[used]
+
     def with_unjudged(self, policy: str) -> "Tally":
-        """This tally with unjudged items counted as grade 0 ("irrelevant") or left out ("condensed")."""
+        """This tally with unjudged items of grade 0 ("irrelevant") or 1 ("relevant"), or without them ("condensed")."""
+        if policy not in POLICIES:
+            raise ValueError(f"unjudged items must be one of {', '.join(map(repr, POLICIES))}, got {policy!r}")
         if not self.unjudged.any():
             return self
-        nobody = np.zeros_like(self.unjudged)
-        if policy == "condensed":  # which codes they were on is not known
+        nobody, grade = np.zeros_like(self.unjudged), POLICIES[policy]
+        if grade is None:  # which codes they were on is not known
             return replace(self, unjudged=nobody, condensed=True, largest=None, ball=None)
         counts = self.counts.copy()
-        counts[:, :, 0] += self.unjudged
+        counts[:, :, grade] += self.unjudged
         return replace(self, counts=counts, unjudged=nobody)
 
     def __add__(self, other: "Tally") -> "Tally":
@@ -182,7 +207,12 @@ class Tally:
         if (counts < 0).any():
             raise ValueError(TOO_MANY)
         return Tally(
-            counts=counts[:, :, :-1], unjudged=counts[:, :, -1], scores=scores, similarity=self.similarity, **common
+            counts=counts[:, :, :-1],
+            unjudged=counts[:, :, -1],
+            scores=scores,
+            similarity=self.similarity,
+            lengths=self.lengths,
+            **common,
         )
 
     def _check_part(self, other: "Tally") -> None:
@@ -201,6 +231,11 @@ class Tally:
         positions = "positions" in (self.inputs.get("gallery_ids"), other.inputs.get("gallery_ids"))
         if positions and not (self.unranked is None and other.unranked is None):
             raise ValueError("judged pairs name items by id: count each part of the gallery with its gallery_ids")
+        if "product" in (self.inputs.get("level"), other.inputs.get("level")):
+            raise ValueError(
+                "each part of the gallery inherited only its own judgements: count with "
+                "relevance.inherited(gallery_ids, gallery_groups) of the whole gallery in place of level='product'"
+            )
 
     def __radd__(self, other: int) -> "Tally":
         """So that sum() works, which starts from 0."""
@@ -211,7 +246,9 @@ class Tally:
         if Path(path).suffix != ".npz":
             raise ValueError(f"cannot write {path}: a tally's name must end in .npz")
         arrays = {"query_ids": self.query_ids, "counts": self.counts, "unjudged": self.unjudged}
-        arrays |= {name: value for name in ("scores", "largest") if (value := getattr(self, name)) is not None}
+        arrays |= {
+            name: value for name in ("scores", "largest", "lengths") if (value := getattr(self, name)) is not None
+        }
         if self.ball is not None:
             arrays |= {f"ball_{name}": getattr(self.ball, name) for name in ("queries", "words", "distances", "counts")}
         if self.unranked is not None:
@@ -240,6 +277,7 @@ class Tally:
             unjudged=arrays["unjudged"],
             scores=arrays.get("scores"),
             largest=arrays.get("largest"),
+            lengths=arrays.get("lengths"),
             ball=ball,
             unranked=unranked,
             **{name: about[name] for name in ("method", "n_bits", "similarity", "complete", "condensed", "inputs")},
@@ -270,6 +308,8 @@ def concatenate(tallies: list[Tally]) -> Tally:
             merged[name] = np.concatenate(parts)
         else:
             merged[name] = stack_ragged([row for part in parts for row in part], filler)
+    if first.lengths is not None:
+        merged["lengths"] = np.concatenate([tally.lengths for tally in tallies if tally.lengths is not None])
     for name, kind in (("ball", Ball), ("unranked", Unranked)):
         parts = [getattr(tally, name) for tally in tallies]
         if parts[0] is not None:

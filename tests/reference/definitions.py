@@ -291,6 +291,121 @@ def pr_auc(groups: Groups, *, rel: int = 1) -> Bounds | None:
     return Bounds(area, area, area)
 
 
+# Judged pairs: a grade of UNJUDGED is that of a ranked item which nobody judged
+
+UNJUDGED = -1
+
+
+def judged(groups: Groups, unranked: Sequence[int] = (), *, k: int) -> Bounds:
+    """Items in the top k that somebody judged, over k even where fewer than k items are ranked.
+
+    >>> judged([[0, UNJUDGED], [2]], k=1).expected
+    Fraction(1, 2)
+    """
+    return over_orders(groups, lambda order: Fraction(sum(grade != UNJUDGED for grade in order[:k]), k))
+
+
+def bpref(groups: Groups, unranked: Sequence[int] = (), *, rel: int = 1) -> Bounds | None:
+    """Mean over all R relevant items of 1 - min(judged irrelevant ones above it, R) / min(R, judged irrelevant ones).
+
+    A relevant item that is not ranked adds 0, one with nothing irrelevant above it adds 1. Undefined without one.
+
+    >>> bpref([[0], [UNJUDGED], [1]], [1, 0]).expected        # one of two found, below one of two
+    Fraction(1, 4)
+    """
+    known = [grade for grade in [*flatten(groups), *unranked] if grade != UNJUDGED]
+    relevant = relevant_items(known, rel)
+    irrelevant = len(known) - relevant
+    if relevant == 0:
+        return None
+
+    def value(order: Order) -> Fraction:
+        total, above = Fraction(), 0
+        for grade in order:
+            if grade >= rel:
+                total += 1 - Fraction(min(above, relevant), min(relevant, irrelevant)) if above else 1
+            elif grade != UNJUDGED:
+                above += 1
+        return total / relevant
+
+    return over_orders(groups, value)
+
+
+def rank_biased(
+    groups: Groups,
+    unranked: Sequence[int] = (),
+    *,
+    k: int | None = None,
+    p: float = 0.8,
+    rel: int = 1,
+    part: str = "sum",
+) -> Bounds:
+    """Sum over relevant ranks <= k of (1 - p) p^(rank - 1); or of unjudged ranks, and of all ranks not looked at.
+
+    >>> rank_biased([[1], [UNJUDGED]], p=0.5).expected, rank_biased([[1], [UNJUDGED]], p=0.5, part="residual").expected
+    (Fraction(1, 2), Fraction(1, 2))
+    """
+    patience = Fraction(str(p))
+
+    def value(order: Order) -> Fraction:
+        top = order[:k]
+        counts = [grade >= rel if part == "sum" else grade == UNJUDGED for grade in top]
+        found = sum((patience**i for i, wanted in enumerate(counts) if wanted), Fraction()) * (1 - patience)
+        return found + (patience ** len(top) if part == "residual" else 0)
+
+    return over_orders(groups, value)
+
+
+def discovery_hits(groups: Groups, unranked: Sequence[int] = (), *, k: int, rel: int = 1) -> Bounds:
+    """Positives in the top k.
+
+    >>> discovery_hits([[1, 0], [1]], k=1).expected
+    Fraction(1, 2)
+    """
+    return over_orders(groups, lambda order: Fraction(relevant_items(order[:k], rel)))
+
+
+def discovery_hit_rate(groups: Groups, unranked: Sequence[int] = (), *, k: int, rel: int = 1) -> Bounds | None:
+    """Positives in the top k, over k; undefined without a positive.
+
+    >>> discovery_hit_rate([[1], [1], [0]], k=3).expected
+    Fraction(2, 3)
+    """
+    if relevant_items([*flatten(groups), *unranked], rel) == 0:
+        return None
+    return Bounds(*(hits / k for hits in discovery_hits(groups, k=k, rel=rel)))
+
+
+def discovery_reciprocal_rank(groups: Groups, unranked: Sequence[int] = (), *, k: int, rel: int = 1) -> Bounds | None:
+    """1 / rank of every positive in the top k, over 1 + 1/2 + ... + 1/k; undefined without a positive.
+
+    >>> discovery_reciprocal_rank([[1], [0], [1]], k=3).expected        # (1 + 1/3) / (1 + 1/2 + 1/3)
+    Fraction(8, 11)
+    """
+    if relevant_items([*flatten(groups), *unranked], rel) == 0:
+        return None
+    whole = sum(Fraction(1, rank) for rank in range(1, k + 1))
+
+    def value(order: Order) -> Fraction:
+        ranks = [rank for rank, grade in enumerate(order[:k], start=1) if grade >= rel]
+        return sum((Fraction(1, rank) for rank in ranks), Fraction()) / whole
+
+    return over_orders(groups, value)
+
+
+def pooled_groups(queries: Sequence[tuple[Groups, Sequence[float]]]) -> list[list[int]]:
+    """One ranking of the judged items of all queries, each given by its tie groups and their scores.
+
+    >>> pooled_groups([([[1], [0]], [3, 1]), ([[0, 1]], [3])])
+    [[1, 0, 1], [0]]
+    """
+    together: dict[float, list[int]] = {}
+    for groups, scores in queries:
+        for group, score in zip(groups, scores, strict=True):
+            together.setdefault(score, []).extend(grade for grade in group if grade != UNJUDGED)
+    return [together[score] for score in sorted(together, reverse=True)]
+
+
 # Codes
 
 

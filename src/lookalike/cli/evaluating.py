@@ -43,7 +43,8 @@ def evaluate(
         Literal["zero", "skip", "error"] | None, Parameter(help="what a query without a value counts")
     ] = None,
     unjudged: Annotated[
-        Literal["irrelevant", "condensed", "error"] | None, Parameter(help="what an item that nobody judged counts")
+        Literal["irrelevant", "condensed", "relevant", "error"] | None,
+        Parameter(help="what an item that nobody judged counts"),
     ] = None,
     interval: Annotated[float | None, Parameter(help="show bootstrap intervals of this level, such as 0.95")] = None,
     threads: Annotated[int | None, Parameter(help="how many threads to use; all cores by default")] = None,

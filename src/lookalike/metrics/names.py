@@ -2,153 +2,21 @@
 
 import ast
 import difflib
+import math
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from lookalike.metrics.average_precision import NORMS, average_precision
-from lookalike.metrics.first import hit, reciprocal_rank
-from lookalike.metrics.gain import DISCOUNTS, GAINS, dcg, ndcg
-from lookalike.metrics.local_group import local_group_average_precision
-from lookalike.metrics.retrieved import precision, precision_within, recall, recall_within
-from lookalike.metrics.thresholds import area_under_precision_recall, area_under_roc
-from lookalike.metrics.values import Values
+from lookalike.metrics.measures import MEASURES, NUMBER, WHOLE, Measure
+from lookalike.metrics.values import Part, Values
 
 if TYPE_CHECKING:
     from lookalike.tally import Tally
 
-__all__ = ["MEASURES", "Measure", "Metric", "parse_all"]
-
-
-@dataclass(frozen=True)
-class Measure:
-    """A family of metrics: how it is computed from a tally, and what its names may say."""
-
-    summary: str
-    compute: Callable[..., Values]  # of the tally, k and the parameters
-    parameters: dict[str, tuple[Any, ...]] = field(default_factory=dict)  # choices, the first the default
-    cutoff: str = "optional"  # "optional", "required", "none", or "radius" where @r is one
-    undefined: str = "zero"
-    where_undefined: str = "nothing relevant"
-
-
-def _groups(tally: "Tally", rel: int, k: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Relevant and retrieved items of the groups that a cutoff leaves."""
-    return tally.relevant(rel)[:, tally.top(k)], tally.retrieved[:, tally.top(k)]
-
-
-def _binary(function: Callable[..., Values]) -> Callable[..., Values]:
-    """A metric of relevant and retrieved items alone."""
-
-    def compute(tally: "Tally", rel: int, **options: Any) -> Values:
-        return function(*_groups(tally, rel, options.get("k")), **options)
-
-    return compute
-
-
-def _binary_with_total(function: Callable[..., Values]) -> Callable[..., Values]:
-    """A metric that also needs how many relevant items there are, ranked or not."""
-
-    def compute(tally: "Tally", rel: int, **options: Any) -> Values:
-        return function(*_groups(tally, rel, options["k"]), total=tally.total_relevant(rel), **options)
-
-    return compute
-
-
-def _precision(tally: "Tally", rel: int, radius: float | None, k: int | None) -> Values:
-    if radius is not None:
-        return precision_within(tally.relevant(rel), tally.retrieved, tally.within(radius))
-    assert k is not None
-    return precision(*_groups(tally, rel, k), k)
-
-
-def _recall(tally: "Tally", rel: int, radius: float | None, k: int | None) -> Values:
-    total = tally.total_relevant(rel)
-    if radius is not None:
-        return recall_within(tally.relevant(rel), total, tally.within(radius))
-    assert k is not None
-    return recall(*_groups(tally, rel, k), total, k)
-
-
-def _lgap(tally: "Tally", rel: int, k: int) -> Values:
-    if tally.n_bits is None:
-        raise ValueError("LGAP is a metric of codes: embeddings and scores have no code space to fill")
-    if tally.condensed:
-        raise ValueError("LGAP needs every item's code: it has no value when unjudged items are left out (condensed)")
-    if tally.largest is None or tally.largest.shape[1] <= min(k, tally.n_bits):
-        raise ValueError(f"LGAP@{k} needs the codes within radius {k}: count with radius={k}")
-    return local_group_average_precision(tally.relevant(rel), tally.largest, tally.n_bits, k)
-
-
-def _dcg(tally: "Tally", k: int | None, **options: Any) -> Values:
-    return dcg(tally.counts[:, tally.top(k)], k, **options)
-
-
-def _ndcg(tally: "Tally", k: int | None, **options: Any) -> Values:
-    return ndcg(tally.counts[:, tally.top(k)], tally.totals, k, **options)
-
-
-WHOLE, NUMBER = "whole number", "number"  # parameters that are not a choice of words
-_REL = (1, WHOLE)
-_RADIUS = (None, NUMBER)
-
-MEASURES: dict[str, Measure] = {
-    "AP": Measure(
-        "mean over the relevant items of the precision at their rank",
-        _binary_with_total(average_precision),
-        {"norm": NORMS, "rel": _REL},
-    ),
-    "nDCG": Measure(
-        "gains discounted by rank, over those of the ideal ranking",
-        _ndcg,
-        {"gain": GAINS, "discount": DISCOUNTS},
-    ),
-    "DCG": Measure(
-        "gains discounted by rank, summed", _dcg, {"gain": GAINS, "discount": DISCOUNTS}, where_undefined="never"
-    ),
-    "P": Measure(
-        "share of relevant items in the top k, or within a radius",
-        _precision,
-        {"radius": _RADIUS, "rel": _REL},
-        cutoff="required",
-        where_undefined="never",
-    ),
-    "R": Measure(
-        "share of all relevant items that are in the top k, or within a radius",
-        _recall,
-        {"radius": _RADIUS, "rel": _REL},
-        cutoff="required",
-    ),
-    "Hit": Measure("whether any relevant item is in the top k", _binary(hit), {"rel": _REL}, where_undefined="never"),
-    "RR": Measure("1 / rank of the first relevant item", _binary_with_total(reciprocal_rank), {"rel": _REL}),
-    "AUC": Measure(
-        "share of (relevant, other) pairs in the right order; a tie counts half",
-        _binary(area_under_roc),
-        {"rel": _REL},
-        cutoff="none",
-        undefined="skip",
-        where_undefined="one class only",
-    ),
-    "PRAUC": Measure(
-        "area under the precision-recall curve, by steps; a tie group is one threshold",
-        _binary(area_under_precision_recall),
-        {"rel": _REL},
-        cutoff="none",
-        undefined="skip",
-        where_undefined="one class only",
-    ),
-    "LGAP": Measure(
-        "precision within radius 0…r, weighed by how evenly items fill the codes there",
-        _lgap,
-        {"rel": _REL},
-        cutoff="radius",
-        where_undefined="never",
-    ),
-}
 ALIASES = {"mAP": "AP", "mLGAP": "LGAP", "HR": "Hit", "MRR": "RR"}
+
+__all__ = ["ALIASES", "MEASURES", "NUMBER", "WHOLE", "Measure", "Metric", "parse_all"]
 
 _NAME = re.compile(r"\s*(?P<name>\w+)\s*(?:\((?P<parameters>[^()]*)\))?\s*(?:@\s*(?P<cutoff>[^\s@]+))?\s*")
 
@@ -184,7 +52,10 @@ class Metric:
         given = _read_parameters(name, measure, match["parameters"] or "")
         cutoff = _read_cutoff(text, name, measure, match["cutoff"])
         if measure.cutoff == "required" and (cutoff is None) == (given.get("radius") is None):
-            raise ValueError(f"{name} needs a cutoff or a radius, {name}@10 or {name}(radius=2), got {text!r}")
+            needed = f"a cutoff or a radius, {name}@10 or {name}(radius=2)"
+            if "radius" not in measure.parameters:
+                needed = f"a cutoff, such as {name}@10"
+            raise ValueError(f"{name} needs {needed}, got {text!r}")
         if "norm" in given and cutoff is None:
             del given["norm"]  # without a cutoff the denominators agree
         changed = {key: given[key] for key in measure.parameters if key in given}
@@ -199,8 +70,17 @@ class Metric:
         """Every parameter with its value."""
         return {name: choices[0] for name, choices in self.measure.parameters.items()} | dict(self.parameters)
 
+    @property
+    def micro(self) -> bool:
+        """Whether it compares the scores of different queries."""
+        return bool(self.options().get("average") == "micro")
+
     def compute(self, tally: "Tally") -> Values:
         """Its values for every query of a tally."""
+        return self.part(tally).settled()
+
+    def part(self, tally: "Tally") -> Part:
+        """What a block of queries adds to it: parts are joined, and settled when all are there."""
         options = self.options()
         if self.measure.cutoff != "none":
             options["k"] = None if self.cutoff is None else min(self.cutoff, 1 << 62)  # no gallery is larger
@@ -254,16 +134,23 @@ def _read_parameters(name: str, measure: Measure, text: str) -> dict[str, Any]:
     return given
 
 
+_BOUNDS: dict[str, tuple[Callable[[float], bool], str]] = {
+    "rel": (lambda value: 1 <= value < math.inf, "from 1"),
+    "radius": (lambda value: 0 <= value < math.inf, "from 0"),
+    "p": (lambda value: 0 < value < 1, "between 0 and 1"),
+}
+
+
 def _read_value(name: str, key: str, text: str, choices: tuple[Any, ...]) -> Any:
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, TypeError):
         value = text  # a word without quotes
     if choices[-1] in (WHOLE, NUMBER):
+        inside, bounds = _BOUNDS[key]
         whole = isinstance(value, int) and not isinstance(value, bool)
-        least = 1 if key == "rel" else 0
-        if not (whole or (choices[-1] == NUMBER and isinstance(value, float))) or not least <= value < float("inf"):
-            raise ValueError(f"the {key!r} parameter of {name} must be a {choices[-1]} from {least}, got {text}")
+        if not (whole or (choices[-1] == NUMBER and isinstance(value, float))) or not inside(value):
+            raise ValueError(f"the {key!r} parameter of {name} must be a {choices[-1]} {bounds}, got {text}")
         return int(value) if value == int(value) else value
     if value not in choices:
         listed = ", ".join(map(repr, choices))

@@ -5,7 +5,7 @@ import numpy as np
 from lookalike.metrics.ranks import places_before
 from lookalike.metrics.values import Values, divide
 
-__all__ = ["precision", "precision_within", "recall", "recall_within"]
+__all__ = ["hits", "precision", "precision_within", "recall", "recall_within"]
 
 
 def precision(relevant: np.ndarray, retrieved: np.ndarray, k: int) -> Values:
@@ -16,7 +16,7 @@ def precision(relevant: np.ndarray, retrieved: np.ndarray, k: int) -> Values:
     >>> precision([[1, 1]], [[1, 4]], k=3)                              # the first, and half of one of four
     Values(expected=array([0.5]), best=array([0.66666667]), worst=array([0.33333333]))
     """
-    return Values(*(hits / k for hits in _hits(relevant, retrieved, k)))
+    return Values(*(found / k for found in hits(relevant, retrieved, k)))
 
 
 def recall(relevant: np.ndarray, retrieved: np.ndarray, total: np.ndarray, k: int) -> Values:
@@ -25,7 +25,7 @@ def recall(relevant: np.ndarray, retrieved: np.ndarray, total: np.ndarray, k: in
     >>> recall([[1, 1]], [[1, 4]], [2], k=3).expected
     array([0.75])
     """
-    return Values(*(divide(hits, np.asarray(total)) for hits in _hits(relevant, retrieved, k)))
+    return Values(*(divide(found, np.asarray(total)) for found in hits(relevant, retrieved, k)))
 
 
 def precision_within(relevant: np.ndarray, retrieved: np.ndarray, inside: np.ndarray) -> Values:
@@ -36,8 +36,8 @@ def precision_within(relevant: np.ndarray, retrieved: np.ndarray, inside: np.nda
     >>> precision_within([[1, 1, 5]], [[1, 3, 5]], [True, True, False]).expected
     array([0.5])
     """
-    hits, items = (np.where(inside, counts, 0).sum(1) for counts in (relevant, retrieved))
-    value = np.divide(hits, items, out=np.zeros(len(hits)), where=items > 0)
+    found, items = (np.where(inside, counts, 0).sum(1) for counts in (relevant, retrieved))
+    value = np.divide(found, items, out=np.zeros(len(found)), where=items > 0)
     return Values(value, value, value)
 
 
@@ -47,7 +47,7 @@ def recall_within(relevant: np.ndarray, total: np.ndarray, inside: np.ndarray) -
     return Values(value, value, value)
 
 
-def _hits(relevant: np.ndarray, retrieved: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def hits(relevant: np.ndarray, retrieved: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Relevant items in the top k: expected, most, least."""
     r, n = np.asarray(relevant, float), np.asarray(retrieved, float)
     places = np.clip(k - places_before(n), 0, n)

@@ -1,10 +1,11 @@
 """Values: what every metric gives, three numbers for each query."""
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-__all__ = ["Values", "divide"]
+__all__ = ["Part", "Values", "divide", "joined"]
 
 
 class Values(NamedTuple):
@@ -13,6 +14,22 @@ class Values(NamedTuple):
     expected: np.ndarray
     best: np.ndarray
     worst: np.ndarray
+
+    def settled(self) -> "Values":
+        """Themselves: no query's value depends on another query."""
+        return self
+
+
+class Part(Protocol):
+    """What a metric makes of a block of queries: columns to be joined over all blocks, then settled."""
+
+    def settled(self) -> Values:
+        """The values, once the columns of all queries are together."""
+
+
+def joined(parts: Sequence[Any]) -> Any:
+    """The parts of several blocks of queries as one, column by column."""
+    return type(parts[0])(*map(np.concatenate, zip(*parts, strict=True)))
 
 
 def divide(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
