@@ -24,6 +24,7 @@ from lookalike import datasets, progress
 from lookalike.datasets import Dataset
 from lookalike.encoders import ENCODERS, EfficientNetLite0, Encoder, Pixels, efficientnet, features, load
 from lookalike.files import read_arrays, write_arrays
+from test_losses import one_thread  # noqa: F401  # of all tests here
 
 RNG = np.random.default_rng(0)
 COLOUR = RNG.integers(0, 256, (7, 9, 12, 3)).astype(np.uint8)

@@ -9,6 +9,7 @@ gradient happens to be right; hinges of which one side is never reached (each si
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import re
@@ -106,6 +107,11 @@ def distances(activations: Tensor, alpha: float | None) -> Tensor:
 
 def between_bins(n: int, n_bits: int, seed: int = 0, *, alpha: float = 1.0, margin: float = 1e-3) -> Tensor:
     """Clustered activations, float64; every distance is at least `margin` from a whole number."""
+    return _found_between_bins(n, n_bits, seed, alpha, margin).clone()
+
+
+@functools.cache
+def _found_between_bins(n: int, n_bits: int, seed: int, alpha: float, margin: float) -> Tensor:
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(3, n_bits))
 

@@ -6,9 +6,7 @@ import json
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
-from subprocess import DEVNULL
 from typing import Any
 
 import numpy as np
@@ -18,6 +16,7 @@ from PIL import Image
 import lookalike as la
 from lookalike.learning import LearnedHasher
 from test_cli import assert_refused, run
+from test_losses import one_thread  # noqa: F401  # of all tests here
 
 
 def numbers(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:
@@ -32,10 +31,10 @@ QUICK = ("--epochs", 3, "--bits", 12)
 
 @pytest.fixture
 def items(tmp_path: Path) -> Path:
-    """A file of embeddings with labels: the digits."""
+    """A file of embeddings with labels: 300 digits."""
     digits = la.datasets.load("digits")
     path = tmp_path / "items.npz"
-    np.savez(path, embeddings=digits.pixels(), labels=digits.labels)
+    np.savez(path, embeddings=digits.pixels()[:300], labels=digits.labels[:300])
     return path
 
 
@@ -71,7 +70,7 @@ def test_what_is_printed_is_for_people(tmp_path: Path, capsys: pytest.CaptureFix
 def test_a_file_is_learned_from_and_hashed(items: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     saved, codes = tmp_path / "h.npz", tmp_path / "codes.npz"
     said = numbers(capsys, "train", "--data", items, *QUICK, "--output", saved, "--loss", "cross-entropy")
-    assert said["items"] == 1797
+    assert said["items"] == 300
     assert said["test"] is None
     assert numbers(capsys, "hash", items, codes, "--hasher", saved)["hasher"] == "cross-entropy"
     with np.load(items) as file:
@@ -124,22 +123,40 @@ def test_images_are_encoded_once(
     assert {row["hasher"] for row in rows} == {"LSH", "h"}
 
 
-def test_a_command_that_was_killed_goes_on(items: Path, tmp_path: Path) -> None:
-    checkpoint = tmp_path / "run.pt"
-    command = [sys.executable, "-m", "lookalike", "train", "--data", items, "--epochs", "8", "--bits", "8"]
-    whole, parted = tmp_path / "whole.npz", tmp_path / "parted.npz"
-    subprocess.run([*command, "--output", whole], check=True, capture_output=True)
-    with subprocess.Popen(
-        [*command, "--output", parted, "--checkpoint", checkpoint], stdout=DEVNULL, stderr=DEVNULL
-    ) as process:
-        deadline = time.monotonic() + 120
-        while not checkpoint.exists():
-            assert time.monotonic() < deadline
-            assert process.poll() is None
-            time.sleep(0.002)
-        process.send_signal(signal.SIGKILL)
+KILLED = """
+import os, signal, sys, torch
+from lookalike import cli
+from lookalike.learning import training
+
+torch.set_num_threads(1)
+training.report = lambda what, done, total: done == 14 and os.kill(os.getpid(), signal.SIGKILL)
+cli.main(sys.argv[1:])
+"""
+
+
+def test_a_command_that_was_interrupted_and_killed_goes_on(
+    items: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In the midst of the second epoch and of the third: there are 6 steps in each."""
+    whole, parted, checkpoint = tmp_path / "whole.npz", tmp_path / "parted.npz", tmp_path / "run.pt"
+    command = ("train", "--data", items, "--epochs", 4, "--bits", 8, "--batch-size", 50)
+    numbers(capsys, *command, "--output", whole)
+    command = (*command, "--output", parted, "--checkpoint", checkpoint)
+    steps: list[int] = []
+
+    def interrupt(what: str, done: int, total: int) -> None:
+        steps.append(done)
+        if done == 9 and len(steps) == 9:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("lookalike.learning.training.report", interrupt)
+    code, _, err = run(capsys, *command)
+    assert (code, err) == (130, f"lookalike: stopped; the same command goes on from {checkpoint}\n")
+    killed = subprocess.run([sys.executable, "-c", KILLED, *map(str, command)], capture_output=True)
+    assert killed.returncode == -signal.SIGKILL
     assert not parted.exists()
-    subprocess.run([*command, "--output", parted, "--checkpoint", checkpoint], check=True, capture_output=True)
+    numbers(capsys, *command)
+    assert steps == [*range(1, 10), *range(13, 25)]
     digits = la.datasets.load("digits").pixels()
     np.testing.assert_array_equal(la.hashers.load(whole).project(digits), la.hashers.load(parted).project(digits))
 

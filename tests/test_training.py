@@ -9,7 +9,6 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
-import time
 import warnings
 from collections import Counter
 from dataclasses import replace
@@ -23,11 +22,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.base import clone
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 import lookalike as la
-from lookalike.learning import LOSSES, LearnedHasher, Settings, losses, networks, train
+from lookalike.learning import LOSSES, LearnedHasher, Settings, losses, networks, objectives, train
 from lookalike.learning.augmenting import flip_and_shift
 from lookalike.learning.training import activations, batches, held_out
+from test_losses import one_thread  # noqa: F401  # of all tests here
 
 DIGITS = la.datasets.load("digits")
 SPLIT = DIGITS.split(1)
@@ -124,11 +125,19 @@ def test_tags_are_learned() -> None:
 
 
 def test_the_best_epoch_is_kept() -> None:
+    """After the third all weights are set to 0, of which nothing is learned: it cannot be the last."""
     made = network()
     kept: list[dict[str, np.ndarray]] = []
-    how = train(made, X, Y, replace(QUICK, epochs=6, learning_rate=0.05), watch=lambda _: kept.append(weights(made)))
+
+    def watch(figures: dict[str, float]) -> None:
+        kept.append(weights(made))
+        if figures["epoch"] == 3:
+            for weight in made.parameters():
+                weight.data.zero_()
+
+    how = train(made, FEW, FEW_Y, replace(QUICK, epochs=5), watch=watch)
     scores = [epoch["mAP"] for epoch in how.history]
-    assert how.best_epoch == int(np.argmax(scores)) + 1
+    assert how.best_epoch == int(np.argmax(scores)) + 1 <= 3
     for name, value in weights(made).items():
         np.testing.assert_array_equal(value, kept[how.best_epoch - 1][name])
     assert not made.training
@@ -147,8 +156,40 @@ def test_alpha_and_the_learning_rate_go_as_they_are_told() -> None:
     assert settings.learning_rate_of(4) == pytest.approx((1 + np.cos(0.8 * np.pi)) / 2)
     steps = replace(settings, schedule="steps", epochs=10)
     assert [steps.learning_rate_of(epoch) for epoch in (0, 1, 2, 9)] == pytest.approx([1, 1, 0.6, 0.6**4])
-    how = train(network(), FEW, FEW_Y, replace(settings, epochs=3, learning_rate=1e-3))
+
+
+def test_every_step_is_made_with_the_alpha_and_the_learning_rate_of_its_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
+    alphas: list[float] = []
+    rates: list[float] = []
+
+    def loss(activations: torch.Tensor, labels: torch.Tensor, *, alpha: float) -> torch.Tensor:
+        alphas.append(alpha)
+        return losses.tie_aware_ap(activations, labels, alpha=alpha)
+
+    monkeypatch.setitem(objectives.FUNCTIONS, "tie-aware-ap", loss)
+    seen = register_optimizer_step_pre_hook(lambda made, *_: rates.append(made.param_groups[0]["lr"]))
+    try:
+        settings = Settings(epochs=3, batch_size=100, alpha=1, alpha_end=16, learning_rate=0.004)
+        how = train(network(), FEW, FEW_Y, settings)
+    finally:
+        seen.remove()
+    assert alphas == pytest.approx(np.repeat([1, 4, 16], 3))
+    assert rates == pytest.approx(np.repeat([0.004, 0.003, 0.001], 3))  # of a cosine from 1 to -1: 1, 0.5, -0.5
     assert [epoch["alpha"] for epoch in how.history] == pytest.approx([1, 4, 16])
+
+
+def test_every_epoch_draws_its_own_batches() -> None:
+    def items_of_two_epochs(seed: int) -> list[list[list[float]]]:
+        seen: list[torch.Tensor] = []
+        settings = Settings(epochs=2, batch_size=100, seed=seed)
+        train(network(), FEW, FEW_Y, settings, augment=lambda items: seen.append(items) or items)
+        return [torch.cat(epoch).tolist() for epoch in (seen[:3], seen[3:])]
+
+    first, second = items_of_two_epochs(0)
+    assert first != second
+    assert sorted(first) == sorted(second)
+    assert items_of_two_epochs(0) == [first, second]
+    assert items_of_two_epochs(1)[0] not in (first, second)  # nor is the next epoch that of the next seed
 
 
 def test_any_module_can_be_trained_and_hash() -> None:
@@ -212,40 +253,44 @@ def test_a_run_that_was_stopped_goes_on_bit_for_bit(tmp_path: Path, stopped_afte
     assert found.best_epoch == expected.best_epoch
 
 
-COMMAND = """
-import sys, numpy as np
-from lookalike.learning import LearnedHasher
+HASHER = LearnedHasher(16, epochs=4, hidden=64, batch_size=64, validation=0.1, random_state=3)
+COMMAND = f"""
+import os, signal, sys, torch
 import lookalike as la
+from lookalike.learning import LearnedHasher
+
+torch.set_num_threads(1)
 data = la.datasets.load("digits")
-split = data.split(1)
-X, y = data.pixels(split.training), data.labels[split.training]
-hasher = LearnedHasher(16, epochs=14, hidden=64, validation=0.1, random_state=3)
-checkpoint = sys.argv[2] if len(sys.argv) > 2 else None
-hasher.fit(X, y, checkpoint=checkpoint).save(sys.argv[1])
+rows = data.split(1).training[:300]
+
+def die(what, done, total):
+    if done == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+with la.progress.reporting(die):
+    {HASHER!r}.fit(data.pixels(rows), data.labels[rows], checkpoint=sys.argv[1])
 """
 
 
-@pytest.mark.parametrize("blow", [signal.SIGKILL, signal.SIGINT])
-def test_a_process_that_was_killed_goes_on_bit_for_bit(tmp_path: Path, blow: signal.Signals) -> None:
-    script = [sys.executable, "-c", COMMAND]
-    whole, parted, checkpoint = tmp_path / "whole.npz", tmp_path / "parted.npz", tmp_path / "run.pt"
-    subprocess.run([*script, whole], check=True)
-    for _ in range(2):  # killed twice, each time in the midst of an epoch
-        process = subprocess.Popen([*script, parted, checkpoint], stderr=subprocess.PIPE)
-        seen = checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0
-        deadline = time.monotonic() + 60
-        while (checkpoint.stat().st_mtime_ns if checkpoint.exists() else 0) == seen:
-            assert time.monotonic() < deadline
-            assert process.poll() is None, "it ended before it could be killed"
-            time.sleep(0.002)
-        process.send_signal(blow)
-        assert process.wait() != 0
-        process.communicate()
-    assert not parted.exists()
-    subprocess.run([*script, parted, checkpoint], check=True)
-    one, other = la.hashers.load(whole), la.hashers.load(parted)
-    assert_same(one.network_, other.network_)  # type: ignore[attr-defined]
-    assert not list(tmp_path.glob(".*part")) or blow == signal.SIGKILL
+def test_a_process_that_was_interrupted_and_killed_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    """In the midst of the second epoch and of the third: there are 5 steps in each."""
+    whole, checkpoint = clone(HASHER).fit(FEW, FEW_Y), tmp_path / "run.pt"
+
+    def epochs_kept() -> int:
+        return len(torch.load(checkpoint)["state"]["history"])
+
+    def interrupt(what: str, done: int, total: int) -> None:
+        if done == 8:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), la.progress.reporting(interrupt):
+        clone(HASHER).fit(FEW, FEW_Y, checkpoint=checkpoint)
+    assert epochs_kept() == 1
+    killed = subprocess.run([sys.executable, "-c", COMMAND, checkpoint, "13"])
+    assert killed.returncode == -signal.SIGKILL
+    assert epochs_kept() == 2
+    assert_same(whole.network_, clone(HASHER).fit(FEW, FEW_Y, checkpoint=checkpoint).network_)
+    assert list(tmp_path.iterdir()) == [checkpoint]
 
 
 def test_a_checkpoint_of_another_run_is_refused(tmp_path: Path) -> None:
@@ -326,9 +371,49 @@ def test_codes_of_an_item_are_its_own() -> None:
 
 
 def test_equal_seeds_give_equal_weights_and_others_do_not() -> None:
-    one, again, other = (LearnedHasher(8, epochs=2, random_state=seed).fit(FEW, FEW_Y) for seed in (1, 1, 2))
+    torch.set_num_threads(2)  # as outside of tests
+    try:
+        one, again, other = (LearnedHasher(8, epochs=2, random_state=seed).fit(FEW, FEW_Y) for seed in (1, 1, 2))
+    finally:
+        torch.set_num_threads(1)
     assert_same(one.network_, again.network_)
     assert (one.project(FEW) != other.project(FEW)).any()
+
+
+def test_it_is_trained_with_the_settings_that_it_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    used: list[Settings] = []
+
+    def train_instead(network: nn.Module, items: np.ndarray, labels: np.ndarray, settings: Settings, **_: Any) -> None:
+        used.append(settings)
+        raise Stop
+
+    monkeypatch.setattr("lookalike.learning.hasher.train", train_instead)
+    asked = Settings(
+        loss="dsh",
+        options={"margin": 5.0},
+        epochs=7,
+        batch_size=50,
+        together=5,
+        optimizer="sgd",
+        learning_rate=0.25,
+        weight_decay=0.5,
+        schedule="steps",
+        alpha=3.0,
+        alpha_end=5.0,
+        validation=0.2,
+        patience=4,
+        seed=6,
+    )
+    assert all(value != getattr(Settings(), name) for name, value in vars(asked).items())
+    options = {name: value for name, value in vars(asked).items() if name != "seed"}
+    for hasher in (
+        LearnedHasher(8, **options, random_state=6),
+        LearnedHasher(8),
+        LearnedHasher(8, network="convolutions", image_shape=(8, 8)),
+    ):
+        with pytest.raises(Stop):
+            hasher.fit(FEW, FEW_Y)
+    assert used == [asked, Settings(learning_rate=3e-3, alpha=1.0), Settings(learning_rate=1e-3, alpha=10.0)]
 
 
 def test_it_is_cloned_and_set_like_any_estimator() -> None:

@@ -63,54 +63,44 @@ def train(
 
     Example: lookalike train --data training.npz --bits 64 --checkpoint run.pt
     """
-    import numpy as np
-
     from lookalike import encoders, hashers
 
-    if output.suffix != ".npz":
-        raise ValueError(f"cannot write {output}: the name of a hasher's file must end in .npz")
-    for target in (output, checkpoint):
-        if target is not None:
-            check_target(target, Path(data), *([output] if target is checkpoint else []))
+    _check_files(data, output, checkpoint)
     kind = hashers.kind("LearnedHasher")  # says what to install before any work is done
     _check_loss(loss, alpha=alpha, alpha_end=alpha_end, margin=margin)
     features = encoders.load(features).name
     items, y, shape, task = _training_items(data, features, source, labels, setting, seed)
+    if network == "convolutions" and shape is None:
+        raise ValueError("--network convolutions is for the pixels of a data set or of a folder of images")
     given = {
+        "network": network or ("two-layer" if shape is None else "convolutions"),
         "epochs": epochs,
         "batch_size": batch_size,
         "learning_rate": learning_rate,
         "weight_decay": weight_decay,
         "alpha": alpha,
         "alpha_end": alpha_end,
+        "validation": _part_to_hold_out(y) if validation is None else validation,
         "patience": patience,
         "options": None if margin is None else {"margin": margin},
         "image_shape": shape,
     }
-    if network == "convolutions" and shape is None:
-        raise ValueError("--network convolutions is for the pixels of a data set or of a folder of images")
-    if validation is None:
-        validation = 0.1 if np.unique(y, axis=0, return_counts=True)[1].max() >= 4 else 0.0
-    chosen = network or ("two-layer" if shape is None else "convolutions")
     options = {name: value for name, value in given.items() if value is not None}
-    hasher: Any = kind(bits, loss=loss, network=chosen, validation=validation, random_state=seed, **options)
-    started = time.perf_counter()
-    try:
-        with progress():
-            hasher.fit(items, y, checkpoint=checkpoint)
-    except KeyboardInterrupt:
-        if checkpoint is not None and checkpoint.exists():
-            remark(f"stopped; the same command goes on from {checkpoint}")
-        raise
-    seconds = time.perf_counter() - started
+    hasher: Any = kind(bits, loss=loss, random_state=seed, **options)
+    seconds = _fit(hasher, items, y, checkpoint)
     hasher.save(output)
     found = None if task is None else _examined(task, hasher)
-    if as_json:
-        curves = {"loss": hasher.losses_.tolist(), "held_out_mAP": hasher.scores_.tolist()}
-        about = {"hasher": str(output), "loss": loss, "bits": bits, "network": chosen, "items": len(items)}
-        print_json({**about, "seconds": seconds, "best_epoch": hasher.best_epoch_, "curves": curves, "test": found})
-        return
-    _show(hasher, chosen, items, seconds, found, output)
+    tell = _print_figures if as_json else _show
+    tell(hasher, items, seconds, found, output)
+
+
+def _check_files(data: str, output: Path, checkpoint: Path | None) -> None:
+    """Raise where what is to be written cannot be, or would overwrite what is read or written beside it."""
+    if output.suffix != ".npz":
+        raise ValueError(f"cannot write {output}: the name of a hasher's file must end in .npz")
+    check_target(output, Path(data))
+    if checkpoint is not None:
+        check_target(checkpoint, Path(data), output)
 
 
 def _check_loss(loss: str, **options: Any) -> None:
@@ -151,6 +141,26 @@ def _file_items(path: Path, labels: Path | None) -> tuple[Any, Any]:
     return read.vectors, read.labels
 
 
+def _part_to_hold_out(labels: Any) -> float:
+    """The part that is held out if none is asked for: a tenth, where a class is large enough to spare items."""
+    import numpy as np
+
+    return 0.1 if np.unique(labels, axis=0, return_counts=True)[1].max() >= 4 else 0.0
+
+
+def _fit(hasher: "LearnedHasher", items: Any, labels: Any, checkpoint: Path | None) -> float:
+    """Learn, with a progress bar; how many seconds it took. Who interrupts it is told how to go on."""
+    started = time.perf_counter()
+    try:
+        with progress():
+            hasher.fit(items, labels, checkpoint=checkpoint)
+    except KeyboardInterrupt:
+        if checkpoint is not None and checkpoint.exists():
+            remark(f"stopped; the same command goes on from {checkpoint}")
+        raise
+    return time.perf_counter() - started
+
+
 def _examined(task: "Task", hasher: "LearnedHasher") -> dict[str, Any]:
     """Figures of the queries, none of which was learned from."""
     from lookalike.trials import try_hashers
@@ -159,12 +169,19 @@ def _examined(task: "Task", hasher: "LearnedHasher") -> dict[str, Any]:
         return try_hashers(task, [(hasher.title, hasher)]).rows()[0]
 
 
-def _show(
-    hasher: "LearnedHasher", network: str, items: Any, seconds: float, found: dict[str, Any] | None, output: Path
+def _print_figures(
+    hasher: "LearnedHasher", items: Any, seconds: float, found: dict[str, Any] | None, output: Path
 ) -> None:
+    about = {"hasher": str(output), "loss": hasher.loss, "bits": hasher.n_bits, "network": hasher.network}
+    curves = {"loss": hasher.losses_.tolist(), "held_out_mAP": hasher.scores_.tolist()}
+    how = {"items": len(items), "seconds": seconds, "best_epoch": hasher.best_epoch_, "curves": curves}
+    print_json({**about, **how, "test": found})
+
+
+def _show(hasher: "LearnedHasher", items: Any, seconds: float, found: dict[str, Any] | None, output: Path) -> None:
     say = tables().print
-    made = f"{len(items):,} items of {items.shape[1]:,} numbers → {hasher.n_bits} bits by {hasher.loss}, {network}"
-    say(f"{made}: {len(hasher.losses_)} epoch{'s' * (len(hasher.losses_) > 1)} in {seconds:.1f} s\n")
+    made = f"{len(items):,} items of {items.shape[1]:,} numbers → {hasher.n_bits} bits by {hasher.loss}"
+    say(f"{made}, {hasher.network}: {len(hasher.losses_)} epoch{'s' * (len(hasher.losses_) > 1)} in {seconds:.1f} s\n")
     rows = table(("loss", ""), ("held-out mAP", "bold"), first="epoch")
     last = len(hasher.losses_)
     for epoch in sorted({1, *range(max(1, last // 8), last + 1, max(1, last // 8)), hasher.best_epoch_, last}):

@@ -1,10 +1,11 @@
 """Training a network to hash: batches, steps, evaluation on what was held out. To be read from top to bottom."""
 
+import contextlib
 import copy
 import dataclasses
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from lookalike.evaluation import evaluate
 from lookalike.files import digest
 from lookalike.hashers.hasher import check_number, check_whole
 from lookalike.learning.checkpoints import read_checkpoint, write_checkpoint
-from lookalike.learning.objectives import are_tags, make_objective
+from lookalike.learning.objectives import Objective, are_tags, make_objective
 from lookalike.progress import report
 from lookalike.relevance import same_label, shared_tags
 
@@ -89,6 +90,36 @@ class Training:
     best_epoch: int
 
 
+@dataclass
+class _Run:
+    """All that changes from epoch to epoch, and that a checkpoint therefore holds."""
+
+    network: nn.Module
+    objective: Objective
+    optimizer: torch.optim.Optimizer
+    best: dict[str, Any]  # the weights of the best epoch
+    best_epoch: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+
+    def state(self) -> dict[str, Any]:
+        return {
+            "network": self.network.state_dict(),
+            "objective": self.objective.state_dict(),
+            "optimizer": self.optimizer.state_dict(),
+            "random": torch.get_rng_state(),
+            "history": self.history,
+            "best": self.best,
+            "best_epoch": self.best_epoch,
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        self.network.load_state_dict(state["network"])
+        self.objective.load_state_dict(state["objective"])
+        self.optimizer.load_state_dict(state["optimizer"])
+        torch.set_rng_state(state["random"])
+        self.history, self.best, self.best_epoch = state["history"], state["best"], state["best_epoch"]
+
+
 def train(
     network: nn.Module,
     X: np.ndarray,
@@ -110,43 +141,21 @@ def train(
     X = X.astype(np.float32) if X.dtype == np.float64 else X
     if len(y) != len(X):
         raise ValueError(f"there are {len(X)} items, but {len(y)} labels")
-    n_bits = activations(network, X[:2]).shape[1]
-    device = next((weight.device for weight in network.parameters()), torch.device("cpu"))
+    n_bits, device = activations(network, X[:2]).shape[1], _device(network)
     with torch.random.fork_rng(devices=[]):  # what the caller draws at random is not touched
         torch.manual_seed(settings.seed)
         objective, targets = make_objective(settings.loss, y, n_bits, settings.options)
         objective.to(device)
         training, holding = held_out(targets, settings.validation, settings.seed)
         _check_classes(targets[training])
-        parameters = [*network.parameters(), *objective.parameters()]
-        optimizer: torch.optim.Optimizer
-        if settings.optimizer == "adam":
-            optimizer = torch.optim.Adam(parameters, settings.learning_rate, weight_decay=settings.weight_decay)
-        else:
-            rate, decay = settings.learning_rate, settings.weight_decay
-            optimizer = torch.optim.SGD(parameters, rate, momentum=0.9, weight_decay=decay)
-
-        history: list[dict[str, float]] = []
-        best, best_epoch = copy.deepcopy(network.state_dict()), 0
-        about = {
-            **dataclasses.asdict(settings),
-            "bits": n_bits,
-            "network": repr(network),
-            "weights": [list(weight.shape) for weight in network.state_dict().values()],
-            "augment": augment is not None,
-            "items": list(X.shape),
-            "data": digest(X, targets),
-        }
+        optimizer = _make_optimizer([*network.parameters(), *objective.parameters()], settings)
+        run = _Run(network, objective, optimizer, best=copy.deepcopy(network.state_dict()))
+        about = {**_about(settings, network, X, targets), "bits": n_bits, "augment": augment is not None}
         if checkpoint is not None and Path(checkpoint).exists():
-            state = read_checkpoint(checkpoint, about)
-            network.load_state_dict(state["network"])
-            objective.load_state_dict(state["objective"])
-            optimizer.load_state_dict(state["optimizer"])
-            torch.set_rng_state(state["random"])
-            history, best, best_epoch = state["history"], state["best"], state["best_epoch"]
+            run.load_state(read_checkpoint(checkpoint, about))
 
-        for epoch in range(len(history), settings.epochs):
-            if settings.patience is not None and epoch - best_epoch >= settings.patience:
+        for epoch in range(len(run.history), settings.epochs):
+            if settings.patience is not None and epoch - run.best_epoch >= settings.patience:
                 break
             started = time.perf_counter()
             network.train()
@@ -159,41 +168,34 @@ def train(
                 rows = training[places]
                 items = torch.from_numpy(X[rows]).to(device)
                 predicted = network(items if augment is None else augment(items))
-                try:
+                with _errors_of(f"epoch {epoch + 1}, step {step} of {len(drawn)}"):
                     loss = objective(predicted, torch.from_numpy(targets[rows]).to(device))
                     if not torch.isfinite(loss):
                         raise ValueError(f"the loss is {loss.item()}: lower the learning rate")
-                except ValueError as error:
-                    raise ValueError(f"epoch {epoch + 1}, step {step} of {len(drawn)}: {error}") from error
                 optimizer.zero_grad()
                 loss.backward()
                 optimizer.step()
                 losses.append(loss.item())
-                report(_told(history), epoch * len(drawn) + step, settings.epochs * len(drawn))
+                report(_told(run.history), epoch * len(drawn) + step, settings.epochs * len(drawn))
             if not all(torch.isfinite(weight).all() for weight in network.parameters()):
                 raise ValueError(f"epoch {epoch + 1}: weights are not finite after it: lower the learning rate")
-            figures = {"epoch": epoch + 1, "loss": float(np.mean(losses)), "mAP": math.nan}
-            if len(holding):
-                figures["mAP"] = _score(network, X[holding], targets[holding])
-            history.append({**figures, "alpha": settings.alpha_of(epoch), "seconds": time.perf_counter() - started})
-            if not len(holding) or history[-1]["mAP"] > max((past["mAP"] for past in history[:-1]), default=-1):
-                best, best_epoch = copy.deepcopy(network.state_dict()), epoch + 1
+            figures = {
+                "epoch": epoch + 1,
+                "loss": float(np.mean(losses)),
+                "mAP": _score(network, X[holding], targets[holding]) if len(holding) else math.nan,
+                "alpha": settings.alpha_of(epoch),
+                "seconds": time.perf_counter() - started,
+            }
+            if not len(holding) or figures["mAP"] > max((past["mAP"] for past in run.history), default=-1):
+                run.best, run.best_epoch = copy.deepcopy(network.state_dict()), epoch + 1
+            run.history.append(figures)
             if checkpoint is not None:
-                state = {
-                    "network": network.state_dict(),
-                    "objective": objective.state_dict(),
-                    "optimizer": optimizer.state_dict(),
-                    "random": torch.get_rng_state(),
-                    "history": history,
-                    "best": best,
-                    "best_epoch": best_epoch,
-                }
-                write_checkpoint(checkpoint, state, about)
+                write_checkpoint(checkpoint, run.state(), about)
             if watch is not None:
-                watch(history[-1])
-    network.load_state_dict(best)
+                watch(figures)
+    network.load_state_dict(run.best)
     network.eval()
-    return Training(history, best_epoch)
+    return Training(run.history, run.best_epoch)
 
 
 def batches(targets: np.ndarray, batch_size: int, together: int, seed: int | tuple[int, ...]) -> list[np.ndarray]:
@@ -249,7 +251,7 @@ def held_out(targets: np.ndarray, part: float, seed: int) -> tuple[np.ndarray, n
 def activations(network: nn.Module, X: np.ndarray, batch_size: int = 256) -> np.ndarray:
     """What a network gives for items, (n, n_bits) of float32, in evaluation mode."""
     network.eval()
-    device = next((weight.device for weight in network.parameters()), torch.device("cpu"))
+    device = _device(network)
     out = []
     with torch.inference_mode():
         for start in range(0, len(X), batch_size):
@@ -258,6 +260,38 @@ def activations(network: nn.Module, X: np.ndarray, batch_size: int = 256) -> np.
             filled = np.concatenate([block, np.zeros((batch_size - len(block), *X.shape[1:]), X.dtype)])
             out.append(network(torch.from_numpy(filled).to(device))[: len(block)].float().cpu().numpy())
     return np.concatenate(out) if out else activations(network, np.zeros((1, *X.shape[1:]), X.dtype))[:0]
+
+
+def _device(network: nn.Module) -> torch.device:
+    """Where a network computes."""
+    return next((weight.device for weight in network.parameters()), torch.device("cpu"))
+
+
+def _make_optimizer(parameters: list[nn.Parameter], settings: Settings) -> torch.optim.Optimizer:
+    rate, decay = settings.learning_rate, settings.weight_decay
+    if settings.optimizer == "adam":
+        return torch.optim.Adam(parameters, rate, weight_decay=decay)
+    return torch.optim.SGD(parameters, rate, momentum=0.9, weight_decay=decay)
+
+
+def _about(settings: Settings, network: nn.Module, X: np.ndarray, targets: np.ndarray) -> dict[str, Any]:
+    """What must be the same for a run to go on from a checkpoint."""
+    return {
+        **dataclasses.asdict(settings),
+        "network": repr(network),
+        "weights": [list(weight.shape) for weight in network.state_dict().values()],
+        "items": list(X.shape),
+        "data": digest(X, targets),
+    }
+
+
+@contextlib.contextmanager
+def _errors_of(step: str) -> Iterator[None]:
+    """Within this block, errors say in which step they arose."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"{step}: {error}") from error
 
 
 def _score(network: nn.Module, X: np.ndarray, targets: np.ndarray) -> float:
