@@ -70,7 +70,9 @@ def public_names() -> str:
 def command_pages() -> str:
     """The --help page of every command."""
     pages = []
-    for command in ([], *([name] for name in sorted(app) if not name.startswith("-"))):
+    commands = [[], *([name] for name in sorted(app) if not name.startswith("-"))]
+    commands += [["study", name] for name in sorted(app["study"]) if not name.startswith("-")]
+    for command in sorted(commands):
         text = io.StringIO()
         app.help_print(command, console=Console(file=text, width=100, force_terminal=False))
         pages.append(f"## lookalike {' '.join(command)}".rstrip() + f"\n\n```text\n{text.getvalue().strip()}\n```")

@@ -58,9 +58,9 @@ def test_the_reader_of_imports_sees_them() -> None:
 
 # Layers
 
-METRICS, HASHERS, DATASETS, REPORT, CLI, LEARNING, ENCODERS = (
+METRICS, HASHERS, DATASETS, REPORT, CLI, LEARNING, ENCODERS, DISCOVERY = (
     {name for name in SOURCES if name.startswith(f"{package}/")}
-    for package in ("metrics", "hashers", "datasets", "report", "cli", "learning", "encoders")
+    for package in ("metrics", "hashers", "datasets", "report", "cli", "learning", "encoders", "discovery")
 )
 LOWEST = {"codes.py", "relevance.py", "files.py", "trec.py", "progress.py", "_compiled.py", "_version.py"}
 
@@ -81,6 +81,8 @@ LOWEST = {"codes.py", "relevance.py", "files.py", "trec.py", "progress.py", "_co
         (set(SOURCES) - CLI - LEARNING - {"__init__.py"}, ["learning"]),
         (LEARNING, ["datasets", "encoders", "tasks", "trials", "report"]),
         (ENCODERS, ["learning", "hashers", "evaluation", "metrics", "trials", "report", "tasks"]),
+        (DISCOVERY, ["study", "report", "hashers", "learning", "encoders", "datasets", "trials", "tasks"]),
+        (set(SOURCES) - DISCOVERY - CLI - REPORT - {"study.py", "__init__.py"}, ["discovery", "study"]),
         (set(SOURCES), ["_kernels", "_product", "_bends", "_soft"]),
     ],
     ids=[
@@ -97,6 +99,8 @@ LOWEST = {"codes.py", "relevance.py", "files.py", "trec.py", "progress.py", "_co
         "only commands know of learning",
         "learning sees arrays only",
         "encoders see images only",
+        "discovery sees rankings and votes",
+        "nothing below knows of discovery",
         "compiled loops",
     ],
 )

@@ -6,7 +6,7 @@ import typing
 from lookalike._version import __version__
 
 if typing.TYPE_CHECKING:
-    from lookalike import datasets, encoders, hashers, learning, metrics, space
+    from lookalike import datasets, discovery, encoders, hashers, learning, metrics, space
     from lookalike.codes import Codes
     from lookalike.comparison import compare
     from lookalike.evaluation import count, count_scores, evaluate, evaluate_run, evaluate_scores, evaluate_tally
@@ -15,6 +15,7 @@ if typing.TYPE_CHECKING:
     from lookalike.relevance import grades, hierarchy, judged, matching_attributes, same_label, shared_tags
     from lookalike.results import Evaluation, Score
     from lookalike.space import usage
+    from lookalike.study import Study
     from lookalike.tally import Tally
     from lookalike.trec import read_qrels, read_run
 
@@ -23,6 +24,7 @@ __all__ = [
     "Evaluation",
     "Metric",
     "Score",
+    "Study",
     "Tally",
     "__version__",
     "compare",
@@ -30,6 +32,7 @@ __all__ = [
     "count_scores",
     "curves",
     "datasets",
+    "discovery",
     "encoders",
     "evaluate",
     "evaluate_run",
@@ -59,12 +62,14 @@ _HOMES = {
     "relevance": ["grades", "hierarchy", "judged", "matching_attributes", "same_label", "shared_tags"],
     "results": ["Evaluation", "Score"],
     "space": ["usage"],
+    "study": ["Study"],
     "tally": ["Tally"],
     "trec": ["read_qrels", "read_run"],
 }
 _MODULES = {
     "curves": "metrics.curves",
     "datasets": "datasets",
+    "discovery": "discovery",
     "encoders": "encoders",
     "hashers": "hashers",
     "learning": "learning",

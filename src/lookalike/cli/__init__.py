@@ -6,7 +6,7 @@ import sys
 from cyclopts import App, CycloptsError, Parameter
 
 from lookalike._version import __version__
-from lookalike.cli import data, evaluating, hashing, reports, training
+from lookalike.cli import data, discovering, evaluating, hashing, reports, studies, training
 from lookalike.cli.terminal import fail
 
 app = App(
@@ -23,9 +23,12 @@ for command in (
     hashing.hash_items,
     hashing.usage,
     training.train,
+    discovering.pool,
+    discovering.leaderboard,
     data.data,
 ):
     app.command(command, name=command.__name__.removesuffix("_items"))
+app.command(studies.study)
 
 __all__ = ["app", "main"]
 

@@ -1,0 +1,250 @@
+"""`lookalike pool` and `lookalike leaderboard`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from lookalike.cli.studies import RULE, STUDY, judgements_of
+from lookalike.cli.terminal import JSON, SEED, print_json, progress, remark, table, tables
+from lookalike.files import check_target
+
+if TYPE_CHECKING:
+    from lookalike.discovery import Collection, Judgements, Leaderboard, Pool
+    from lookalike.study import Study
+
+__all__ = ["leaderboard", "pool"]
+
+
+def pool(
+    folder: STUDY,
+    /,
+    *,
+    k: Annotated[int, Parameter(help="how many items each model proposes for a query")] = 6,
+    random: Annotated[int, Parameter(help="pairs to draw by chance, for estimating how many positives there are")] = 0,
+    one_per_identity: Annotated[bool, Parameter(help="propose only the best image of an identity")] = False,
+    models: Annotated[str | None, Parameter(help="names of the models to pool; by default all of the study")] = None,
+    top_up: Annotated[
+        str | None, Parameter(help="list only what this model adds to the pool that nobody judged")
+    ] = None,
+    next_pairs: Annotated[
+        int | None, Parameter(name="--next", help="list the next so many pairs to judge of the pool as it is")
+    ] = None,
+    order: Annotated[Literal["depth", "adaptive"], Parameter(help="of the pairs to judge")] = "depth",
+    seconds: Annotated[float, Parameter(help="that judging a pair takes, for the cost")] = 15,
+    output: Annotated[Path | None, Parameter(help="write the pairs to judge to this .csv or .parquet file")] = None,
+    threads: Annotated[int | None, Parameter(help="how many threads to use; all cores by default")] = None,
+    seed: SEED = 0,
+    as_json: JSON = False,
+) -> None:
+    """Pool what the models of a study propose, and show how much they overlap and what judging costs.
+
+    Example: lookalike pool shop --k 6 --random 2000
+
+    Example: lookalike pool shop --next 500 --order adaptive --output next.csv
+
+    Example: lookalike pool shop --top-up new-model --output top-up.csv
+    """
+    from lookalike.discovery import Pool
+    from lookalike.discovery.prevalence import cost
+    from lookalike.study import Study
+
+    if output is not None:
+        check_target(output)
+    opened = Study.open(folder)
+    if top_up is not None or next_pairs is not None:
+        if top_up is not None and next_pairs is not None:
+            raise ValueError("pass either --top-up or --next")
+        with progress():
+            found, rows = _to_judge(opened, top_up, next_pairs, order, threads)
+        _list(found, rows, output, as_json)
+        return
+    names = models.replace(",", " ").split() if models else opened.models()
+    if not names:
+        raise ValueError(f"the study has no model yet: lookalike study add {folder} NAME FILE")
+    with progress():
+        made = Pool.build(
+            {name: opened.model(name).given for name in names}, opened.collection, k=k, random=random, seed=seed,
+            one_per_identity=one_per_identity, threads=threads,
+        )  # fmt: skip
+    opened.write_pool(made)
+    if output is not None:
+        made.write_pairs(output)
+    if as_json:
+        facts = {"pairs": len(made), "suspects": made.suspects, "duplication": made.duplication, "saving": made.saving}
+        print_json({**facts, "k": k, "models": made.rows(), "seconds": len(made) * seconds})
+        return
+    console = tables()
+    console.print(str(made))
+    console.print(f"judging takes {cost(len(made), seconds)} an expert at {seconds:g} seconds a pair")
+
+
+def _to_judge(
+    opened: "Study", top_up: str | None, n: int | None, order: str, threads: int | None
+) -> tuple["Pool", Any]:
+    """The pool and the rows of it that are to be judged next."""
+    import numpy as np
+
+    from lookalike.discovery import next_pairs
+    from lookalike.discovery.reliability import RULES
+
+    found, record = opened.pool(), opened.votes()
+    if top_up is not None and top_up not in found.models:
+        found = found.with_model(top_up, opened.model(top_up).given, threads=threads)
+    known = RULES["majority"](record).by_pair if len(record) else {}
+    grades = np.array([known.get(pair, -1) for pair in found.pairs])
+    if n is not None:
+        return found, next_pairs(found, grades, n, order)
+    return found, np.flatnonzero((grades < 0) & found.proposed[:, found.models.index(str(top_up))])
+
+
+def _list(found: "Pool", rows: Any, output: Path | None, as_json: bool) -> None:
+    pairs = [found.pairs[row] for row in rows]
+    if output is not None:
+        found.write_pairs(output, rows)
+    if as_json:
+        print_json([{"query": query, "item": item} for query, item in pairs])
+    elif output is None:
+        shown = table(("item", ""), first="query")
+        for query, item in pairs:
+            shown.add_row(query, item)
+        tables().print(shown)
+    remark(f"{len(pairs):,} pairs to judge" + (f", in {output}" if output is not None else ""))
+
+
+def leaderboard(
+    folder: Annotated[Path | None, Parameter(help="the folder of the study")] = None,
+    /,
+    *,
+    run: Annotated[
+        list[str] | None, Parameter(help="in place of a study: a TREC run, NAME=FILE; may be given several times")
+    ] = None,
+    qrels: Annotated[Path | None, Parameter(help="the judgements of the runs: .qrels, .csv, .parquet or .json")] = None,
+    rule: RULE = "majority",
+    metrics: Annotated[
+        str | None, Parameter(help="names; by default hit rates, reciprocal ranks, areas and guards")
+    ] = None,
+    level: Annotated[
+        Literal["image", "product"], Parameter(help="what a judgement is about: one image, or all of its identity")
+    ] = "image",
+    negatives: Annotated[int, Parameter(help="unjudged items of each query to sample as negatives")] = 100,
+    leave_one_out: Annotated[bool, Parameter(help="drop what each model alone proposed and evaluate again")] = False,
+    rules: Annotated[bool, Parameter(help="also show the order of models under the other rules")] = False,
+    compare: Annotated[
+        str | None, Parameter(help="a metric by which every pair of models is compared, such as AUC")
+    ] = None,
+    resamples: Annotated[int, Parameter(help="of the bootstrap behind the intervals")] = 1000,
+    output: Annotated[Path | None, Parameter(help="also write everything to this .json file")] = None,
+    report: Annotated[Path | None, Parameter(help="also write a page to look at, .html")] = None,
+    threads: Annotated[int | None, Parameter(help="how many threads to use; all cores by default")] = None,
+    seed: SEED = 0,
+    as_json: JSON = False,
+) -> None:
+    """Compare the models of a study on its judged pairs, and say how far each number can be trusted.
+
+    Example: lookalike leaderboard shop --leave-one-out --report shop.html
+
+    Example: lookalike leaderboard --qrels judged.qrels --run bm25=bm25.run --run dense=dense.run.gz
+    """
+    import lookalike.discovery as la
+    from lookalike.metrics.names import parse_all
+
+    for path in (output, report):
+        if path is not None:
+            check_target(path)
+    wanted = None if metrics is None else parse_all(metrics)
+    opened, models, collection, judgements, pooled = _contestants(folder, run, qrels, rule)
+    if leave_one_out and pooled is None:
+        raise ValueError("--leave-one-out needs a pool, which knows who proposed what: lookalike pool STUDY")
+    if rules and opened is None:
+        raise ValueError("--rules needs the votes of a study")
+    with progress():
+        board = la.leaderboard(
+            models, judgements, collection, pool=pooled, metrics=wanted, level=level, negatives=negatives,
+            resamples=resamples, seed=seed, threads=threads,
+        )  # fmt: skip
+        left_out = la.leave_one_out(board.contest, pooled) if leave_one_out and pooled is not None else None
+        by_rule = la.by_rule(board.contest, opened.votes(), pool=pooled) if rules and opened is not None else None
+        compared = board.compare(compare) if compare is not None else None
+    if output is not None:
+        board.to_json(output)
+    if opened is not None:
+        opened.write_result("leaderboard.json", board.to_json() + "\n")
+    if report is not None:
+        from lookalike.report.discovery import write_leaderboard
+
+        write_leaderboard(
+            report, board, title=opened.name if opened else "Leaderboard", pool=pooled, loo=left_out, study=opened,
+            votes=opened.votes() if opened else None, judgements=judgements,
+        )  # fmt: skip
+    if as_json:
+        more = {"leave_one_out": left_out, "comparison": compared}
+        extra: dict[str, Any] = {name: found.rows() for name, found in more.items() if found is not None}
+        if by_rule is not None:
+            extra["rules"] = {name: other.rows() for name, other in by_rule.items()}
+        print_json(board.to_dict() | extra)
+        return
+    console = tables()
+    console.print(board.text(warnings=False))
+    if left_out is not None:
+        console.print("\nwithout the pairs that only one model proposed")
+        console.print(str(left_out))
+    if by_rule is not None:
+        console.print("\nAUC by rule, and how far the order of models agrees with the majority's (Kendall's tau)")
+        console.print(_rules_table(by_rule))
+    if compared is not None:
+        console.print(f"\n{compared}")
+    for warning in board.warnings:
+        remark(warning)
+
+
+def _rules_table(by_rule: dict[str, "Leaderboard"]) -> Any:
+    from lookalike.discovery.bias import agree
+
+    values = {name: [found["AUC"].mean for found in board.evaluations.values()] for name, board in by_rule.items()}
+    made = table(*((name, "") for name in by_rule["majority"].evaluations), ("Kendall", ""), first="rule")
+    for name, means in values.items():
+        tau = agree(values["majority"], means)[2]
+        made.add_row(name, *(f"{value:.4f}" for value in means), f"{tau:.3f}")
+    return made
+
+
+def _contestants(
+    folder: Path | None, run: list[str] | None, qrels: Path | None, rule: str
+) -> tuple["Study | None", dict[str, Any], "Collection", "Judgements", "Pool | None"]:
+    """Models, the collection, judgements and the pool: of a study, or of runs and qrels."""
+    from lookalike.discovery import Collection, Judgements
+    from lookalike.discovery.formats import read_judgements
+    from lookalike.study import Study
+    from lookalike.trec import read_run
+
+    if (folder is None) == (run is None and qrels is None):
+        raise ValueError("pass a study, or --run and --qrels")
+    if folder is not None:
+        opened = Study.open(folder)
+        models = {name: opened.model(name).given for name in opened.models()}
+        if not models:
+            raise ValueError(f"the study has no model yet: lookalike study add {folder} NAME FILE")
+        pooled = opened.pool() if opened.pool_path.exists() else None
+        return opened, models, opened.collection, judgements_of(opened, rule), pooled
+    if not run or qrels is None:
+        raise ValueError("--run and --qrels belong together: pass both")
+    runs: dict[str, Any] = {}
+    for text in run:
+        name, equals, path = text.partition("=")
+        if not equals or not name or not path:
+            raise ValueError(f"a run is given as NAME=FILE, got {text!r}")
+        if name in runs:
+            raise ValueError(f"there are two runs named {name!r}: names must differ")
+        runs[name] = read_run(path)
+    judgements = Judgements.of(read_judgements(qrels))
+    queries = dict.fromkeys(judgements.queries.tolist())
+    runs = {name: {q: ranked for q, ranked in found.items() if q in queries} for name, found in runs.items()}
+    items = dict.fromkeys(judgements.items.tolist())
+    items |= dict.fromkeys(item for found in runs.values() for ranked in found.values() for item in ranked)
+    for name, found in runs.items():
+        if not found:
+            raise ValueError(
+                f"the run {name!r} ranks nothing for any of the judged queries: are these the right files?"
+            )
+    return None, runs, Collection(list(queries), list(items)), judgements, None

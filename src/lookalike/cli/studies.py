@@ -1,0 +1,236 @@
+"""`lookalike study`: making a study, adding models and votes, and taking results out."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+from lookalike.cli.terminal import JSON, SEED, print_json, table, tables
+from lookalike.files import check_target
+
+if TYPE_CHECKING:
+    from lookalike.discovery import Catalogue, Judgements
+    from lookalike.study import Study
+
+STUDY = Annotated[Path, Parameter(help="the folder of the study")]
+RULE = Annotated[
+    Literal["majority", "unanimous", "dawid-skene"], Parameter(help="how votes become judgements (docs/discovery.md)")
+]
+
+study = App(name="study", help="Make a study, add models and votes, take results out.")
+
+__all__ = ["RULE", "STUDY", "judgements_of", "study"]
+
+
+@study.command
+def new(
+    folder: STUDY,
+    /,
+    *,
+    catalogue: Annotated[
+        Path, Parameter(help="the items: .csv or .parquet with id, identity, category, path; or .json")
+    ],
+    queries: Annotated[
+        Path | None,
+        Parameter(help="which of them are queries: ids, a line each, or seeds .json; or with --wild, items"),
+    ] = None,
+    draw: Annotated[int | None, Parameter(help="draw so many queries from the catalogue")] = None,
+    stratify: Annotated[
+        str | None, Parameter(help="a column, such as category, of which each value gets its share")
+    ] = None,
+    wild: Annotated[
+        bool, Parameter(help="the queries are no items of the catalogue, but a catalogue of their own")
+    ] = False,
+    name: Annotated[str | None, Parameter(help="of the study; by default that of the folder")] = None,
+    seed: SEED = 0,
+) -> None:
+    """Make a study: a folder that holds a catalogue, queries, models, the pool, votes and results.
+
+    Example: lookalike study new shop --catalogue items.csv --draw 2000 --stratify category
+
+    Example: lookalike study new street --catalogue items.csv --queries photos.csv --wild
+    """
+    from lookalike.study import Study
+
+    items = _catalogue(catalogue)
+    if (queries is None) == (draw is None):
+        raise ValueError("say which items are queries: --queries FILE, or --draw N")
+    if draw is None and stratify is not None:
+        raise ValueError("--stratify is for queries that are drawn: add --draw")
+    if wild and queries is None:
+        raise ValueError("the queries of a wild study come from elsewhere: pass their catalogue with --queries")
+    chosen: Any = items.draw(draw or 0, stratify=stratify, seed=seed) if queries is None else None
+    if queries is not None:
+        chosen = _catalogue(queries) if wild else _ids(queries, items)
+    made = Study.create(folder, name or folder.resolve().name, items, chosen, wild=wild)
+    tables().print(f"{made}\nNext: lookalike study add {folder} NAME embeddings.npz")
+
+
+@study.command
+def add(
+    folder: STUDY,
+    name: Annotated[str, Parameter(help="what the model is called")],
+    gallery: Annotated[Path, Parameter(help="embeddings or codes of the items (.npz, .npy, .parquet), or a TREC run")],
+    queries: Annotated[Path | None, Parameter(help="those of the queries, if they are not items")] = None,
+    /,
+    *,
+    similarity: Annotated[
+        Literal["cosine", "dot", "euclidean"] | None, Parameter(help="how embeddings are compared (cosine)")
+    ] = None,
+    replace: Annotated[bool, Parameter(help="in place of the model of this name")] = False,
+) -> None:
+    """Add a model: its embeddings or codes, matched to the catalogue by `ids` where the file has them; or its run.
+
+    Example: lookalike study add shop dino dino.npz
+
+    Example: lookalike study add shop old-search search.run.gz
+    """
+    from lookalike.items import read_items
+    from lookalike.study import Study
+
+    opened = Study.open(folder)
+    if gallery.suffix in (".npz", ".npy", ".parquet"):
+        items = read_items(gallery)
+        given = read_items(queries) if queries is not None else None
+        opened.add_model(
+            name, None if given is None else given.vectors, items.vectors, similarity=similarity, replace=replace,
+            query_ids=None if given is None else given.ids, gallery_ids=items.ids,
+        )  # fmt: skip
+    else:
+        if queries is not None:
+            raise ValueError("a run is one file: it ranks items for the queries it names")
+        opened.add_model(name, run=gallery, similarity=similarity, replace=replace)
+    tables().print(f"{opened}\nNext: lookalike pool {folder}" if not opened.pool_path.exists() else f"{opened}")
+
+
+@study.command
+def votes(
+    folder: STUDY,
+    file: Annotated[
+        Path, Parameter(help="votes, .csv or .parquet; or judgements: .qrels, .csv or annotations .json, with --expert")
+    ],
+    /,
+    *,
+    expert: Annotated[str | None, Parameter(help="whose judgements these are, where the file does not say")] = None,
+    gold: Annotated[bool, Parameter(help="keep the judgements as gold pairs, to test experts with")] = False,
+) -> None:
+    """Add votes, or keep gold pairs.
+
+    Example: lookalike study votes shop votes.csv
+
+    Example: lookalike study votes shop annotations.json --expert panel
+    """
+    from lookalike.discovery import Judgements, Votes
+    from lookalike.discovery.formats import read_judgements
+    from lookalike.study import Study
+
+    opened = Study.open(folder)
+    known = {"queries": set(opened.queries.ids.tolist()), "items": set(opened.catalogue.ids.tolist())}
+    if gold:
+        pairs = read_judgements(file, **known)
+        opened.set_gold(pairs)
+        tables().print(f"{len(pairs):,} gold pairs")
+        return
+    if expert is None:
+        record = Votes.read(file)
+    else:
+        given = Judgements.of(read_judgements(file, **known))
+        record = Votes(given.queries, given.items, [expert] * len(given), (given.grades > 0).astype(int))
+    if opened.pool_path.exists():
+        record.check(opened.pool().pairs)
+    opened.append_votes(record)
+    tables().print(f"{record}; now {opened.votes()}")
+
+
+@study.command
+def export(
+    folder: STUDY,
+    what: Annotated[Literal["judgements", "votes", "pool", "catalogue"], Parameter(help="what to write")],
+    file: Annotated[Path, Parameter(help="judgements: .qrels, .csv, .parquet or .json; all others: .csv or .parquet")],
+    /,
+    *,
+    rule: RULE = "majority",
+) -> None:
+    """Write what a study holds to a file that other programs read.
+
+    Example: lookalike study export shop judgements shop.qrels
+    """
+    from lookalike.discovery.formats import write_judgements
+    from lookalike.study import Study
+
+    check_target(file)
+    opened = Study.open(folder)
+    if what == "judgements":
+        found = judgements_of(opened, rule)
+        write_judgements(file, found.queries, found.items, found.grades)
+    elif what == "votes":
+        opened.votes().write(file)
+    elif what == "catalogue":
+        opened.catalogue.write(file)
+    else:
+        opened.pool().save(file)
+    tables().print(f"wrote {file}")
+
+
+@study.command
+def show(folder: STUDY, /, *, as_json: JSON = False) -> None:
+    """What a study holds: models, pool, votes, how much experts agree, how many positives there are.
+
+    Example: lookalike study show shop
+    """
+    from lookalike.discovery import agreement, prevalence
+    from lookalike.study import Study
+
+    opened = Study.open(folder)
+    record = opened.votes()
+    pool = opened.pool() if opened.pool_path.exists() else None
+    found = agreement(record, opened.gold()) if len(record) else None
+    positives = prevalence(judgements_of(opened, "majority"), pool) if len(record) and pool is not None else None
+    if as_json:
+        facts = {
+            "name": opened.name, "queries": len(opened.queries), "items": len(opened.catalogue), "wild": opened.wild,
+            "models": opened.models(), "pool": None if pool is None else {"k": pool.k, "pairs": len(pool)},
+            "votes": len(record), "experts": [] if found is None else found.rows(),
+            "prevalence": None if positives is None else positives.to_dict(),
+        }  # fmt: skip
+        print_json(facts)
+        return
+    console = tables()
+    console.print(str(opened))
+    kinds = table(("kind", ""), first="model")
+    for model in opened.models():
+        kinds.add_row(model, opened.model(model).kind)
+    console.print(kinds)
+    console.print(str(pool) if pool is not None else f"no pool yet: lookalike pool {folder}")
+    console.print(str(found) if found is not None else "no votes yet")
+    if positives is not None:
+        console.print(str(positives))
+
+
+def judgements_of(opened: "Study", rule: str) -> "Judgements":
+    """What a rule makes of the votes of a study."""
+    from lookalike.discovery.reliability import RULES
+
+    record = opened.votes()
+    if not len(record):
+        raise ValueError(f"the study {opened.name!r} has no votes yet: lookalike study votes {opened.path.name} FILE")
+    return RULES[rule](record)
+
+
+def _catalogue(path: Path) -> "Catalogue":
+    from lookalike.discovery import Catalogue
+    from lookalike.discovery.formats import read_metadata
+
+    return read_metadata(path) if path.suffix == ".json" else Catalogue.read(path)
+
+
+def _ids(path: Path, items: "Catalogue") -> "list[str]":
+    from lookalike.discovery.formats import read_seeds
+
+    if path.suffix == ".json":
+        return [str(name) for name in read_seeds(path, items)]
+    if path.suffix in (".csv", ".parquet"):
+        return [str(name) for name in _catalogue(path).ids]
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    return [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line]

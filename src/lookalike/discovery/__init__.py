@@ -1,0 +1,37 @@
+"""Discovering similar pairs that no model knows: what to judge, what the votes say, and a leaderboard that is fair."""
+
+from lookalike.discovery.agreement import Agreement, agreement
+from lookalike.discovery.bias import by_rule, identification, leave_one_out
+from lookalike.discovery.catalogue import Catalogue
+from lookalike.discovery.collection import Collection
+from lookalike.discovery.contest import Contest
+from lookalike.discovery.leaderboard import Leaderboard, discovery_metrics, leaderboard
+from lookalike.discovery.ordering import judge_in_order, next_pairs
+from lookalike.discovery.pool import Pool
+from lookalike.discovery.prevalence import Prevalence, prevalence
+from lookalike.discovery.reliability import dawid_skene
+from lookalike.discovery.votes import Judgements, Votes, majority, unanimous
+
+__all__ = [
+    "Agreement",
+    "Catalogue",
+    "Collection",
+    "Contest",
+    "Judgements",
+    "Leaderboard",
+    "Pool",
+    "Prevalence",
+    "Votes",
+    "agreement",
+    "by_rule",
+    "dawid_skene",
+    "discovery_metrics",
+    "identification",
+    "judge_in_order",
+    "leaderboard",
+    "leave_one_out",
+    "majority",
+    "next_pairs",
+    "prevalence",
+    "unanimous",
+]

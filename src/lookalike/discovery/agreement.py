@@ -1,0 +1,252 @@
+"""How far experts agree: Krippendorff's alpha, Gwet's AC1, Cohen's kappa, and what stands out about each expert."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lookalike.discovery.tables import aligned, percent
+from lookalike.discovery.votes import CANT_TELL, NOT_SIMILAR, SIMILAR, Ballots, Judgements, Votes
+from lookalike.results import as_table, shown
+
+if TYPE_CHECKING:
+    import pandas
+
+__all__ = ["Agreement", "ExpertFigures", "agreement", "cohen_kappa", "gwet_ac1", "krippendorff_alpha"]
+
+
+@dataclass(frozen=True)
+class ExpertFigures:
+    """One expert's votes in figures; shares are nan where there is nothing to share."""
+
+    expert: str
+    votes: int  # pairs with a vote of this expert; of several votes the last counts
+    decided: int  # of these, pairs called similar or not similar
+    cant_tell: float  # share of votes
+    similar: float  # share of decided votes
+    with_others: float  # share of decided votes that agree with the majority of the others, where they have one
+    median_seconds: float  # over all votes, changed ones too
+    changed: int  # votes that differ from the expert's vote before on the same pair
+    gold_asked: int  # gold pairs with a vote, can't tell too
+    gold_right: int
+
+    @property
+    def gold(self) -> float:
+        """Share of the gold pairs with a vote that the expert got right; can't tell is not right."""
+        return self.gold_right / self.gold_asked if self.gold_asked else float("nan")
+
+
+@dataclass(frozen=True, eq=False)
+class Agreement:
+    """How far experts agree, over all pairs with two decided votes or more; can't tell counts for neither side.
+
+    kappa: (experts, experts), Cohen's kappa over the pairs that both decided, `common` of them; nan where undefined.
+    unanimous: share of pairs on which all who decided agree. figures: what stands out about each expert.
+    """
+
+    alpha: float
+    ac1: float
+    kappa: np.ndarray
+    common: np.ndarray
+    unanimous: float
+    pairs: int  # with two decided votes or more
+    figures: tuple[ExpertFigures, ...]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each expert."""
+        return [{**vars(figures), "gold": figures.gold} for figures in self.figures]
+
+    def kappa_rows(self) -> list[dict[str, Any]]:
+        """A row for each two experts."""
+        names = [figures.expert for figures in self.figures]
+        return [
+            {"first": names[i], "second": names[j], "pairs": int(self.common[i, j]), "kappa": float(self.kappa[i, j])}
+            for i, j in zip(*np.triu_indices(len(names), 1), strict=True)
+        ]
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """A table with a row for each expert."""
+        return as_table(self.rows()).set_index("expert")
+
+    def __str__(self) -> str:
+        head = ["expert", "votes", "decided", "can't tell", "similar", "as others", "seconds", "changed", "gold"]
+        table = [
+            [
+                f.expert,
+                f"{f.votes:,}",
+                f"{f.decided:,}",
+                percent(f.cant_tell),
+                percent(f.similar),
+                percent(f.with_others),
+                "-" if np.isnan(f.median_seconds) else f"{f.median_seconds:.1f}",
+                f"{f.changed:,}",
+                f"{f.gold_right}/{f.gold_asked}" if f.gold_asked else "-",
+            ]
+            for f in self.figures
+        ]
+        kappas = np.array([row["kappa"] for row in self.kappa_rows()])
+        kappas = kappas[~np.isnan(kappas)]
+        between = f", Cohen's kappa {shown(kappas.min())} to {shown(kappas.max())}" if len(kappas) else ""
+        return "\n".join(
+            [
+                aligned([head, *table]),
+                f"Krippendorff's alpha {shown(self.alpha)}, Gwet's AC1 {shown(self.ac1)}{between}",
+                f"{percent(self.unanimous)} of {self.pairs:,} pairs with two decided votes or more are unanimous",
+            ]
+        )
+
+    __repr__ = __str__
+
+
+def agreement(votes: Votes, gold: Any = None) -> Agreement:
+    """How far experts agree with each other, and with the known answers of gold pairs.
+
+    gold: judgements, or rows (query, item, grade). Gold pairs count like all others wherever experts are compared.
+
+    >>> votes = Votes(["q"] * 6, list("aabbcc"), ["ann", "bob"] * 3, [1, 1, 1, 0, 0, 0])
+    >>> print(agreement(votes, gold=[("q", "b", 1)]))
+    expert  votes  decided  can't tell  similar  as others  seconds  changed  gold
+    ann         3        3        0.0%    66.7%      66.7%        -        0   1/1
+    bob         3        3        0.0%    33.3%      66.7%        -        0   0/1
+    Krippendorff's alpha 0.4444, Gwet's AC1 0.3333, Cohen's kappa 0.4000 to 0.4000
+    66.7% of 3 pairs with two decided votes or more are unanimous
+    """
+    ballots = votes.ballots
+    counts = np.stack([ballots.counts(NOT_SIMILAR), ballots.counts(SIMILAR)], axis=1)
+    several = counts.sum(1) > 1
+    kappa, common = _kappas(ballots)
+    return Agreement(
+        alpha=krippendorff_alpha(counts),
+        ac1=gwet_ac1(counts),
+        kappa=kappa,
+        common=common,
+        unanimous=_share((counts[several] == 0).any(1).sum(), several.sum()),
+        pairs=int(several.sum()),
+        figures=_figures(votes, counts, {} if gold is None else Judgements.of(gold).by_pair),
+    )
+
+
+def krippendorff_alpha(counts: Any) -> float:
+    """Krippendorff's alpha for unordered answers: 1 is perfect agreement, 0 what chance gives (Krippendorff 2011).
+
+    counts: (n_pairs, n_answers), how many experts gave each answer; pairs with fewer than two answers say nothing.
+    nan where no pair has two, or where all answers are the same.
+
+    >>> round(krippendorff_alpha([[2, 0], [1, 1], [0, 2]]), 4)     # 1 - (2/6) / (2·3·3 / (6·5))
+    0.4444
+    """
+    counts = _counts(counts)
+    counts = counts[counts.sum(1) > 1]
+    per_pair, per_answer = counts.sum(1), counts.sum(0)
+    n = per_pair.sum()
+    observed = ((per_pair**2 - (counts**2).sum(1)) / (per_pair - 1)).sum() / max(n, 1)
+    expected = (n**2 - (per_answer**2).sum()) / max(n * (n - 1), 1)
+    return float(1 - observed / expected) if expected > 0 else float("nan")
+
+
+def gwet_ac1(counts: Any) -> float:
+    """Gwet's AC1: agreement beyond chance that skewed answers do not spoil (Gwet 2008; missing votes: Gwet 2014).
+
+    counts: (n_pairs, n_answers), how many experts gave each answer. Pairs with two answers or more say how far experts
+    agree, all pairs how common an answer is. nan where no pair has two.
+
+    >>> round(gwet_ac1([[2, 0], [1, 1], [0, 2]]), 4)       # (2/3 - 1/2) / (1 - 1/2)
+    0.3333
+    """
+    counts = _counts(counts)
+    counts = counts[counts.sum(1) > 0]
+    n = counts.sum(1)
+    several = n > 1
+    if not several.any():
+        return float("nan")
+    agreeing = (counts * (counts - 1)).sum(1)[several] / (n * (n - 1))[several]
+    common = (counts / n[:, None]).mean(0)
+    chance = (common * (1 - common)).sum() / (counts.shape[1] - 1)
+    return float((agreeing.mean() - chance) / (1 - chance))
+
+
+def cohen_kappa(table: Any) -> float:
+    """Cohen's kappa of two experts: agreement beyond what their own shares of each answer give by chance (Cohen 1960).
+
+    table: (n_answers, n_answers), how many pairs the first gave the answer of the row, the second that of the column.
+    nan where there is no pair, or where both gave one answer alone.
+
+    >>> round(cohen_kappa([[1, 0], [1, 1]]), 4)        # (2/3 - 4/9) / (1 - 4/9)
+    0.4
+    """
+    table = _counts(table)
+    if table.shape[0] != table.shape[1]:
+        raise ValueError(f"a table of two experts has as many rows as columns, got shape {table.shape}")
+    return float(_kappa(table.trace(), (table.sum(1) * table.sum(0)).sum(), table.sum()))
+
+
+def _kappa(same: Any, by_chance: Any, n: Any) -> np.ndarray:
+    """From pairs with the same answer, the sum of products of margins, and pairs."""
+    beyond = n * n - by_chance
+    return np.divide(n * same - by_chance, beyond, out=np.full(np.shape(beyond), np.nan), where=beyond > 0)
+
+
+def _kappas(ballots: Ballots) -> tuple[np.ndarray, np.ndarray]:
+    """Cohen's kappa of every two experts, and over how many pairs."""
+    from scipy.sparse import csr_array
+
+    shape = (len(ballots.queries), len(ballots.experts))
+    no, yes = (
+        csr_array((np.ones(chosen.sum(), np.int64), (ballots.pair[chosen], ballots.expert[chosen])), shape=shape)
+        for chosen in (ballots.answers == NOT_SIMILAR, ballots.answers == SIMILAR)
+    )
+    both_yes, both_no, yes_no = ((a.T @ b).toarray() for a, b in ((yes, yes), (no, no), (yes, no)))
+    common = both_yes + both_no + yes_no + yes_no.T
+    first_yes = both_yes + yes_no  # of the expert of the row, among pairs that both decided
+    by_chance = first_yes * first_yes.T + (common - first_yes) * (common - first_yes).T
+    return _kappa(both_yes + both_no, by_chance, common), common
+
+
+def _figures(votes: Votes, counts: np.ndarray, gold: dict[tuple[str, str], int]) -> tuple[ExpertFigures, ...]:
+    ballots, answers = votes.ballots, votes.ballots.answers
+    decided = answers != CANT_TELL
+    others = counts[ballots.pair]
+    others[np.flatnonzero(decided), answers[decided]] -= 1
+    comparable = decided & (others[:, 0] != others[:, 1])
+    as_others = comparable & ((others[:, 1] > others[:, 0]) == (answers == SIMILAR))
+    known = [gold.get(pair) for pair in zip(ballots.queries.tolist(), ballots.items.tolist(), strict=True)]
+    truth = np.array([CANT_TELL if grade is None else int(grade > 0) for grade in known], np.int8)[ballots.pair]
+    asked = truth != CANT_TELL
+    chosen = (decided | True, decided, answers == SIMILAR, comparable, as_others, asked, asked & (truth == answers))
+    n, n_decided, n_similar, n_comparable, n_as_others, n_asked, n_right = (
+        np.bincount(ballots.expert[mask], minlength=len(ballots.experts)).tolist() for mask in chosen
+    )
+    by = np.searchsorted(ballots.experts, votes.experts)
+    return tuple(
+        ExpertFigures(
+            expert=name,
+            votes=n[i],
+            decided=n_decided[i],
+            cant_tell=_share(n[i] - n_decided[i], n[i]),
+            similar=_share(n_similar[i], n_decided[i]),
+            with_others=_share(n_as_others[i], n_comparable[i]),
+            median_seconds=_median(votes.seconds[by == i]),
+            changed=int(ballots.changed[by == i].sum()),
+            gold_asked=n_asked[i],
+            gold_right=n_right[i],
+        )
+        for i, name in enumerate(ballots.experts.tolist())
+    )
+
+
+def _counts(counts: Any) -> np.ndarray:
+    array = np.asarray(counts)
+    if array.ndim != 2 or array.shape[1] < 2 or array.dtype.kind not in "biuf":
+        raise ValueError(f"counts must be a matrix of numbers with two answers or more, got shape {array.shape}")
+    if (array < 0).any() or (array != np.floor(array)).any():
+        raise ValueError("counts must be whole numbers from 0")
+    return array.astype(float)
+
+
+def _share(part: Any, whole: Any) -> float:
+    return float(part / whole) if whole else float("nan")
+
+
+def _median(values: np.ndarray) -> float:
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else float("nan")

@@ -1,0 +1,181 @@
+"""Bias: how much a leaderboard owes to who built its pool, and to how votes were turned into judgements."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lookalike.discovery.collection import Collection
+from lookalike.discovery.contest import Contest, tally_of
+from lookalike.discovery.leaderboard import Leaderboard, leaderboard, proposed_alone
+from lookalike.discovery.models import as_model
+from lookalike.discovery.pool import Pool
+from lookalike.discovery.reliability import RULES
+from lookalike.discovery.tables import aligned
+from lookalike.discovery.votes import Votes
+from lookalike.evaluation import evaluate_tally
+from lookalike.metrics.names import Metric, parse_all
+from lookalike.relevance import Unranked
+from lookalike.results import Evaluation, as_table
+
+if TYPE_CHECKING:
+    import pandas
+
+LEFT_OUT_METRICS = ("AUC(average='micro')", "AUC")
+
+__all__ = ["LeftOut", "agree", "by_rule", "identification", "leave_one_out"]
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """What became of a metric when the pairs that one model alone proposed were dropped.
+
+    mean, deviation: of that model over all the subsets. spearman, kendall: of the models' order on this subset with
+    that on all pairs. change, shift: of the model itself, in the metric and in places of the order (up is positive).
+    """
+
+    metric: Metric
+    model: str
+    dropped: int
+    full: float
+    value: float
+    mean: float
+    deviation: float
+    spearman: float
+    p_value: float
+    kendall: float
+    change: float
+    shift: float
+
+
+@dataclass(frozen=True)
+class LeaveOneOut:
+    """A row for each metric and model that was left out; prints as table 3 of Barkan et al. 2023 with more columns."""
+
+    rows_: list[LeftOut]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each metric and model."""
+        return [vars(row) | {"metric": row.metric.label} for row in self.rows_]
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """A table with a row for each metric and model."""
+        return as_table(self.rows())
+
+    def __str__(self) -> str:
+        head = ["metric", "left out", "pairs", "all pairs", "mean ± sd", "Spearman", "p", "Kendall", "change", "shift"]
+        return aligned([head, *map(_cells, self.rows_)])
+
+    __repr__ = __str__
+
+
+def _cells(row: LeftOut) -> list[str]:
+    figures = [
+        f"{row.spearman:.3f}",
+        f"{row.p_value:.3f}",
+        f"{row.kendall:.3f}",
+        f"{row.change:+.4f}",
+        f"{row.shift:+g}",
+    ]
+    spread = f"{row.mean:.4f} ± {row.deviation:.4f}"
+    return [row.metric.label, row.model, f"{row.dropped:,}", f"{row.full:.4f}", spread, *figures]
+
+
+def leave_one_out(
+    contest: Contest, pool: Pool, metrics: str | Iterable[str | Metric] = LEFT_OUT_METRICS
+) -> LeaveOneOut:
+    """For each model of the pool, drop the pairs that it alone proposed and evaluate all models of the pool again.
+
+    Spearman's coefficient stays high even for plainly biased metrics, so look at the change and the shift of the model
+    that was left out.
+    """
+    missing = [name for name in pool.models if name not in contest.entries]
+    if missing:
+        raise ValueError(f"model {missing[0]!r} helped to build the pool but is not among those evaluated")
+    if len(pool.models) < 2:
+        raise ValueError("leaving one out needs a pool of at least two models")
+    wanted, names = parse_all(metrics), list(pool.models)
+    masks = {name: ~proposed_alone(contest, pool, name) for name in names}
+
+    def means(kept: np.ndarray | None) -> np.ndarray:
+        found = [contest.evaluate(name, wanted, kept=kept) for name in names]
+        return np.array([[evaluation[metric].mean for evaluation in found] for metric in wanted])
+
+    full = means(None)
+    subsets = np.array([means(masks[name]) for name in names])  # (left out, metric, model)
+    rows = []
+    for m, metric in enumerate(wanted):
+        for i, name in enumerate(names):
+            values, mine = subsets[i, m], subsets[:, m, i]
+            spearman, p_value, kendall = agree(full[m], values)
+            shift = _places(full[m])[i] - _places(values)[i]
+            found = LeftOut(
+                metric=metric,
+                model=name,
+                dropped=int((~masks[name]).sum()),
+                full=float(full[m, i]),
+                value=float(values[i]),
+                mean=float(mine.mean()),
+                deviation=float(mine.std(ddof=1)),
+                spearman=spearman,
+                p_value=p_value,
+                kendall=kendall,
+                change=float(values[i] - full[m, i]),
+                shift=float(shift),
+            )
+            rows.append(found)
+    return LeaveOneOut(rows)
+
+
+def agree(first: Any, second: Any) -> tuple[float, float, float]:
+    """Spearman's coefficient (ties have average ranks), its p-value, and Kendall's tau of two lists of values.
+
+    >>> [round(value, 3) for value in agree([1, 2, 3, 4, 5, 6], [2, 1, 4, 3, 6, 5])]
+    [0.829, 0.042, 0.6]
+    """
+    from scipy.stats import kendalltau, spearmanr
+
+    first, second = np.asarray(first, float), np.asarray(second, float)
+    if len(first) < 3 or np.ptp(first) == 0 or np.ptp(second) == 0:
+        return float("nan"), float("nan"), float("nan")
+    spearman = spearmanr(first, second)
+    return float(spearman.statistic), float(spearman.pvalue), float(kendalltau(first, second).statistic)
+
+
+def by_rule(
+    contest: Contest, votes: Votes, *, pool: Pool | None = None, metrics: str | Iterable[str | Metric] = ("AUC",)
+) -> dict[str, Leaderboard]:
+    """The leaderboard under each rule that makes judgements of votes: does the order of models depend on it?"""
+    return {
+        name: leaderboard(contest.rejudged(rule(votes)), pool=pool, metrics=metrics) for name, rule in RULES.items()
+    }
+
+
+def identification(
+    models: Mapping[str, Any], collection: Collection, *, cutoffs: tuple[int, ...] = (5, 9), threads: int | None = None
+) -> dict[str, Evaluation]:
+    """Finding other images of the query's own identity (Barkan et al. 2023, table 4): not the same as discovery."""
+    if not collection.has_identities:
+        raise ValueError("identification needs the identity of every query and item")
+    by_image = Collection(collection.query_ids, collection.item_ids)  # only the query itself does not rank
+    wanted = parse_all([f"VSDHR(norm='positives')@{k}" for k in cutoffs] + [f"VSDMRR@{k}" for k in cutoffs])
+    out: dict[str, Evaluation] = {}
+    for name, given in models.items():
+        top = as_model(given, by_image, name).top(by_image, max(cutoffs), threads=threads)
+        same = collection.is_own(top.queries, top.items)
+        queries, items = collection.own.pairs(slice(0, collection.n_queries))
+        rest = ~by_image.is_own(queries, items)
+        keys = by_image.keys(queries[rest], items[rest])
+        missing = np.setdiff1d(keys, by_image.keys(top.queries, top.items)) // by_image.n_items
+        unranked = Unranked(missing, np.arange(len(missing)).astype(str), np.ones(len(missing), np.int64))
+        tally = tally_of(by_image, top.queries, top.scores, same.astype(np.int64), 1, unranked)
+        out[name] = evaluate_tally(tally, wanted)
+    return out
+
+
+def _places(values: np.ndarray) -> np.ndarray:
+    """Places in the order, 1 the best, average places for ties."""
+    from scipy.stats import rankdata
+
+    return np.asarray(rankdata(-values))

@@ -1,0 +1,73 @@
+"""CSV files as exact as text is: what is written is what is read."""
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lookalike.files import write_text
+
+__all__ = ["Table", "read_csv", "write_csv"]
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of a CSV file by name, and the line that each row begins on."""
+
+    columns: dict[str, list[str]]
+    lines: list[int]
+
+
+def read_csv(path: str | Path, required: Iterable[str]) -> Table:
+    """Read a CSV file in UTF-8 whose first line names its columns; values stay text."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        reader = csv.reader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline=""), strict=True)
+        header = [name.strip() for name in next(reader, [])]
+        _check_header(path, header, required)
+        rows, lines, before = [], [], reader.line_num
+        for row in reader:
+            line, before = before + 1, reader.line_num  # a quoted value may go over several lines
+            if not row:
+                continue
+            if len(row) != len(header):
+                raise ValueError(
+                    f"{path}, line {line}: {len(header)} values are expected, as in line 1, got {len(row)}"
+                )
+            rows.append(row)
+            lines.append(line)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path} is not a CSV file in UTF-8: {error}") from error
+    named = [(place, name) for place, name in enumerate(header) if name]  # pandas leaves its index without a name
+    return Table({name: [row[place] for row in rows] for place, name in named}, lines)
+
+
+def write_csv(path: str | Path, columns: Mapping[str, Iterable[Any]]) -> None:
+    """Write equally long columns of text and numbers; nan is left empty."""
+    rows = [columns, *zip(*columns.values(), strict=True)]
+    write_text(path, "".join(",".join(map(_cell, row)) + "\n" for row in rows))
+
+
+def _check_header(path: Path, header: list[str], required: Iterable[str]) -> None:
+    for name in required:
+        if name not in header:
+            raise ValueError(
+                f"the first line of {path} must name its columns, {name!r} among them, "
+                f"got {', '.join(map(repr, header)) or 'nothing'}"
+            )
+    twice = [name for name in header if name and header.count(name) > 1]
+    if twice:
+        raise ValueError(f"the first line of {path} names the column {twice[0]!r} twice")
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, float) and math.isnan(value):
+        return ""
+    text = str(value)
+    # csv.writer leaves a carriage return unquoted, which csv.reader takes for the end of a line
+    return '"' + text.replace('"', '""') + '"' if not text or any(mark in text for mark in '",\r\n') else text

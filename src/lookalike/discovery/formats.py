@@ -1,0 +1,376 @@
+"""Files that others use: the JSON of the released benchmark (Barkan et al. 2023), and judgements in any format."""
+
+import json
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lookalike.discovery.catalogue import Catalogue, as_text
+from lookalike.discovery.csv_files import read_csv, write_csv
+from lookalike.files import provenance, read_arrays, write_arrays, write_text
+from lookalike.relevance import MAX_GRADE
+from lookalike.trec import rows_of_qrels, write_qrels
+
+Row = tuple[str, str, int]  # query, item, grade
+Found = Iterator[tuple[str, str, str, int]]  # the same with the place in the file first
+
+__all__ = [
+    "read_annotations",
+    "read_judgements",
+    "read_manifest",
+    "read_metadata",
+    "read_seeds",
+    "write_annotations",
+    "write_judgements",
+    "write_manifest",
+    "write_metadata",
+    "write_seeds",
+]
+
+
+# The released benchmark
+
+
+def read_metadata(path: str | Path) -> Catalogue:
+    """Read a metadata file, {"images": [{"id", "path", "phase", "bbox"?, "category"?, "color"?}, …]}.
+
+    Its "id" is the product, the identity here; an image is known by its path, which is its id here. All other keys are
+    attributes: text as it is, anything else, such as a box, as JSON. What an image lacks is empty.
+    """
+    entries = _listed(path, "images")
+    seen: dict[str, tuple[int, Any]] = {}
+    for number, entry in enumerate(entries):
+        where = f"{path}, entry {number} of images"
+        if not isinstance(entry, dict):
+            raise ValueError(f"{where}: expected an object with id, path and phase, got {_short(entry)}")
+        entry = {key: value for key, value in entry.items() if value is not None}
+        for key in ("id", "path", "phase"):
+            _text(entry.get(key), f"{where}: {key!r}")
+        for key in ("category", "color"):
+            _text(entry.get(key, "-"), f"{where}: {key!r}", empty=True)
+        if not _is_box(entry.get("bbox", {})):
+            raise ValueError(f"{where}: 'bbox' must be four numbers or an object of them, got {_short(entry['bbox'])}")
+        before, same = seen.setdefault(entry["path"], (number, entry))
+        if same != entry:
+            raise ValueError(f"{where}: {entry['path']!r} is described in entry {before} otherwise")
+    images = [entry for _, entry in seen.values()]
+    keys = dict.fromkeys(key for entry in images for key in entry if key not in ("id", "path"))
+    columns = {key: [_as_attribute(entry.get(key, "")) for entry in images] for key in ("phase", *keys)}
+    paths = [entry["path"] for entry in images]
+    try:
+        return Catalogue(
+            paths,  # type: ignore[arg-type]
+            [entry["id"] for entry in images],  # type: ignore[arg-type]
+            columns.pop("category", None),  # type: ignore[arg-type]
+            paths,  # type: ignore[arg-type]
+            columns,  # type: ignore[arg-type]
+        )
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def write_metadata(path: str | Path, catalogue: Catalogue, phase: str | None = None) -> None:
+    """Write a catalogue as a metadata file; `phase` is for images that have none in the attribute of that name.
+
+    The benchmark knows an image by its path alone: where a catalogue has paths, they must be its ids.
+    """
+    if catalogue.paths is not None and (other := np.flatnonzero(catalogue.paths != catalogue.ids)).size:
+        raise ValueError(
+            f"the benchmark's files know an image by its path, but {str(catalogue.ids[other[0]])!r} has the path "
+            f"{str(catalogue.paths[other[0]])!r}: make the paths the ids, here and in the judgements"
+        )
+    attributes = {
+        name: [None if value != value else value for value in column.tolist()]  # JSON has no nan
+        for name, column in catalogue.attributes.items()
+    }
+    phases = [own or phase for own in attributes.pop("phase", [""] * len(catalogue))]
+    if not all(phases):
+        raise ValueError("the benchmark has a phase for every image: add an attribute 'phase', or give one for all")
+    attributes = {"phase": phases} | attributes
+    if catalogue.categories is not None:
+        attributes["category"] = catalogue.categories.tolist()
+    if "bbox" in attributes:
+        attributes["bbox"] = [_box(text) for text in attributes["bbox"]]
+    entries = []
+    for row, (name, identity) in enumerate(
+        zip(catalogue.ids.tolist(), catalogue.column("identity").tolist(), strict=True)
+    ):
+        further = {key: column[row] for key, column in attributes.items() if column[row] not in ("", None)}
+        entries.append({"id": identity, "path": name, **further})
+    _write_listed(path, "images", entries)
+
+
+def read_seeds(path: str | Path, catalogue: Catalogue | None = None) -> np.ndarray:
+    """Read a seeds file, {"seeds": [path, …]}: the ids of the queries, all in the catalogue if one is given."""
+    entries = _listed(path, "seeds")
+    return _known([_text(entry, f"{path}, entry {i} of seeds") for i, entry in enumerate(entries)], path, catalogue)
+
+
+def write_seeds(path: str | Path, ids: Any) -> None:
+    """Write the ids of queries as a seeds file."""
+    _write_listed(path, "seeds", as_text(ids, "seeds").tolist())
+
+
+def read_manifest(path: str | Path, catalogue: Catalogue | None = None) -> np.ndarray:
+    """Read a manifest, {"images": [{"path"}, …]}, the ids of the images of a task; an empty one stands for all."""
+    names = []
+    for number, entry in enumerate(_listed(path, "images")):
+        where = f"{path}, entry {number} of images"
+        if not isinstance(entry, dict):
+            raise ValueError(f"{where}: expected an object with a path, got {_short(entry)}")
+        names.append(_text(entry.get("path"), f"{where}: 'path'"))
+    return _known(names, path, catalogue)
+
+
+def write_manifest(path: str | Path, ids: Any) -> None:
+    """Write ids of images as a manifest."""
+    _write_listed(path, "images", [{"path": name} for name in as_text(ids, "ids of a manifest").tolist()])
+
+
+def read_annotations(
+    path: str | Path, *, queries: Collection[str] | None = None, items: Collection[str] | None = None
+) -> list[Row]:
+    """Read annotations, [{"key": [query, item], "value": 0 or 1}, …], as rows (query, item, grade), repeats left out.
+
+    queries, items: the ids that there are; others are refused. [a, b] and [b, a] are two pairs.
+    """
+    return _distinct(path, _annotations(path), queries, items)
+
+
+def write_annotations(path: str | Path, rows: Iterable[tuple[Any, Any, int]]) -> None:
+    """Write judgements, rows (query, item, grade), as annotations; grades must be 0 or 1.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "tags.json"
+    >>> write_annotations(path, [("q", "a", 1), ("q", "b", 0)])
+    >>> print(path.read_text(), end="")
+    [
+    {"key": ["q", "a"], "value": 1},
+    {"key": ["q", "b"], "value": 0}
+    ]
+    """
+    entries = []
+    for query, item, grade in rows:
+        if grade not in (0, 1):
+            raise ValueError(
+                f"annotations are 0 or 1, but query {query!r} and item {item!r} have the grade {grade}: "
+                "write .qrels, .csv or .parquet, or decide which grades are similar"
+            )
+        entries.append({"key": [str(query), str(item)], "value": int(grade)})
+    write_text(path, f"[{_lines(entries)}]\n")
+
+
+# Judgements
+
+
+def read_judgements(
+    path: str | Path, *, queries: Collection[str] | None = None, items: Collection[str] | None = None
+) -> list[Row]:
+    """Read judgements as rows (query, item, grade), by the file's name: annotations, CSV, Parquet or TREC qrels.
+
+    queries, items: the ids that there are; others are refused. Equal rows are merged, contradictions named.
+    """
+    return _distinct(path, _format(path)[0](path), queries, items)
+
+
+def write_judgements(path: str | Path, queries: Any, items: Any, grades: Any) -> None:
+    """Write judgements by the file's name: .json annotations, .csv, .parquet, .qrels, .txt or .trec (and .gz) for TREC.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "judgements.csv"
+    >>> write_judgements(path, ["q", "q"], ["a", "b"], [1, 0])
+    >>> print(path.read_text(), end="")
+    query,item,grade
+    q,a,1
+    q,b,0
+    >>> read_judgements(path)
+    [('q', 'a', 1), ('q', 'b', 0)]
+    """
+    write = _format(path)[1]
+    sides = [as_text(queries, "queries of judgements").tolist(), as_text(items, "items of judgements").tolist()]
+    values = list(grades)
+    if not len(sides[0]) == len(sides[1]) == len(values):
+        raise ValueError(
+            f"a judgement has a query, an item and a grade, got {len(sides[0])}, {len(sides[1])} and {len(values)}"
+        )
+    found = (
+        (f"row {row}", *_pair(query, item, f"row {row}"), _grade(value, f"row {row}"))
+        for row, (query, item, value) in enumerate(zip(*sides, values, strict=True))
+    )
+    write(path, _distinct("judgements", found))
+
+
+def _format(path: str | Path) -> tuple[Callable[[Any], Found], Callable[[Any, list[Row]], None]]:
+    """How judgements are read from a file of this name, and how they are written to it."""
+    name = Path(path).name
+    ending = Path(name.removesuffix(".gz")).suffix
+    if ending in (".qrels", ".txt", ".trec"):
+        return _qrels, write_qrels
+    known = {".json": (_annotations, write_annotations), ".csv": (_csv, _to_csv), ".parquet": (_parquet, _to_parquet)}
+    if Path(name).suffix not in known:
+        raise ValueError(
+            f"judgements are in .json, .csv, .parquet, .qrels, .txt or .trec (the last three also with .gz), got {path}"
+        )
+    return known[ending]
+
+
+def _distinct(
+    path: str | Path, found: Found, queries: Collection[str] | None = None, items: Collection[str] | None = None
+) -> list[Row]:
+    """Rows without repeats; raises for unknown ids, contradictions, and where there is no row."""
+    known = {"query": None if queries is None else set(queries), "item": None if items is None else set(items)}
+    before: dict[tuple[str, str], tuple[str, int]] = {}
+    for where, query, item, grade in found:
+        for (what, ids), name in zip(known.items(), (query, item), strict=True):
+            if ids is not None and name not in ids:
+                raise ValueError(f"{path}, {where}: there is no {what} {name!r}")
+        first, same = before.setdefault((query, item), (where, grade))
+        if same != grade:
+            raise ValueError(f"{path}, {where}: query {query!r} and item {item!r} have {grade}, but {same} in {first}")
+    if not before:
+        raise ValueError(f"{path}: there is no judgement")
+    return [(*pair, grade) for pair, (_, grade) in before.items()]
+
+
+def _annotations(path: str | Path) -> Found:
+    entries = _json(path)
+    form = '{"key": [query, item], "value": 0 or 1}'
+    if not isinstance(entries, list):
+        raise ValueError(f"{path} must hold a list of {form}, got {_short(entries)}")
+    for number, entry in enumerate(entries):
+        where = f"entry {number}"
+        key, value = (entry.get("key"), entry.get("value")) if isinstance(entry, dict) else (None, None)
+        if not isinstance(key, list) or len(key) != 2 or isinstance(value, bool) or value not in (0, 1):
+            raise ValueError(f"{path}, {where}: expected {form}, got {_short(entry)}")
+        for name, what in zip(key, ("query", "item"), strict=True):
+            _text(name, f"{path}, {where}: the {what}")
+        yield where, key[0], key[1], int(value)
+
+
+def _csv(path: str | Path) -> Found:
+    table = read_csv(path, ("query", "item", "grade"))
+    columns = (table.columns[name] for name in ("query", "item", "grade"))
+    for line, query, item, grade in zip(table.lines, *columns, strict=True):
+        place = f"{path}, line {line}"
+        yield f"line {line}", *_pair(query, item, place), _grade(grade, place)
+
+
+def _to_csv(path: str | Path, rows: list[Row]) -> None:
+    write_csv(path, dict(zip(("query", "item", "grade"), zip(*rows, strict=True), strict=True)))
+
+
+def _parquet(path: str | Path) -> Found:
+    found, _ = read_arrays(path, ("query", "item", "grade"))
+    if len(found) < 3:
+        raise ValueError(
+            f"{path} must have the columns query, item and grade, got {', '.join(found) or 'none of them'}"
+        )
+    sides = (as_text(found[name], f"column {name!r} of {path}").tolist() for name in ("query", "item"))
+    for row, (query, item, grade) in enumerate(zip(*sides, found["grade"].tolist(), strict=True)):
+        place = f"{path}, row {row}"
+        yield f"row {row}", *_pair(query, item, place), _grade(grade, place)
+
+
+def _to_parquet(path: str | Path, rows: list[Row]) -> None:
+    queries, items, grades = zip(*rows, strict=True)
+    columns = {"query": np.array(queries, str), "item": np.array(items, str), "grade": np.array(grades, np.int64)}
+    write_arrays(path, columns, provenance("judgements"))
+
+
+def _qrels(path: str | Path) -> Found:
+    for number, query, item, grade in rows_of_qrels(path):
+        yield f"line {number}", query, item, grade
+
+
+def _pair(query: str, item: str, where: str) -> tuple[str, str]:
+    for name, what in ((query, "query"), (item, "item")):
+        if not name.strip():
+            raise ValueError(f"{where}: the {what} is empty")
+    return query, item
+
+
+def _grade(value: Any, where: str) -> int:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = -1.0
+    if not number.is_integer() or not 0 <= number <= MAX_GRADE:
+        raise ValueError(f"{where}: a grade must be a whole number from 0 to {MAX_GRADE}, got {value!r}")
+    return int(number)
+
+
+# JSON
+
+
+def _json(path: str | Path) -> Any:
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        return json.loads(path.read_bytes().decode("utf-8-sig"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{path}, line {error.lineno}: not JSON, {error.msg}") from error
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise ValueError(f"{path} is not a JSON file in UTF-8: {error}") from error
+
+
+def _listed(path: str | Path, name: str) -> list[Any]:
+    """The one list of a file of the benchmark."""
+    found = _json(path)
+    if not isinstance(found, dict) or not isinstance(found.get(name), list):
+        raise ValueError(f'{path} must hold {{"{name}": […]}}, got {_short(found)}')
+    return found[name]
+
+
+def _write_listed(path: str | Path, name: str, entries: list[Any]) -> None:
+    write_text(path, f'{{"{name}": [{_lines(entries)}]}}\n')
+
+
+def _lines(entries: list[Any]) -> str:
+    """An entry a line, so that files can be compared line by line."""
+    lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries)
+    return f"\n{lines}\n" if entries else ""
+
+
+def _text(value: Any, what: str, empty: bool = False) -> str:
+    if not isinstance(value, str) or not (value.strip() or empty):
+        raise ValueError(f"{what} must be text, got {'nothing' if value is None else _short(value)}")
+    return value
+
+
+def _known(names: list[str], path: str | Path, catalogue: Catalogue | None) -> np.ndarray:
+    ids = as_text(list(dict.fromkeys(names)), f"ids in {path}")
+    if catalogue is not None:
+        try:
+            catalogue.positions(ids, "image")
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+    return ids
+
+
+def _short(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 60 else f"{text[:60]}…"
+
+
+def _as_attribute(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _is_box(value: Any) -> bool:
+    """Four numbers, as the benchmark's notes say, or an object such as {"x1": …}, as its code reads."""
+    return isinstance(value, dict) or (
+        isinstance(value, list) and len(value) == 4 and all(isinstance(n, int | float) for n in value)
+    )
+
+
+def _box(text: Any) -> Any:
+    try:
+        box = json.loads(text) if text else ""
+    except (TypeError, json.JSONDecodeError):
+        box = None
+    if box is None or (box != "" and not _is_box(box)):
+        raise ValueError(f"the attribute 'bbox' must be JSON, four numbers or an object of them, got {text!r}")
+    return box

@@ -1,0 +1,244 @@
+"""Leaderboard: models on judged pairs, beside each number what tells how far to trust it."""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lookalike.comparison import Comparison, compare
+from lookalike.discovery.collection import Collection
+from lookalike.discovery.contest import Contest
+from lookalike.discovery.pool import Pool
+from lookalike.discovery.tables import aligned
+from lookalike.discovery.votes import Judgements
+from lookalike.files import provenance, write_text
+from lookalike.metrics.names import Metric, parse_all
+from lookalike.results import Evaluation, as_table, shown, without_nan
+
+if TYPE_CHECKING:
+    import pandas
+
+AREAS = [
+    f"{name}(average='{average}', negatives='{negatives}')"
+    for name in ("AUC", "PRAUC")
+    for average in ("micro", "macro")
+    for negatives in ("judged", "sampled")
+]
+OWN_OUT = ("AUC(average='micro')", "AUC")
+LOW = 0.8  # share of the top k that must be judged for a rank metric to be trusted
+
+__all__ = ["AREAS", "Leaderboard", "discovery_metrics", "leaderboard"]
+
+
+def discovery_metrics(*cutoffs: int) -> list[Metric]:
+    """The columns of Barkan et al. 2023, tables 5 to 8: hit rate, reciprocal ranks, areas; and what guards them."""
+    ranks = [f"{name}@{k}" for name in ("VSDHR", "VSDMRR") for k in cutoffs]
+    guards = [f"{name}@{k}" for name in ("Judged", "P") for k in cutoffs]
+    return parse_all([*ranks, *AREAS, *guards, "Bpref", "RBP", "RBP(part='residual')"])
+
+
+@dataclass(frozen=True, eq=False)
+class Leaderboard:
+    """An evaluation of every model; `leaderboard["dino"]["AUC"].mean` is a number of it.
+
+    own_out: AUC of each model without the judged pairs that it alone proposed, the same as AUC for models that proposed
+    none. upper: precision if everything that nobody judged were relevant.
+    """
+
+    evaluations: dict[str, Evaluation]
+    helped: dict[str, bool]  # which models helped to build the pool
+    own_out: dict[str, Evaluation]
+    upper: dict[str, Evaluation]
+    contest: Contest
+    about: dict[str, Any]
+    intervals: dict[str, dict[Metric, tuple[float, float]]] = field(default_factory=dict)
+
+    @property
+    def metrics(self) -> list[Metric]:
+        """What was measured."""
+        return list(next(iter(self.evaluations.values())))
+
+    def __getitem__(self, model: str) -> Evaluation:
+        if model not in self.evaluations:
+            raise KeyError(f"there is no model {model!r} on the leaderboard, only {', '.join(self.evaluations)}")
+        return self.evaluations[model]
+
+    def ranking(self, metric: str | Metric) -> list[str]:
+        """Models by a metric, the best first."""
+        wanted = Metric.parse(metric)
+        means = {name: evaluation[wanted].mean for name, evaluation in self.evaluations.items()}
+        return sorted(means, key=lambda name: (np.isnan(means[name]), -means[name]))
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each model and metric, with its interval, the best and worst of ties, and the upper bound of P."""
+        out = []
+        for name, evaluation in self.evaluations.items():
+            for metric, score in evaluation.scores.items():
+                low, high = self.intervals[name][metric]
+                row: dict[str, Any] = {"model": name, "helped": self.helped[name], "metric": metric.label}
+                row |= {"mean": score.mean, "low": low, "high": high, "best": score.best, "worst": score.worst}
+                row |= {"undefined": score.undefined}
+                row["own_out"] = self.own_out[name][metric].mean if metric in self.own_out[name].scores else None
+                row["upper"] = self.upper[name][metric].mean if metric in self.upper[name].scores else None
+                out.append(row)
+        return out
+
+    def compare(self, metric: str | Metric, *, level: float = 0.95, random_state: int = 0) -> Comparison:
+        """Every pair of models on one metric: paired difference, interval, p-value with Holm's correction."""
+        wanted = Metric.parse(metric)
+        only = {name: Evaluation({wanted: e[wanted]}, e.query_ids, e.about) for name, e in self.evaluations.items()}
+        return compare(only, level=level, random_state=random_state)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What a reader must know before trusting the rank metrics: whose top k was hardly judged."""
+        out = []
+        for name, evaluation in self.evaluations.items():
+            for metric, score in evaluation.scores.items():
+                if metric.name == "Judged" and score.mean < LOW:
+                    out.append(
+                        f"{name}: {score.mean:.0%} of its top {metric.cutoff} was judged, so metrics of ranks count "
+                        "what nobody judged as wrong: compare it by AUC, or judge its top-up"
+                    )
+        return out
+
+    def _table(self) -> list[list[str]]:
+        helpers = "helped to build the pool"
+        head = ["model", helpers, *(metric.label for metric in self.metrics)]
+        lines = [head]
+        for name, evaluation in self.evaluations.items():
+            cells = [shown(score.mean) for score in evaluation.scores.values()]
+            lines.append([name, "yes" if self.helped[name] else "", *cells])
+        return lines
+
+    def text(self, *, warnings: bool = True) -> str:
+        """A line for each metric and a column for each model: names of metrics are long."""
+        columns = list(zip(*self._table(), strict=True))
+        columns[0] = ("metric", *columns[0][1:])
+        columns += [
+            (f"{metric}, own left out", *(shown(evaluation[metric].mean) for evaluation in self.own_out.values()))
+            for metric in next(iter(self.own_out.values()))
+        ]
+        about = self.about
+        facts = f"{about['queries']:,} queries, {about['pairs']:,} judged pairs, {about['positives']:,} positive"
+        return "\n".join([aligned(columns), facts, *(self.warnings if warnings else [])])
+
+    def __str__(self) -> str:
+        return self.text()
+
+    __repr__ = __str__
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """A table with a row for each model and a column for each metric."""
+        table = as_table(self.rows())
+        return table.pivot_table(index="model", columns="metric", values="mean", sort=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the values of single queries, as plain Python values."""
+        return provenance("leaderboard", **self.about, warnings=self.warnings, rows=self.rows())
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Everything but the values of single queries as JSON, written to `path` if given."""
+        text = json.dumps(without_nan(self.to_dict()), indent=1, allow_nan=False)
+        if path is not None:
+            write_text(path, text + "\n")
+        return text
+
+
+def leaderboard(
+    models: Mapping[str, Any] | Contest,
+    judgements: Judgements | None = None,
+    collection: Collection | None = None,
+    *,
+    pool: Pool | None = None,
+    metrics: str | Iterable[str | Metric] | None = None,
+    one_per_identity: bool | None = None,
+    level: str = "image",
+    negatives: int = 100,
+    resamples: int = 1000,
+    seed: int = 0,
+    threads: int | None = None,
+) -> Leaderboard:
+    """Evaluate models on judged pairs.
+
+    models: each (queries, gallery) embeddings or Codes, a matrix of scores, or a run; or a Contest that scored them.
+    pool: tells which models helped to build it, and which pairs each alone proposed. metrics: by default the columns of
+    Barkan et al. 2023 at the pool's k. one_per_identity: rank metrics see only the best image of each; by default as
+    the pool was made, and without a pool where identities are known.
+    negatives: how many unjudged items of each query count as sampled negatives.
+    """
+    wanted = None if metrics is None else parse_all(metrics)
+    if isinstance(models, Contest):
+        contest = models
+        wanted = wanted or discovery_metrics(contest.depth)
+    else:
+        if judgements is None or collection is None:
+            raise TypeError("leaderboard needs models, judgements and the collection")
+        wanted = wanted or discovery_metrics(pool.k if pool is not None else min(5, collection.n_items))
+        deepest = max([metric.cutoff or 0 for metric in wanted] + ([pool.k] if pool is not None else [1]))
+        if one_per_identity is None:
+            one_per_identity = pool.one_per_identity if pool is not None else collection.has_identities
+        contest = Contest(
+            models, collection, judgements, depth=deepest, level=level, seed=seed, threads=threads,
+            one_per_identity=one_per_identity,
+            negatives=negatives if any(m.options().get("negatives", "judged") != "judged" for m in wanted) else 0,
+        )  # fmt: skip
+    return board_of(contest, wanted, pool, resamples=resamples, seed=seed)
+
+
+def board_of(
+    contest: Contest, metrics: list[Metric], pool: Pool | None, *, kept: np.ndarray | None = None,
+    resamples: int = 1000, seed: int = 0,
+) -> Leaderboard:  # fmt: skip
+    """The leaderboard of a contest on all judgements, or on those that are kept."""
+    names = list(contest.entries)
+    evaluations = {name: contest.evaluate(name, metrics, kept=kept) for name in names}
+    helped = {name: pool is not None and name in pool.models for name in names}
+    areas = [metric for metric in parse_all(list(OWN_OUT)) if metric in metrics]
+    own_out, upper = {}, {}
+    precisions = [metric for metric in metrics if metric.name == "P"]
+    nothing = Evaluation({}, contest.collection.query_ids, {})
+    for name in names:
+        stays = np.ones(len(contest.judgements), bool) if kept is None else kept
+        if pool is not None and helped[name]:
+            stays = stays & ~proposed_alone(contest, pool, name)
+        own_out[name] = contest.evaluate(name, areas, kept=stays) if areas else nothing
+        upper[name] = contest.evaluate(name, precisions, kept=kept, unjudged="relevant") if precisions else nothing
+    grades = contest.judgements.grades if kept is None else contest.judgements.grades[kept]
+    about = {
+        "queries": contest.collection.n_queries, "items": contest.collection.n_items, "pairs": len(grades),
+        "positives": int((grades > 0).sum()), "rule": contest.judgements.rule, "level": contest.level,
+        "one_per_identity": contest.one_per_identity, "depth": contest.depth, "seed": seed,
+    }  # fmt: skip
+    intervals = bootstrap(evaluations, resamples, seed)
+    return Leaderboard(evaluations, helped, own_out, upper, contest, about, intervals)
+
+
+def proposed_alone(contest: Contest, pool: Pool, model: str) -> np.ndarray:
+    """Which judgements are about pairs that nobody but this model proposed."""
+    alone = pool.alone(model)
+    return np.isin(contest.judged, contest.collection.keys(pool.queries[alone], pool.items[alone]))
+
+
+def bootstrap(
+    evaluations: Mapping[str, Evaluation], resamples: int, seed: int, level: float = 0.95
+) -> dict[str, dict[Metric, tuple[float, float]]]:
+    """Percentile intervals of all means at once; a resample has the same queries for every model and metric."""
+    if resamples < 1:
+        raise ValueError(f"resamples must be a whole number from 1, got {resamples}")
+    columns = [(name, metric) for name, evaluation in evaluations.items() for metric in evaluation]
+    values = np.stack([evaluations[name][metric].per_query for name, metric in columns], axis=1)
+    known = ~np.isnan(values)
+    n = len(values)
+    times = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=resamples).astype(float)
+    sums, counts = times @ np.where(known, values, 0), times @ known
+    means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
+    out: dict[str, dict[Metric, tuple[float, float]]] = {name: {} for name in evaluations}
+    for (name, metric), column in zip(columns, means.T, strict=True):
+        defined = column[~np.isnan(column)]
+        ends = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2]) if len(defined) else (np.nan, np.nan)
+        out[name][metric] = (float(ends[0]), float(ends[1]))
+    return out

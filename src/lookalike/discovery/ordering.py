@@ -1,0 +1,78 @@
+"""Which pairs of a pool to judge next: layer by layer, or those of the models that proved best so far."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from lookalike.discovery.pool import Pool
+
+ORDERS = ("depth", "adaptive")
+
+__all__ = ["ORDERS", "judge_in_order", "next_pairs"]
+
+
+def next_pairs(pool: Pool, grades: np.ndarray, n: int, order: str = "depth") -> np.ndarray:
+    """Rows of the next n pairs to judge; `grades` has what is known of each pair, -1 where nothing is.
+
+    depth: all that any model ranked first, then second, and so on. adaptive: the next rank of the model whose judged
+    proposals were most often positive, by the mean of its posterior (MaxMean, Losada et al. 2016); pairs drawn by
+    chance are mixed in at the pace of the others. The pairs of one query stay together.
+
+    >>> from lookalike.discovery import Collection
+    >>> shop = Collection(["q"], ["a", "b", "c", "d"])
+    >>> pool = Pool.build({"good": np.array([[4, 3, 2, 1]]), "bad": np.array([[1, 2, 3, 4]])}, shop, k=2)
+    >>> [pool.pairs[row][1] for row in next_pairs(pool, np.array([1, -1, -1, 0]), 1, "adaptive")]   # a is good, d bad
+    ['b']
+    """
+    if order not in ORDERS:
+        raise ValueError(f"order must be one of {', '.join(map(repr, ORDERS))}, got {order!r}")
+    if len(grades) != len(pool):
+        raise ValueError(f"the pool has {len(pool)} pairs, got {len(grades)} grades")
+    open_rows = np.flatnonzero(grades < 0)
+    if order == "depth" or not pool.models:
+        layers = pool.layers()[open_rows]
+        chosen = open_rows[np.argsort(layers, kind="stable")[:n]]
+        return _together(chosen, pool.layers()[chosen])
+    by_chance = open_rows[~pool.proposed[open_rows].any(1)]
+    share = len(by_chance) / max(len(open_rows), 1)
+    mixed = by_chance[np.random.default_rng(pool.seed).permutation(len(by_chance))[: round(share * n)]]
+    best = _best_models(pool, grades)
+    rows, used = [mixed], np.zeros(len(pool), bool)
+    left = min(n, len(open_rows)) - len(mixed)
+    for model in best:
+        if left <= 0:
+            break
+        mine = np.flatnonzero(pool.proposed[:, model] & (grades < 0) & ~used)
+        mine = mine[np.argsort(pool.ranks[mine, model], kind="stable")][:left]
+        used[mine] = True
+        rows.append(mine)
+        left -= len(mine)
+    chosen = np.concatenate(rows)
+    return _together(chosen, np.zeros(len(chosen)))
+
+
+def judge_in_order(
+    pool: Pool, judge: Callable[[np.ndarray], np.ndarray], budget: int, order: str = "depth", step: int = 100
+) -> np.ndarray:
+    """Grades of the pairs after `budget` of them were judged, `step` at a time, in an order; -1 for the others.
+
+    judge: from rows of the pool to their grades.
+    """
+    grades = np.full(len(pool), -1, np.int64)
+    budget = min(budget, len(pool))
+    while (left := budget - int((grades >= 0).sum())) > 0:
+        rows = next_pairs(pool, grades, min(step, left), order)
+        grades[rows] = judge(rows)
+    return grades
+
+
+def _best_models(pool: Pool, grades: np.ndarray) -> np.ndarray:
+    """Models by the mean of the posterior of their precision, from a uniform prior, the best first."""
+    judged = pool.proposed & (grades >= 0)[:, None]
+    positive = pool.proposed & (grades > 0)[:, None]
+    return np.argsort(-(positive.sum(0) + 1) / (judged.sum(0) + 2), kind="stable")
+
+
+def _together(rows: np.ndarray, layers: np.ndarray) -> np.ndarray:
+    """The same rows with those of a layer sorted by query, as the pool is."""
+    return np.asarray(rows[np.lexsort((rows, layers))])

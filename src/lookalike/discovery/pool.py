@@ -1,0 +1,323 @@
+"""Pool: the pairs that several models propose for judging, and who proposed each at which rank."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lookalike.discovery.collection import Collection
+from lookalike.discovery.csv_files import write_csv
+from lookalike.discovery.models import as_model
+from lookalike.discovery.tables import aligned
+from lookalike.files import digest, provenance, read_arrays, write_arrays
+
+RANDOM = "random"  # the provenance of pairs drawn by chance, which no model can be named
+
+__all__ = ["RANDOM", "Pool"]
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Suspected pairs: the union of the top k of each model, with provenance, and pairs drawn by chance.
+
+    queries, items: (n,) positions in the collection, sorted. ranks: (n, models), from 1, 0 where a model did not
+    propose the pair; scores: (n, models), nan there. random: (n,), which pairs were also drawn by chance.
+
+    >>> import numpy as np
+    >>> shop = Collection(["q"], ["q", "a", "b", "c"])
+    >>> pool = Pool.build({"one": np.array([[9, 3, 2, 1]]), "two": np.array([[9, 3, 1, 2]])}, shop, k=2)
+    >>> pool
+    3 pairs of 1 queries, top 2 of 2 models: 25.0 % duplicates, 1 times fewer than all pairs
+    model  pairs  alone  in one  in two
+    one        2      1       -   50.0%
+    two        2      1   50.0%       -
+    """
+
+    collection: Collection
+    models: tuple[str, ...]
+    k: int
+    queries: np.ndarray
+    items: np.ndarray
+    ranks: np.ndarray
+    scores: np.ndarray
+    random: np.ndarray
+    one_per_identity: bool = False
+    seed: int = 0
+
+    @classmethod
+    def build(
+        cls,
+        models: Mapping[str, Any],
+        collection: Collection,
+        *,
+        k: int,
+        random: int = 0,
+        one_per_identity: bool = False,
+        seed: int = 0,
+        threads: int | None = None,
+    ) -> "Pool":
+        """The pool of models: each is (queries, gallery) embeddings or Codes, a matrix of scores, or a run.
+
+        random: how many pairs to draw by chance, for estimating how many positives there are. Tied items of a model
+        stand in an order that `seed` draws once for all models, so that what they agree on stays shared.
+        """
+        if not models:
+            raise ValueError("a pool needs at least one model")
+        pool = cls.empty(collection, k=k, random=random, one_per_identity=one_per_identity, seed=seed)
+        for name, given in models.items():
+            pool = pool.with_model(name, given, threads=threads)
+        proposed = np.zeros(collection.n_queries, bool)
+        proposed[pool.queries[pool.proposed.any(1)]] = True
+        if not proposed.all():
+            query = str(collection.query_ids[proposed.argmin()])
+            raise ValueError(f"no model proposes anything for query {query!r}: every query needs candidates")
+        return pool
+
+    @classmethod
+    def empty(
+        cls, collection: Collection, *, k: int, random: int = 0, one_per_identity: bool = False, seed: int = 0
+    ) -> "Pool":
+        """A pool of no model yet, with pairs drawn by chance."""
+        most = collection.n_items - int(np.bincount(collection.own.gallery).min(initial=0))
+        if not 1 <= k <= most:
+            raise ValueError(f"k must be from 1 to {most}, the items that a query can have, got {k}")
+        queries, items = draw_pairs(collection, random, seed)
+        nothing = np.zeros((len(queries), 0))
+        return cls(
+            collection, (), k, queries, items, nothing.astype(np.int32), nothing, np.ones(len(queries), bool),
+            one_per_identity, seed,
+        )  # fmt: skip
+
+    def with_model(self, name: str, given: Any, *, threads: int | None = None) -> "Pool":
+        """This pool with another model's proposals."""
+        if name in self.models:
+            raise ValueError(f"there is a model {name!r} in the pool already: names must differ")
+        if name == RANDOM or not name:
+            raise ValueError(f"a model cannot be named {name!r}")
+        model = as_model(given, self.collection, name)
+        found = model.top(self.collection, self.k, one_per_identity=self.one_per_identity, threads=threads)
+        tie_order = np.random.default_rng(self.seed).permutation(self.collection.n_items)
+        rows, ranks = found.first(self.k, tie_order)
+        return self._with_column(name, found.queries[rows], found.items[rows], ranks, found.scores[rows])
+
+    def _with_column(
+        self, name: str, queries: np.ndarray, items: np.ndarray, ranks: np.ndarray, scores: np.ndarray
+    ) -> "Pool":
+        old, new = self.collection.keys(self.queries, self.items), self.collection.keys(queries, items)
+        keys = np.union1d(old, new)
+        before, now = np.searchsorted(keys, old), np.searchsorted(keys, new)
+        shape = (len(keys), len(self.models) + 1)
+        all_ranks, all_scores = np.zeros(shape, np.int32), np.full(shape, np.nan)
+        all_ranks[before, :-1], all_scores[before, :-1] = self.ranks, self.scores
+        all_ranks[now, -1], all_scores[now, -1] = ranks, scores
+        random = np.zeros(len(keys), bool)
+        random[before] = self.random
+        n_items = self.collection.n_items
+        return replace(
+            self, models=(*self.models, name), queries=keys // n_items, items=keys % n_items,
+            ranks=all_ranks, scores=all_scores, random=random,
+        )  # fmt: skip
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    @cached_property
+    def proposed(self) -> np.ndarray:
+        """Which model proposed which pair, (n, models) of bool."""
+        return self.ranks > 0
+
+    @property
+    def suspects(self) -> int:
+        """Pairs that a model proposed."""
+        return int(self.proposed.any(1).sum())
+
+    @property
+    def pairs(self) -> list[tuple[str, str]]:
+        """Ids of query and item of every pair."""
+        ids = self.collection.query_ids[self.queries], self.collection.item_ids[self.items]
+        return list(zip(ids[0].tolist(), ids[1].tolist(), strict=True))
+
+    @property
+    def proposals(self) -> dict[str, list[tuple[str, str]]]:
+        """Ids of the pairs that each model proposed."""
+        pairs = self.pairs
+        return {name: [pairs[row] for row in np.flatnonzero(self.ranks[:, i])] for i, name in enumerate(self.models)}
+
+    @property
+    def drawn(self) -> list[tuple[str, str]]:
+        """Ids of the pairs drawn by chance."""
+        pairs = self.pairs
+        return [pairs[row] for row in np.flatnonzero(self.random)]
+
+    @property
+    def all_pairs(self) -> int:
+        """How many pairs of a query and an item not its own there are."""
+        return possible_pairs(self.collection)
+
+    def alone(self, model: str) -> np.ndarray:
+        """Which pairs nobody but this model proposed, not even chance."""
+        mine = self._column(model)
+        return np.asarray(self.proposed[:, mine] & (self.proposed.sum(1) == 1) & ~self.random)
+
+    def at(self, k: int) -> "Pool":
+        """The pool that the same models would have given with a smaller k."""
+        if not 1 <= k <= self.k:
+            raise ValueError(f"the pool holds the top {self.k} of each model: k must be from 1 to that, got {k}")
+        ranks = np.where(self.ranks <= k, self.ranks, 0)
+        return replace(self, k=k)._kept(ranks, self.models)
+
+    def without(self, model: str) -> "Pool":
+        """The pool that the other models would have given."""
+        mine = self._column(model)
+        others = [name for name in self.models if name != model]
+        kept = replace(self, scores=np.delete(self.scores, mine, axis=1))
+        return kept._kept(np.delete(self.ranks, mine, axis=1), tuple(others))
+
+    def _kept(self, ranks: np.ndarray, models: tuple[str, ...]) -> "Pool":
+        stays = ranks.any(1) | self.random
+        scores = np.where(ranks > 0, self.scores, np.nan)
+        return replace(
+            self, models=models, queries=self.queries[stays], items=self.items[stays], ranks=ranks[stays],
+            scores=scores[stays], random=self.random[stays],
+        )  # fmt: skip
+
+    def _column(self, model: str) -> int:
+        if model not in self.models:
+            raise ValueError(f"there is no model {model!r} in the pool, only {', '.join(self.models)}")
+        return self.models.index(model)
+
+    @property
+    def overlap(self) -> np.ndarray:
+        """Share of the pairs of the model in the row that the model in the column proposed too, (models, models)."""
+        together = self.proposed.astype(float).T @ self.proposed
+        return np.asarray(together / np.maximum(together.diagonal()[:, None], 1))
+
+    @property
+    def duplication(self) -> float:
+        """Share of the models' proposals that others had made: 1 - |union| / Σ |of each|."""
+        total = int(self.proposed.sum())
+        return 1 - self.suspects / total if total else 0.0
+
+    @property
+    def saving(self) -> float:
+        """How many times fewer pairs there are than queries times items."""
+        return self.collection.n_queries * self.collection.n_items / max(len(self), 1)
+
+    def layers(self) -> np.ndarray:
+        """The best rank that any model gave each pair; pairs that only chance drew are spread over all layers."""
+        best = np.where(self.proposed, self.ranks, self.k + 1).min(1, initial=self.k + 1)
+        by_chance = best > self.k
+        drawn = np.random.default_rng(self.seed).integers(1, self.k + 1, by_chance.sum())
+        best[by_chance] = drawn
+        return best
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each model: how much it proposed, and what of that others did."""
+        overlap = self.overlap
+        return [
+            {
+                "model": name,
+                "pairs": int(self.proposed[:, i].sum()),
+                "alone": int(self.alone(name).sum()),
+                **{f"in {other}": float(overlap[i, j]) for j, other in enumerate(self.models)},
+            }
+            for i, name in enumerate(self.models)
+        ]
+
+    def __str__(self) -> str:
+        chance = f" and {int(self.random.sum()):,} drawn by chance" if self.random.any() else ""
+        head = (
+            f"{len(self):,} pairs of {self.collection.n_queries:,} queries, "
+            f"top {self.k} of {len(self.models)} models{chance}: {self.duplication * 100:.1f} % duplicates, "
+            f"{self.saving:,.0f} times fewer than all pairs"
+        )
+        table = [["model", "pairs", "alone", *(f"in {name}" for name in self.models)]]
+        for row in self.rows():
+            shares = ["-" if row["model"] == n else f"{row[f'in {n}'] * 100:.1f}%" for n in self.models]
+            table.append([row["model"], f"{row['pairs']:,}", f"{row['alone']:,}", *shares])
+        return f"{head}\n{aligned(table)}"
+
+    __repr__ = __str__
+
+    def write_pairs(self, path: str | Path, rows: Any = slice(None)) -> None:
+        """Write pairs to judge, all or some rows, to .csv or .parquet: query and item, not who proposed them."""
+        ids = {
+            "query": self.collection.query_ids[self.queries[rows]],
+            "item": self.collection.item_ids[self.items[rows]],
+        }
+        if Path(path).suffix == ".csv":
+            write_csv(path, {name: column.tolist() for name, column in ids.items()})
+        else:
+            write_arrays(path, ids, provenance("pairs"))
+
+    def save(self, path: str | Path) -> None:
+        """Write to .parquet, which `load` reads, or .csv: for each proposal query, item, model, rank and score."""
+        pair, model = np.nonzero(np.column_stack([self.proposed, self.random]))
+        by_chance = model == len(self.models)
+        ranks, scores = (
+            np.column_stack([values, np.zeros(len(self))])[pair, model] for values in (self.ranks, self.scores)
+        )
+        arrays = {
+            "query": self.collection.query_ids[self.queries[pair]],
+            "item": self.collection.item_ids[self.items[pair]],
+            "model": np.array([*self.models, RANDOM])[model],
+            "rank": ranks.astype(np.int32),
+            "score": np.where(by_chance, np.nan, scores),
+        }
+        if Path(path).suffix == ".csv":
+            write_csv(path, {name: column.tolist() for name, column in arrays.items()})
+            return
+        facts = {name: getattr(self, name) for name in ("k", "one_per_identity", "seed")}
+        about = provenance("pool", models=list(self.models), collection=_fingerprint(self.collection), **facts)
+        write_arrays(path, arrays, about)
+
+    @classmethod
+    def load(cls, path: str | Path, collection: Collection) -> "Pool":
+        """Read what `save` wrote."""
+        arrays, about = read_arrays(path)
+        if about.get("lookalike") != "pool":
+            raise ValueError(f"{path} holds no pool: it was not written by Pool.save")
+        if about["collection"] != _fingerprint(collection):
+            raise ValueError(f"{path} is the pool of another collection: its queries or items have changed since")
+        queries, items = collection.positions(zip(arrays["query"], arrays["item"], strict=True), f"{path}, proposal")
+        by_chance = arrays["model"] == RANDOM
+        drawn = np.unique(collection.keys(queries[by_chance], items[by_chance]))
+        nothing = np.zeros((len(drawn), 0))
+        pool = cls(
+            collection, (), about["k"], drawn // collection.n_items, drawn % collection.n_items,
+            nothing.astype(np.int32), nothing, np.ones(len(drawn), bool), about["one_per_identity"], about["seed"],
+        )  # fmt: skip
+        for name in about["models"]:
+            mine = arrays["model"] == name
+            columns = (values[mine] for values in (queries, items, arrays["rank"], arrays["score"]))
+            pool = pool._with_column(name, *columns)
+        return pool
+
+
+def possible_pairs(collection: Collection) -> int:
+    """How many pairs of a query and an item not its own there are."""
+    own = np.bincount(collection.own.gallery, minlength=collection.own.n_groups)[collection.own.queries].sum()
+    return collection.n_queries * collection.n_items - int(own)
+
+
+def draw_pairs(collection: Collection, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs of a query and an item not its own, drawn by chance, each at most once; sorted."""
+    possible = possible_pairs(collection)
+    if not 0 <= n <= possible:
+        raise ValueError(f"pairs drawn by chance must be from 0 to {possible}, got {n}")
+    generator, keys = np.random.default_rng([seed, 1]), np.zeros(0, np.int64)
+    while len(keys) < n:
+        more = generator.integers(collection.n_queries * collection.n_items, size=2 * (n - len(keys)) + 8)
+        more = more[~collection.is_own(more // collection.n_items, more % collection.n_items)]
+        both = np.concatenate([keys, more])
+        _, first = np.unique(both, return_index=True)
+        keys = both[np.sort(first)][:n]
+    keys = np.sort(keys)
+    return keys // collection.n_items, keys % collection.n_items
+
+
+def _fingerprint(collection: Collection) -> str:
+    return digest(collection.query_ids, collection.item_ids, collection.own.queries, collection.own.gallery)

@@ -1,0 +1,112 @@
+"""The record of votes on disk: a table in SQLite to which whole batches are added, and nothing else is done."""
+
+import contextlib
+import sqlite3
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+
+from lookalike.discovery.votes import Votes
+
+SCHEMA = 1
+APPLICATION = 0x4C4B414C  # "LKAL", which marks the file as one of ours
+WAIT = 60.0  # seconds to wait for other processes
+
+__all__ = ["append_votes", "create_record", "read_votes"]
+
+NOTHING = np.iinfo(np.int64).min  # numpy's number of a time that is not known
+
+_TABLE = """
+CREATE TABLE votes (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    query TEXT NOT NULL,
+    item TEXT NOT NULL,
+    expert TEXT NOT NULL,
+    answer INTEGER NOT NULL CHECK (answer IN (1, 0, -1)),
+    time INTEGER,
+    seconds REAL
+);
+CREATE TRIGGER votes_stay BEFORE UPDATE ON votes
+    BEGIN SELECT RAISE(ABORT, 'votes are never changed: add a new one'); END;
+CREATE TRIGGER votes_remain BEFORE DELETE ON votes
+    BEGIN SELECT RAISE(ABORT, 'votes are never deleted'); END;
+CREATE TRIGGER votes_are_new BEFORE INSERT ON votes WHEN EXISTS (SELECT 1 FROM votes WHERE number = NEW.number)
+    BEGIN SELECT RAISE(ABORT, 'votes are never replaced: add a new one'); END;
+"""
+
+
+def create_record(path: Path) -> None:
+    """Make an empty record."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.executescript(_TABLE)
+        connection.execute(f"PRAGMA application_id = {APPLICATION}")
+        connection.execute(f"PRAGMA user_version = {SCHEMA}")
+
+
+def append_votes(path: Path, votes: Votes) -> None:
+    """Add votes at the end, all or none; when this returns they are on disk."""
+    times = [None if when == NOTHING else when for when in votes.times.view(np.int64).tolist()]
+    seconds = [None if value != value else value for value in votes.seconds.tolist()]
+    ids = (column.tolist() for column in (votes.queries, votes.items, votes.experts))
+    rows = zip(*ids, votes.answers.tolist(), times, seconds, strict=True)
+    with _opened(path) as connection:
+        connection.execute("BEGIN IMMEDIATE")  # waits for other writers here, where waiting is possible
+        try:
+            connection.executemany(
+                "INSERT INTO votes (query, item, expert, answer, time, seconds) VALUES (?, ?, ?, ?, ?, ?)", rows
+            )
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.rollback()
+            raise
+
+
+def read_votes(path: Path) -> Votes:
+    """All votes, in the order in which they came."""
+    with _opened(path) as connection:
+        rows = connection.execute(
+            "SELECT query, item, expert, answer, time, seconds FROM votes ORDER BY number"
+        ).fetchall()
+    queries, items, experts, answers, times, seconds = zip(*rows, strict=True) if rows else ((),) * 6
+    return Votes(
+        np.array(queries, str),
+        np.array(items, str),
+        np.array(experts, str),
+        np.array(answers, np.int8),
+        np.array([NOTHING if when is None else when for when in times], np.int64).view("datetime64[ms]"),
+        np.array([np.nan if value is None else value for value in seconds], float),
+    )
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[sqlite3.Connection]:
+    """A connection to a record that is there; what SQLite reports becomes a sentence that names the file."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}: the study is not whole")
+    try:
+        uri = f"{path.resolve().as_uri()}?mode=rw"
+        connection = sqlite3.connect(uri, uri=True, timeout=WAIT, isolation_level=None)
+        with contextlib.closing(connection):
+            connection.execute("PRAGMA synchronous = FULL")
+            _check_schema(connection, path)
+            yield connection
+    except sqlite3.OperationalError as error:
+        if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
+            raise TimeoutError(
+                f"another process is changing this study, {path}: try again when it has ended"
+            ) from error
+        raise ValueError(f"{path} cannot be used: {error}") from error
+    except sqlite3.DatabaseError as error:
+        raise ValueError(f"{path} is damaged or no record of votes: {error}") from error
+
+
+def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
+    (application,), (schema,) = (
+        connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
+    )
+    if application != APPLICATION:
+        raise ValueError(f"{path} is no record of votes: it is another SQLite database")
+    if schema > SCHEMA:
+        raise ValueError(f"{path} was written by a newer lookalike, in form {schema}: upgrade to read it")

@@ -1,0 +1,29 @@
+"""Small tables of text, as results show themselves."""
+
+from collections.abc import Sequence
+
+__all__ = ["aligned", "percent"]
+
+
+def aligned(table: Sequence[Sequence[str]]) -> str:
+    """Rows of cells as lines: the first column to the left, the others to the right.
+
+    >>> print(aligned([["model", "pairs"], ["a", "12"]]))
+    model  pairs
+    a         12
+    """
+    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
+    lines = (
+        [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        for row in table
+    )
+    return "\n".join("  ".join(line).rstrip() for line in lines)
+
+
+def percent(share: float) -> str:
+    """A share as a percentage, a dash where there is none.
+
+    >>> percent(0.125), percent(float("nan"))
+    ('12.5%', '-')
+    """
+    return "-" if share != share else f"{share:.1%}"

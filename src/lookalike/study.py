@@ -1,0 +1,519 @@
+"""A study: one folder that holds a whole project, its catalogue and queries, models, pool, votes and results."""
+
+import contextlib
+import difflib
+import fcntl
+import functools
+import json
+import os
+import re
+import shutil
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lookalike.codes import Codes, as_numpy
+from lookalike.discovery.catalogue import Catalogue, as_text
+from lookalike.discovery.collection import Collection
+from lookalike.discovery.formats import read_judgements, write_judgements
+from lookalike.discovery.pool import RANDOM, Pool
+from lookalike.discovery.record import append_votes, create_record, read_votes
+from lookalike.discovery.votes import Judgements, Votes
+from lookalike.files import check_format, digest, provenance, read_arrays, write_arrays, write_text
+from lookalike.scoring import SIMILARITIES, Embeddings
+from lookalike.trec import read_run, rows_of_run, write_run
+
+WAIT = 60.0  # seconds to wait for another process that changes the study
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
+
+__all__ = ["Stored", "Study"]
+
+Run = dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """A model as a study keeps it: embeddings with their similarity, or codes, of queries and gallery; or a run."""
+
+    name: str
+    queries: Codes | np.ndarray | None = None
+    gallery: Codes | np.ndarray | None = None
+    similarity: str | None = None
+    run: Run | None = None
+
+    @property
+    def kind(self) -> str:
+        """What it is, in words."""
+        if self.run is not None:
+            return "run"
+        if isinstance(self.gallery, Codes):
+            return f"codes of {self.gallery.n_bits} bits"
+        assert self.gallery is not None
+        return f"embeddings of {self.gallery.shape[1]} numbers, {self.similarity}"
+
+    @property
+    def given(self) -> Any:
+        """The model as pools and leaderboards take it."""
+        if self.run is not None:
+            return self.run
+        return (self.queries, self.gallery, *filter(None, [self.similarity]))
+
+
+class Study:
+    """A project in a folder: made by `Study.create`, found again by `Study.open`.
+
+    Any number of processes may read and add at the same time. Every file is written whole or not at all.
+
+    >>> import tempfile
+    >>> shop = Catalogue(["a", "b", "c"], categories=["shoe", "hat", "shoe"])
+    >>> study = Study.create(tempfile.mkdtemp(), "shop", shop, queries=["a"])
+    >>> study.add_model("colour", gallery=[[1.0, 0.1], [0.2, 1.0], [0.9, 0.3]])     # the query is in the gallery
+    >>> study.append_votes(Votes(["a"], ["c"], ["ann"], ["similar"]))
+    >>> Study.open(study.path)
+    Study(shop: 1 closed queries, 3 items, 1 models)
+    >>> study.model("colour").queries, study.votes()
+    (array([[1. , 0.1]]), Votes(1 votes of 1 experts on 1 pairs))
+    """
+
+    def __init__(self, path: Path, about: Mapping[str, Any]) -> None:
+        self.path = path
+        self.name: str = about["name"]
+        self.created: datetime = about["created"]
+        self.wild: bool = about["queries"] == "wild"
+        self.similarity: str = about["similarity"]  # of embeddings, where a model does not say
+
+    @classmethod
+    def create(
+        cls,
+        path: str | Path,
+        name: str,
+        catalogue: Catalogue,
+        queries: Any,
+        *,
+        wild: bool = False,
+        similarity: str = "cosine",
+    ) -> "Study":
+        """Make a study in a folder that is new or empty.
+
+        queries: positions or ids of items of the catalogue; for a wild study, whose queries come from elsewhere, a
+        catalogue of them. similarity: how embeddings are compared, unless a model is added with another.
+        """
+        folder = Path(path).resolve()
+        if not isinstance(name, str) or not name.strip() or not name.isprintable():
+            raise ValueError(f"a study needs a name on one line, got {name!r}")
+        _check_similarity(similarity)
+        if not len(catalogue):
+            raise ValueError("a study needs a catalogue with items, this one is empty")
+        chosen = _wild_queries(queries, catalogue) if wild else _closed_queries(queries, catalogue)
+        if not len(chosen):
+            raise ValueError("a study needs at least one query")
+        facts = {"name": name, "created": datetime.now(UTC).replace(microsecond=0)}
+        about = provenance("study", **facts, queries="wild" if wild else "closed", similarity=similarity)
+        with _becoming(folder) as made:
+            catalogue.write(made / "catalogue.parquet")
+            chosen.write(made / "queries.parquet")
+            create_record(made / "votes.sqlite")
+            (made / "study.lock").touch()
+            for below in ("models", "results"):
+                (made / below).mkdir()
+            write_text(made / "study.toml", _toml(about))
+        return cls(folder, about)
+
+    @classmethod
+    def open(cls, path: str | Path) -> "Study":
+        """Open a study; its large files are read when they are first asked for."""
+        folder = Path(path).resolve()
+        if not folder.is_dir():
+            raise FileNotFoundError(f"there is no folder {path}")
+        settings = folder / "study.toml"
+        if not settings.is_file():
+            raise ValueError(f"{path} is not a study: it has no study.toml, which Study.create writes")
+        try:
+            about = tomllib.loads(settings.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{settings} is damaged: {error}") from error
+        check_format(about, settings)
+        for key, kind in {"lookalike": str, "format": int, "name": str, "created": datetime}.items():
+            if not isinstance(about.get(key), kind):
+                raise ValueError(f"{settings} is damaged: it does not say {key!r}")
+        for key, known in {"lookalike": ("study",), "queries": ("closed", "wild"), "similarity": SIMILARITIES}.items():
+            if about.get(key) not in known:
+                raise ValueError(f"{settings}: {key!r} must be {' or '.join(map(repr, known))}, got {about.get(key)!r}")
+        for file in ("catalogue.parquet", "queries.parquet", "votes.sqlite"):
+            if not (folder / file).is_file():
+                raise ValueError(f"the study {path} is not whole: {file} is missing")
+        return cls(folder, about)
+
+    def __repr__(self) -> str:
+        kind = "wild" if self.wild else "closed"
+        sizes = f"{len(self.queries):,} {kind} queries, {len(self.catalogue):,} items, {len(self.models())} models"
+        return f"Study({self.name}: {sizes})"
+
+    @functools.cached_property
+    def catalogue(self) -> Catalogue:
+        """The items that are searched."""
+        return Catalogue.read(self.path / "catalogue.parquet")
+
+    @functools.cached_property
+    def queries(self) -> Catalogue:
+        """The queries, with the same columns as the catalogue where they are from it."""
+        return Catalogue.read(self.path / "queries.parquet")
+
+    # Models
+
+    def models(self) -> list[str]:
+        """Names of the models, sorted."""
+        endings = (".npz", ".run.gz")
+        found = {
+            file.name.removesuffix(ending)
+            for file in (self.path / "models").glob("*")
+            for ending in endings
+            if file.name.endswith(ending)
+        }
+        return sorted(name for name in found if NAME.fullmatch(name))
+
+    def add_model(
+        self,
+        name: str,
+        queries: Any = None,
+        gallery: Any = None,
+        *,
+        run: str | Path | Mapping[Any, Mapping[Any, float]] | None = None,
+        similarity: str | None = None,
+        query_ids: Any = None,
+        gallery_ids: Any = None,
+        replace: bool = False,
+    ) -> None:
+        """Keep what a model makes of queries and gallery, embeddings or codes, or what it ranks, a run.
+
+        queries, gallery: a row for each query and each item, in the order of the study or of `query_ids` and
+        `gallery_ids`; where the queries are of the catalogue they may be left out. run: a TREC file, or
+        {query: {item: score}}.
+        """
+        _check_name(name, "a model")
+        if name == RANDOM:
+            raise ValueError(f"a model cannot be named {name!r}, which is what pairs drawn by chance are marked with")
+        if (run is None) == (gallery is None):
+            raise ValueError(f"the model {name!r} needs either embeddings or codes of the gallery, or a run")
+        if run is not None:
+            if any(given is not None for given in (queries, similarity, query_ids, gallery_ids)):
+                raise ValueError(f"the model {name!r} is a run, which has ids and scores of its own: give nothing else")
+            stored = Stored(name, run=self._checked_run(run))
+        else:
+            stored = self._checked_vectors(name, queries, gallery, similarity, query_ids, gallery_ids)
+        with self.changing():
+            if name in self.models() and not replace:
+                raise ValueError(f"the study has a model {name!r} already: choose another name, or replace it")
+            self._write_model(stored)
+
+    def model(self, name: str) -> Stored:
+        """A model as it was given, its rows in the order of the study."""
+        vectors, run = self._model_files(name)
+        for path in (vectors, run, vectors):  # which another process may just now put in the other's place
+            with contextlib.suppress(FileNotFoundError):
+                return self._read_vectors(name, path) if path == vectors else Stored(name, run=read_run(path))
+        raise ValueError(self._no_model(name))
+
+    def remove_model(self, name: str) -> None:
+        """Forget a model."""
+        with self.changing():
+            if name not in self.models():
+                raise ValueError(self._no_model(name))
+            vectors, run = self._model_files(name)
+            run.unlink(missing_ok=True)  # first, since vectors come before a run of the same name
+            vectors.unlink(missing_ok=True)
+
+    def _model_files(self, name: str) -> tuple[Path, Path]:
+        _check_name(name, "a model")
+        return self.path / "models" / f"{name}.npz", self.path / "models" / f"{name}.run.gz"
+
+    def _no_model(self, name: str) -> str:
+        known = self.models()
+        nearest = difflib.get_close_matches(name, known, 1, 0.4)
+        advice = f", did you mean {nearest[0]!r}?" if nearest else ""
+        return f"the study has no model {name!r}{advice} (it has {', '.join(known) or 'none'})"
+
+    def _write_model(self, stored: Stored) -> None:
+        """Write a model, whose name the folder may have as the other kind of file.
+
+        Vectors come before a run of the same name: at every moment, exactly one of old and new is the model.
+        """
+        vectors, run = self._model_files(stored.name)
+        vectors.parent.mkdir(exist_ok=True)
+        for left in vectors.parent.glob(".*.part"):  # of processes that were killed: only this one writes now
+            left.unlink()
+        if stored.run is not None:
+            write_run(run, stored.run, stored.name)
+            vectors.unlink(missing_ok=True)
+            return
+        assert stored.queries is not None
+        assert stored.gallery is not None
+        if isinstance(stored.gallery, Codes):
+            assert isinstance(stored.queries, Codes)
+            arrays = {
+                "query_codes": stored.queries.to_bytes(),
+                "gallery_codes": stored.gallery.to_bytes(),
+                "n_bits": np.array(stored.gallery.n_bits),
+            }
+        else:
+            arrays = {"query_embeddings": np.asarray(stored.queries), "gallery_embeddings": stored.gallery}
+        write_arrays(vectors, arrays, provenance("model", similarity=stored.similarity, ids=self._fingerprint))
+        run.unlink(missing_ok=True)
+
+    def _read_vectors(self, name: str, path: Path) -> Stored:
+        arrays, about = read_arrays(path)
+        if about.get("lookalike") != "model":
+            raise ValueError(f"{path} is not a model of a study: add it with add_model")
+        if about.get("ids") != self._fingerprint:
+            raise ValueError(f"{path} was added to another study: its rows are not those of the queries and items here")
+        if {"query_codes", "gallery_codes", "n_bits"} <= set(arrays):
+            n_bits = int(arrays["n_bits"])
+            queries, gallery = arrays["query_codes"], arrays["gallery_codes"]
+            return Stored(name, Codes.from_bytes(queries, n_bits=n_bits), Codes.from_bytes(gallery, n_bits=n_bits))
+        if {"query_embeddings", "gallery_embeddings"} <= set(arrays):
+            return Stored(name, arrays["query_embeddings"], arrays["gallery_embeddings"], about.get("similarity"))
+        raise ValueError(f"{path} is not a whole model: it lacks codes or embeddings of queries or gallery")
+
+    @functools.cached_property
+    def _fingerprint(self) -> str:
+        """Of the ids whose rows a model has."""
+        return digest(self.queries.ids, self.catalogue.ids)
+
+    def _checked_vectors(
+        self, name: str, queries: Any, gallery: Any, similarity: str | None, query_ids: Any, gallery_ids: Any
+    ) -> Stored:
+        gallery = self._rows(name, gallery, gallery_ids, self.catalogue, "items")
+        if queries is None and query_ids is not None:
+            raise ValueError(f"the model {name!r} has ids of queries, but no queries")
+        if queries is None and self.wild:
+            raise ValueError(f"the model {name!r} needs the queries too: they are not in the catalogue")
+        if queries is None:
+            queries = gallery[self.catalogue.positions(self.queries.ids)]
+        else:
+            queries = self._rows(name, queries, query_ids, self.queries, "queries")
+        if isinstance(queries, Codes) and isinstance(gallery, Codes):
+            if similarity is not None:
+                raise ValueError(f"codes are compared by Hamming distance: similarity={similarity!r} is for embeddings")
+            if queries.n_bits != gallery.n_bits:
+                raise ValueError(
+                    f"gallery codes have {gallery.n_bits} bits, queries have {queries.n_bits}: "
+                    "encode both with the same hasher"
+                )
+            return Stored(name, queries, gallery)
+        if isinstance(queries, Codes) or isinstance(gallery, Codes):
+            raise TypeError("queries and gallery must both be Codes or both embeddings")
+        Embeddings(queries, gallery, similarity or self.similarity)  # raises for what cannot be compared
+        return Stored(name, queries, gallery, similarity or self.similarity)
+
+    def _rows(self, name: str, given: Any, ids: Any, expected: Catalogue, what: str) -> Any:
+        """Codes or a matrix with a row for each of the expected ids, in their order."""
+        vectors = given if isinstance(given, Codes) else as_numpy(given)
+        if not isinstance(vectors, Codes) and vectors.ndim != 2:
+            raise ValueError(
+                f"the model {name!r} needs a matrix of embeddings of the {what}, got shape {vectors.shape}"
+            )
+        if len(vectors) != len(expected):
+            raise ValueError(f"the study has {len(expected)} {what}, but the model {name!r} has {len(vectors)} of them")
+        if ids is None:
+            return vectors
+        own = Catalogue(ids)
+        if len(own) != len(vectors):
+            raise ValueError(f"the model {name!r} has {len(vectors)} rows of {what}, but {len(own)} ids of them")
+        strange = np.setdiff1d(own.ids, expected.ids)
+        if strange.size:
+            raise ValueError(
+                f"the model {name!r} is of another catalogue: {len(strange)} of its {len(own)} ids are not among the "
+                f"{what} of the study, such as {str(strange[0])!r}; one of these is {str(expected.ids[0])!r}"
+            )
+        return vectors[own.positions(expected.ids)]
+
+    def _checked_run(self, run: str | Path | Mapping[Any, Mapping[Any, float]]) -> Run:
+        if not isinstance(run, Mapping):
+            rows = ((f"{run}, line {line}", query, item, score) for line, query, item, score in rows_of_run(run))
+        elif all(isinstance(items, Mapping) for items in run.values()):
+            pairs = ((query, item, score) for query, items in run.items() for item, score in items.items())
+            rows = (("the run", str(query), str(item), float(score)) for query, item, score in pairs)
+        else:
+            raise TypeError("a run is a TREC file or {query: {item: score}}")
+        known = {"query": set(self.queries.ids.tolist()), "item": set(self.catalogue.ids.tolist())}
+        checked: Run = {}
+        for where, query, item, score in rows:
+            for what, name in (("query", query), ("item", item)):
+                if name not in known[what]:
+                    raise ValueError(f"{where}: there is no {what} {name!r} in the study")
+            if score != score:
+                raise ValueError(f"{where}: the score of query {query!r} and item {item!r} is nan")
+            checked.setdefault(query, {})[item] = score
+        if not checked:
+            raise ValueError("the run is empty")
+        return checked
+
+    # Pool, votes, gold pairs, results
+
+    @functools.cached_property
+    def collection(self) -> Collection:
+        """Queries and items as all models rank them."""
+        queries, items = self.queries.identities, self.catalogue.identities
+        known = (queries, items) if queries is not None and items is not None else ()
+        return Collection(self.queries.ids, self.catalogue.ids, *known)
+
+    @property
+    def pool_path(self) -> Path:
+        """Where the pool is kept."""
+        return self.path / "pool.parquet"
+
+    def pool(self) -> Pool:
+        """The pool that was kept last."""
+        if not self.pool_path.exists():
+            raise ValueError(f"the study {self.name!r} has no pool yet: lookalike pool {self.path.name} makes one")
+        return Pool.load(self.pool_path, self.collection)
+
+    def write_pool(self, pool: Pool) -> None:
+        """Keep a pool, in place of the one before."""
+        with self.changing():
+            pool.save(self.pool_path)
+
+    def votes(self) -> Votes:
+        """All votes, in the order in which they came."""
+        return read_votes(self.path / "votes.sqlite")
+
+    def append_votes(self, votes: Votes) -> None:
+        """Add votes, all or none; when this returns they are on disk."""
+        self._check_pairs(votes.queries, votes.items, "voted")
+        append_votes(self.path / "votes.sqlite", votes)
+
+    def _check_pairs(self, queries: np.ndarray, items: np.ndarray, what: str) -> None:
+        self.queries.positions(queries, f"{what} query", "among the queries of the study")
+        self.catalogue.positions(items, f"{what} item")
+
+    def gold(self) -> Judgements | None:
+        """Pairs whose answer is known, to test experts with; None where there are none."""
+        path = self.path / "gold.parquet"
+        return Judgements.of(read_judgements(path)) if path.exists() else None
+
+    def set_gold(self, pairs: Any) -> None:
+        """Keep these as the gold pairs: judgements or rows (query, item, grade), with grades 0 and 1; None for none."""
+        path = self.path / "gold.parquet"
+        if pairs is None:
+            with self.changing():
+                path.unlink(missing_ok=True)
+            return
+        gold = Judgements.of(pairs)
+        self._check_pairs(gold.queries, gold.items, "gold")
+        if wrong := np.flatnonzero(gold.grades > 1).tolist():
+            query, item = gold.pairs[wrong[0]]
+            grade = gold.grades[wrong[0]]
+            raise ValueError(f"a gold pair is 1 (similar) or 0: query {query!r} and item {item!r} have {grade}")
+        with self.changing():
+            write_judgements(path, gold.queries, gold.items, gold.grades)
+
+    def write_result(self, name: str, text: str) -> Path:
+        """Write a result into the folder `results`; a file of the same name is replaced."""
+        _check_name(name, "a result")
+        path = self.path / "results" / name
+        with self.changing():
+            path.parent.mkdir(exist_ok=True)
+            write_text(path, text)
+        return path
+
+    @contextlib.contextmanager
+    def changing(self) -> Iterator[None]:
+        """Keep all other processes from changing the study meanwhile; do not nest. Votes are added without it."""
+        with (self.path / "study.lock").open("ab") as file:
+            _lock(file.fileno(), self.path)
+            yield
+
+
+def _closed_queries(queries: Any, catalogue: Catalogue) -> Catalogue:
+    if isinstance(queries, Catalogue):
+        queries = queries.ids
+    given = as_numpy(queries)
+    if given.dtype.kind in "iu" and given.ndim == 1:
+        outside = given[(given < 0) | (given >= len(catalogue))]
+        if outside.size:
+            raise ValueError(f"positions of queries must be from 0 to {len(catalogue) - 1}, got {outside[0]}")
+        return catalogue[given]
+    return catalogue[catalogue.positions(as_text(queries, "queries"), "query")]
+
+
+def _wild_queries(queries: Any, catalogue: Catalogue) -> Catalogue:
+    if not isinstance(queries, Catalogue):
+        raise TypeError(f"queries of a wild study are a Catalogue of their own, got {type(queries).__name__}")
+    if (both := np.intersect1d(queries.ids, catalogue.ids)).size:
+        raise ValueError(
+            f"{len(both)} wild queries have the id of an item, such as {str(both[0])!r}: "
+            "give them ids of their own, or make a study with queries from the catalogue"
+        )
+    return queries
+
+
+@contextlib.contextmanager
+def _becoming(folder: Path) -> Iterator[Path]:
+    """A hidden folder inside; its files move up when the block has ended well, last study.toml, which makes a study."""
+    if not folder.parent.is_dir():
+        raise ValueError(f"cannot make a study in {folder}: the folder {folder.parent} does not exist")
+    taken = ValueError(f"cannot make a study in {folder}: it is not a new or empty folder; Study.open opens a study")
+    if folder.exists() and not folder.is_dir():
+        raise taken
+    folder.mkdir(exist_ok=True)
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        _lock(handle, folder)
+        left = list(folder.glob(".study.*.part"))  # of processes that were killed
+        if any(entry not in left for entry in folder.iterdir()):
+            raise taken
+        for part in left:
+            shutil.rmtree(part)
+        made = Path(tempfile.mkdtemp(dir=folder, prefix=".study.", suffix=".part"))
+        try:
+            yield made
+            for entry in sorted(made.iterdir(), key=lambda entry: entry.name == "study.toml"):
+                entry.rename(folder / entry.name)
+        finally:
+            shutil.rmtree(made, ignore_errors=True)
+    finally:
+        os.close(handle)
+
+
+def _lock(handle: int, folder: Path) -> None:
+    """Wait for the lock of an open file, which goes when that is closed or its process ends, however it does."""
+    deadline = time.monotonic() + WAIT
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise TimeoutError(
+                    f"another process is changing this study, {folder}: try again when it has ended"
+                ) from None
+            time.sleep(0.02)
+
+
+def _toml(about: Mapping[str, Any]) -> str:
+    """Text, whole numbers and times as TOML; of printable text, JSON's form is TOML's too."""
+    lines = ["# A study of lookalike; docs/formats.md says what is in this folder."]
+    for key, value in about.items():
+        when = isinstance(value, datetime)
+        lines.append(f"{key} = {value.isoformat() if when else json.dumps(value, ensure_ascii=False)}")
+    return "\n".join(lines) + "\n"
+
+
+def _check_similarity(similarity: str) -> None:
+    if similarity not in SIMILARITIES:
+        raise ValueError(f"similarity must be one of {', '.join(map(repr, SIMILARITIES))}, got {similarity!r}")
+
+
+def _check_name(name: str, what: str) -> None:
+    if not isinstance(name, str) or not NAME.fullmatch(name):
+        raise ValueError(
+            f"the name of {what} is a file's: it has letters from a to z, digits and . _ + -, begins with a letter or "
+            f"digit and has at most 100 characters, got {name!r}"
+        )
