@@ -8,26 +8,25 @@ import dataclasses
 import functools
 import html
 import re
-import shutil
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
 import pytest
-from playwright.sync_api import sync_playwright
 
 import lookalike as la
 from lookalike.report import render, write_report
 from lookalike.report.charts import runs
 from lookalike.report.entries import Comparison
-from lookalike.report.examples import chosen_queries, encoded, nearest_groups, top_five
-from lookalike.report.words import number, percent, random_codes, summary
+from lookalike.report.examples import chosen_queries, nearest_groups, top_five
+from lookalike.report.numbers import number, percent
+from lookalike.report.pictures import encoded
+from lookalike.report.words import random_codes, summary
 from lookalike.results import Evaluation
 from lookalike.tasks import Task
 from lookalike.trials import METRICS, Trials, examine
+from pages import HOSTILE, Opened, Reader, chromium
 
-HOSTILE = "<img src=x onerror=alert(1)></script><!-- {{data}} 'q' \"d\""
 N_QUERIES, N_ITEMS = 20, 300
 
 
@@ -81,32 +80,6 @@ def plain_trials() -> Trials:
 @functools.cache
 def plain_page() -> str:
     return render(plain_trials())
-
-
-class Reader(HTMLParser):
-    """Every element with its attributes and the text inside."""
-
-    def __init__(self, page: str) -> None:
-        super().__init__(convert_charrefs=True)
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.scripts: list[str] = []
-        self.words: list[str] = []
-        self.inside = ""
-        self.feed(page)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.found.append((tag, dict(attrs)))
-        self.inside = tag
-
-    def handle_endtag(self, tag: str) -> None:
-        self.inside = ""
-
-    def handle_data(self, data: str) -> None:
-        (self.scripts if self.inside in ("script", "style") else self.words).append(data)
-
-    @property
-    def text(self) -> str:
-        return " ".join(" ".join(self.words).split())
 
 
 # Words and numbers
@@ -362,40 +335,8 @@ def test_odd_trials_have_a_page() -> None:
 
 @pytest.fixture(scope="module")
 def browser():
-    with sync_playwright() as tool:
-        opened = tool.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+    with chromium() as opened:
         yield opened
-        opened.close()
-
-
-class Opened:
-    """A page as a browser shows it, from a file, with everything it complains of or asks for."""
-
-    def __init__(self, browser, path: Path, content: str, **options) -> None:
-        path.write_text(content, encoding="utf-8")
-        self.said: list[str] = []
-        self.asked: list[str] = []
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
-        self.page = context.new_page()
-        self.page.on("console", lambda message: self.said.append(f"{message.type}: {message.text}"))
-        self.page.on("pageerror", lambda error: self.said.append(str(error)))
-        self.page.on("dialog", lambda dialog: self.said.append("a dialog"))
-        self.page.on("request", lambda request: self.asked.append(request.url))
-        self.page.goto(path.as_uri())
-        self.page.wait_for_selector("html[data-drawn]", timeout=20_000)
-        self.url = path.as_uri()
-
-    def check(self) -> None:
-        assert self.said == []
-        assert [url for url in self.asked if url != self.url and not url.startswith("data:")] == []
-        plots = self.page.eval_on_selector_all(
-            "[data-plot]",
-            "all => all.map(plot => [plot.dataset.plot, "
-            "plot.querySelectorAll('svg [class*=mark-]:not([class*=role-axis]) path[d]').length, "
-            "plot.querySelector('svg')?.getBoundingClientRect().width ?? 0])",
-        )
-        assert plots
-        assert [plot for plot in plots if plot[1] < 1 or plot[2] < 80] == []
 
 
 def column(page, place: int) -> list[str]:

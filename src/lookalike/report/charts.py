@@ -1,4 +1,4 @@
-"""The charts: what each panel draws, as Vega-Lite made by Altair; colours are the page's and follow its mode."""
+"""The charts that compare hashers."""
 
 import math
 from typing import Any
@@ -7,16 +7,13 @@ import altair as alt
 import numpy as np
 
 from lookalike.metrics.curves import Curve
+from lookalike.report.drawing import Layer, Look, Rows, Spec, drawn, layer
 from lookalike.report.entries import Comparison, Entry
-from lookalike.report.markup import COLOURS, DASHES, SHAPES
+from lookalike.report.markup import COLOURS
 
-Spec = dict[str, Any]
-Rows = list[dict[str, Any]]
-Layer = tuple[Rows, Any]
 POINTS = 64  # of a curve
 
 __all__ = [
-    "CONFIG",
     "codes_chart",
     "curve_chart",
     "length_chart",
@@ -26,32 +23,6 @@ __all__ = [
     "tradeoff_chart",
     "useful_radius",
 ]
-
-FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Helvetica Neue', sans-serif"
-CONFIG: Spec = {
-    "aria": False,  # the page says in words what a chart shows; its marks need not
-    "background": "transparent",
-    "font": FONT,
-    "padding": {"left": 2, "right": 10, "top": 6, "bottom": 2},
-    "view": {"stroke": None},
-    "axis": {
-        "labelColor": "currentColor",
-        "titleColor": "currentColor",
-        "labelFontSize": 12,
-        "titleFontSize": 12,
-        "titleFontWeight": 500,
-        "titlePadding": 8,
-        "domainColor": "var(--axis)",
-        "tickColor": "var(--axis)",
-        "gridColor": "var(--grid)",
-        "labelOverlap": True,
-    },
-    "axisX": {"grid": False, "labelFlush": False},
-    "axisY": {"domain": False, "ticks": False, "labelPadding": 6},
-    "text": {"fill": "currentColor", "fontSize": 12},
-    "line": {"strokeWidth": 2, "strokeJoin": "round"},
-}
-CHOSEN = "length(chosen) == 0 || indexof(chosen, datum.hasher) >= 0"
 
 
 def tradeoff_chart(comparison: Comparison, bits: int) -> Spec:
@@ -68,11 +39,11 @@ def tradeoff_chart(comparison: Comparison, bits: int) -> Spec:
         for entry in comparison.of_length(bits)
         if not math.isnan(entry["LGAP@2"]) and not math.isnan(entry["mAP"])
     ]
-    look = _Look(comparison)
+    look = Look("hasher", comparison.hashers)
     x = alt.X("mLGAP@2:Q", axis=alt.Axis(tickCount=4, format=".3~f"), scale=alt.Scale(zero=False, padding=14))
     scale = alt.Scale(domain=_span(comparison), nice=False)
     y = alt.Y("mAP:Q", axis=alt.Axis(tickCount=5), scale=scale)
-    base = _chart().encode(x=x, color=look.colour, opacity=look.opacity())
+    base = layer().encode(x=x, color=look.colour, opacity=look.opacity())
     ties = base.mark_rule(strokeWidth=2).encode(
         y=alt.Y("worst:Q", title="mAP", scale=scale), y2="best:Q", opacity=look.opacity(0.35)
     )
@@ -88,7 +59,7 @@ def tradeoff_chart(comparison: Comparison, bits: int) -> Spec:
     marks = base.mark_point(filled=True, stroke="var(--surface)", strokeWidth=1).encode(
         y=y, size=size, shape=look.shape, tooltip=tips
     )
-    return _spec(270, *_exact(comparison, scale), (rows, ties), (rows, marks), *_leaders(rows, x, y))
+    return drawn(270, *_exact(comparison, scale), (rows, ties), (rows, marks), *_leaders(look, rows, x, y))
 
 
 def codes_chart(comparison: Comparison, entry: Entry, highest: float) -> Spec:
@@ -106,11 +77,11 @@ def codes_chart(comparison: Comparison, entry: Entry, highest: float) -> Spec:
     y = alt.Y(
         "items:Q", title="items", stack=None, scale=scale, axis=alt.Axis(values=_sqrt_ticks(highest), format=",d")
     )
-    found = _chart().mark_area(
+    found = layer().mark_area(
         interpolate="step-after", fill=f"var(--h{place % COLOURS})", fillOpacity=0.75, line={"strokeWidth": 1.5}
     )
     found = found.encode(x=x, y=y, color=alt.value(f"var(--h{place % COLOURS})"))
-    even = _chart().mark_line(
+    even = layer().mark_line(
         interpolate="step-after", stroke="currentColor", strokeWidth=1.25, strokeDash=[3, 2], clip=True
     )
     layers: list[Layer] = [
@@ -119,8 +90,8 @@ def codes_chart(comparison: Comparison, entry: Entry, highest: float) -> Spec:
     ]
     if used.distinct < end:
         empty = {"code": used.distinct, "end": end}
-        layers.insert(0, ([empty], _chart().mark_rect(fill="var(--empty)").encode(x=x, x2="end:Q")))
-    return _spec(130, *layers)
+        layers.insert(0, ([empty], layer().mark_rect(fill="var(--empty)").encode(x=x, x2="end:Q")))
+    return drawn(130, *layers)
 
 
 def curve_chart(comparison: Comparison, bits: int) -> Spec:
@@ -178,15 +149,15 @@ def length_chart(comparison: Comparison, hasher: str) -> Spec:
         alt.Tooltip("worst:Q", format=".3f", title="worst order"),
         alt.Tooltip("best:Q", format=".3f", title="best order"),
     ]
-    behind = _chart().mark_line(stroke="var(--faint)", strokeWidth=1).encode(x=x, y=y, detail="hasher:N")
-    band = _chart().mark_area(fill=colour, fillOpacity=0.25)
+    behind = layer().mark_line(stroke="var(--faint)", strokeWidth=1).encode(x=x, y=y, detail="hasher:N")
+    band = layer().mark_area(fill=colour, fillOpacity=0.25)
     band = band.encode(x=x, y=alt.Y("worst:Q", title="mAP", scale=scale), y2="best:Q")
-    line = _chart().mark_line(stroke=colour).encode(x=x, y=y)
-    dots = _chart().mark_point(filled=True, fill=colour, size=45, opacity=1).encode(x=x, y=y, tooltip=tips)
-    ticks = _chart().mark_rule(stroke=colour, strokeWidth=2, opacity=0.5)
+    line = layer().mark_line(stroke=colour).encode(x=x, y=y)
+    dots = layer().mark_point(filled=True, fill=colour, size=45, opacity=1).encode(x=x, y=y, tooltip=tips)
+    ticks = layer().mark_rule(stroke=colour, strokeWidth=2, opacity=0.5)
     ticks = ticks.encode(x=x, y=alt.Y("worst:Q", title="mAP", scale=scale), y2="best:Q")
-    over = [(mine, layer) for layer in (band, ticks, line, dots)]
-    return _spec(150, (others, behind), *_exact(comparison, scale), *over)
+    over = [(mine, part) for part in (band, ticks, line, dots)]
+    return drawn(150, (others, behind), *_exact(comparison, scale), *over)
 
 
 def spread_chart(comparison: Comparison) -> Spec:
@@ -196,12 +167,12 @@ def spread_chart(comparison: Comparison) -> Spec:
         for entry in sorted(comparison.entries, key=lambda entry: entry.bits)
         if not math.isnan(entry["LGAP@2"])
     ]
-    look = _Look(comparison)
+    look = Look("hasher", comparison.hashers)
     y = alt.Y("mLGAP@2:Q", scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=5))
-    base = _chart().encode(x=_bits_axis(comparison), y=y, color=look.colour, opacity=look.opacity())
+    base = layer().encode(x=_bits_axis(comparison), y=y, color=look.colour, opacity=look.opacity())
     tips = [alt.Tooltip("hasher:N"), alt.Tooltip("bits:O"), alt.Tooltip("mLGAP@2:Q", format=".4f")]
     dots = base.mark_point(filled=True, size=60).encode(shape=look.shape, tooltip=tips)
-    return _spec(260, (rows, base.mark_line().encode(strokeDash=look.dash)), (rows, dots))
+    return drawn(260, (rows, base.mark_line().encode(strokeDash=look.dash)), (rows, dots))
 
 
 def useful_radius(comparison: Comparison, bits: int) -> int:
@@ -225,57 +196,13 @@ def runs(counts: np.ndarray) -> list[dict[str, int]]:
     return [*steps, {"code": len(counts), "items": 0}]
 
 
-class _Look:
-    """What tells hashers apart: colour, shape and dashes, the same in every chart."""
-
-    def __init__(self, comparison: Comparison) -> None:
-        names = comparison.hashers
-        places = range(len(names))
-        self.colour = self._of(alt.Color, [f"var(--h{i % COLOURS})" for i in places], names)
-        self.shape = self._of(alt.Shape, [SHAPES[i % len(SHAPES)] for i in places], names)
-        self.dash = self._of(alt.StrokeDash, [DASHES[i % len(DASHES)] for i in places], names)
-
-    @staticmethod
-    def _of(channel: Any, values: list[Any], names: list[str]) -> Any:
-        return channel("hasher:N", scale=alt.Scale(domain=names, range=values), legend=None)
-
-    @staticmethod
-    def opacity(full: float = 1.0) -> Any:
-        """Full for the hashers that the reader chose, or for all."""
-        return alt.condition(CHOSEN, alt.value(full), alt.value(full * 0.12))
-
-
-def _chart() -> alt.Chart:
-    """A layer's chart; its rows come later, for Altair would copy and check them again and again."""
-    return alt.Chart(alt.NamedData("rows"))
-
-
-def _spec(height: int, *layers: Layer) -> Spec:
-    """The layers as Vega-Lite: as wide as their place on the page, without what the page says once for all."""
-    chart = alt.layer(*(layer for _, layer in layers)).add_params(alt.param(name="chosen", value=[]))
-    spec: Spec = chart.properties(width="container", height=height).to_dict(validate=False)
-    for name in ("$schema", "config", "data"):
-        spec.pop(name, None)
-    names: dict[int, str] = {}
-    spec["datasets"] = {}
-    for (rows, _), layer in zip(layers, spec["layer"], strict=True):
-        name = names.setdefault(id(rows), f"rows{len(names)}")
-        spec["datasets"][name] = [{key: _short(value) for key, value in row.items()} for row in rows]
-        layer["data"] = {"name": name}
-    return spec
-
-
-def _short(value: Any) -> Any:
-    return float(f"{value:.4g}") if isinstance(value, float) else value
-
-
 def _lines(comparison: Comparison, rows: Rows, x: Any, y: Any, tips: list[Any], height: int = 270) -> Spec:
-    look = _Look(comparison)
-    base = _chart().encode(x=x, y=y, color=look.colour)
+    look = Look("hasher", comparison.hashers)
+    base = layer().encode(x=x, y=y, color=look.colour)
     lines = base.mark_line(interpolate="linear").encode(strokeDash=look.dash, opacity=look.opacity())
     numbers = [alt.Tooltip("precision:Q", format=".3f"), alt.Tooltip("recall:Q", format=".3f")]
     places = base.mark_point(filled=True, size=70, opacity=0).encode(tooltip=[alt.Tooltip("hasher:N"), *tips, *numbers])
-    return _spec(height, (rows, lines), (rows, places))
+    return drawn(height, (rows, lines), (rows, places))
 
 
 def _point(hasher: str, curve: Curve, i: int) -> dict[str, Any]:
@@ -306,7 +233,7 @@ def _span(comparison: Comparison) -> list[float]:
     return [max(0.0, min(known) - margin), min(1.0, max(known) + margin)]
 
 
-def _leaders(rows: Rows, x: Any, y: Any) -> list[Layer]:
+def _leaders(look: Look, rows: Rows, x: Any, y: Any) -> list[Layer]:
     """The names of those with the highest mAP and the highest mLGAP@2, beside their marks."""
     if not rows:
         return []
@@ -318,10 +245,10 @@ def _leaders(rows: Rows, x: Any, y: Any) -> list[Layer]:
         name = row["hasher"]
         left = row["mLGAP@2"] > middle
         side: dict[str, Any] = {"align": "right", "dx": -12} if left else {"align": "left", "dx": 12}
-        words = _chart()
+        words = layer()
         short = name if len(name) <= 18 else f"{name[:17]}…"
         text = words.mark_text(fontWeight=600, baseline="middle", **side)
-        layers.append(([row | {"name": short}], text.encode(x=x, y=y, text="name:N", opacity=_Look.opacity())))
+        layers.append(([row | {"name": short}], text.encode(x=x, y=y, text="name:N", opacity=look.opacity())))
     return layers
 
 
@@ -330,7 +257,7 @@ def _exact(comparison: Comparison, scale: Any) -> list[Layer]:
     if math.isnan(comparison.exact_score):
         return []
     row = {"exact": comparison.exact_score, "what": comparison.exact_name}
-    rule = _chart().mark_rule(stroke="currentColor", strokeDash=[2, 3], strokeWidth=1.25)
+    rule = layer().mark_rule(stroke="currentColor", strokeDash=[2, 3], strokeWidth=1.25)
     tips = [alt.Tooltip("what:N", title="mAP of"), alt.Tooltip("exact:Q", format=".3f", title="is")]
     return [([row], rule.encode(y=alt.Y("exact:Q", title="mAP", scale=scale), tooltip=tips))]
 

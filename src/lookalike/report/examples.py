@@ -1,25 +1,22 @@
 """Examples: queries with their nearest items, those at the same distance boxed together, for nothing ranks them."""
 
-import base64
-import io
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from lookalike.codes import Codes
 from lookalike.report.entries import Comparison, Entry
 from lookalike.report.markup import text
-from lookalike.report.words import percent, plural
-from lookalike.tasks import Picture, Task
+from lookalike.report.numbers import percent, plural
+from lookalike.report.pictures import PIXELATED, uri
+from lookalike.tasks import Task
 
 SHOWN, FEWEST = 12, 4  # pictures of a group, at most and where there are many groups
 BUDGET = 3200  # pictures on the page, about
-PIXELS, PIXELATED = 64, 16  # a picture's longest side, and that up to which it is enlarged as squares
 RADIUS, GROUPS, ITEMS = 3, 4, 20  # what a query shows: these radii, and on until so many groups or items
 
-__all__ = ["Examples", "Group", "chosen_queries", "distances", "encoded", "nearest_groups"]
+__all__ = ["Examples", "Group", "chosen_queries", "distances", "nearest_groups", "top_five"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +92,7 @@ class Examples:
             ("g", self.task.gallery_picture, sorted(self.pictured)),
         ):
             if picture is not None:
-                rules += [f".{letter}{place}{{background-image:url({_uri(picture, place)})}}" for place in places]
+                rules += [f".{letter}{place}{{background-image:url({uri(picture(place))})}}" for place in places]
         return "\n".join(rules)
 
     @property
@@ -181,33 +178,6 @@ def top_five(groups: list[Group], k: int = 5) -> str:
     same = "none" if not most else "all" if most == k - left else str(most)
     span = f"from {fewest} to {most} of them relevant, by luck" if fewest < most else f"{same} of them relevant"
     return f"A “top {k - left}” is {' and '.join(parts)}: {span}."
-
-
-def encoded(picture: np.ndarray) -> tuple[str, bytes]:
-    """A picture as the smallest file: its kind and bytes; at most 64 pixels wide or high, tiny ones without loss."""
-    image = Image.fromarray(np.ascontiguousarray(picture, np.uint8)).convert("RGB")
-    image.thumbnail((PIXELS, PIXELS), Image.Resampling.LANCZOS)
-    values = np.asarray(image)
-    if (values == values[..., :1]).all():
-        image = image.convert("L")
-    files = [("png", _saved(image, "PNG", optimize=True))]
-    if max(image.size) > PIXELATED:
-        files.append(("jpeg", _saved(image, "JPEG", quality=72, optimize=True)))
-        files.append(("webp", _saved(image, "WEBP", quality=65, method=6)))
-    else:
-        files.append(("webp", _saved(image, "WEBP", lossless=True, quality=100, method=6)))
-    return min(files, key=lambda file: len(file[1]))
-
-
-def _saved(image: Image.Image, kind: str, **options: Any) -> bytes:
-    buffer = io.BytesIO()
-    image.save(buffer, kind, **options)
-    return buffer.getvalue()
-
-
-def _uri(picture: Picture, place: int) -> str:
-    kind, data = encoded(picture(place))
-    return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
 
 
 def _nothing(first: int, last: int) -> str:

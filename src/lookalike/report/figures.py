@@ -1,61 +1,17 @@
-"""The figures: panels of charts with a heading, what to look for, the same in words, and the data as a table."""
+"""The figures that compare hashers."""
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
 from lookalike.report import charts
 from lookalike.report.entries import Comparison, Entry
+from lookalike.report.figure import Figure, Panel
 from lookalike.report.markup import data_table, mark, text
-from lookalike.report.words import all_codes, listed, number, percent, plural, random_codes, whole
+from lookalike.report.numbers import listed, number, percent, plural, whole
+from lookalike.report.words import all_codes, random_codes
 
-__all__ = ["Figure", "Panel", "all_figures"]
-
-
-@dataclass(frozen=True)
-class Panel:
-    """One chart, and over it what it is of."""
-
-    title: str  # HTML
-    told: str  # the text alternative
-    spec: charts.Spec
-    hasher: int | None = None  # the place of the hasher that it is of, if it is of one
-
-
-@dataclass(frozen=True)
-class Figure:
-    """Charts that answer one question."""
-
-    name: str
-    short: str  # in the page's menu
-    heading: str
-    reading: str  # HTML
-    panels: list[Panel]
-    table: str
-    least: str = "15rem"  # width of a panel
-    most: int = 4  # panels in a row
-
-    def html(self) -> str:
-        """The figure; its charts are drawn by the page's script."""
-        panels = "".join(self._panel(number, panel) for number, panel in enumerate(self.panels))
-        small = "small" if self.panels[0].hasher is not None else ""
-        return (
-            f'<section id="{self.name}"><figure role="group" aria-labelledby="{self.name}-heading">'
-            f'<h2 id="{self.name}-heading">{self.heading}</h2><figcaption>{self.reading}</figcaption>'
-            f'<div class="panels {small}" style="--least:{self.least};--most:{self.most}">{panels}</div>'
-            f'<details class="data"><summary>The numbers</summary><div class="scroll" tabindex="0" role="region" '
-            f'aria-label="Numbers: {self.heading}">{self.table}</div></details></figure></section>'
-        )
-
-    def _panel(self, number: int, panel: Panel) -> str:
-        of = f' data-hasher="{panel.hasher}"' if panel.hasher is not None else ""
-        title = f"<h3>{panel.title}</h3>" if panel.title else ""
-        return (
-            f'<div class="chart"{of}>{title}'
-            f'<div class="plot" data-plot="{self.name}-{number}" role="img" aria-label="{text(panel.told)}"></div>'
-            "</div>"
-        )
+__all__ = ["all_figures"]
 
 
 def all_figures(comparison: Comparison) -> list[Figure]:
@@ -122,7 +78,7 @@ def _codes(comparison: Comparison) -> Figure:
             f"{entry.hasher}: {plural(used.items, 'item')} on {used.distinct:,} of {all_codes(bits)} codes, "
             f"{used.largest:,} on the fullest; {plural(half, 'code')} hold half of the items."
         )
-        panels.append(Panel(title, told, charts.codes_chart(comparison, entry, highest), place))
+        panels.append(Panel(title, told, charts.codes_chart(comparison, entry, highest), {"hasher": place}))
         rows.append(
             (
                 entry.hasher,
@@ -145,6 +101,7 @@ def _codes(comparison: Comparison) -> Figure:
         "A tall, narrow peak is a collapse: search becomes classification, with nothing left to rank by.",
         panels,
         data_table(head, rows),
+        small=True,
     )
 
 
@@ -212,7 +169,7 @@ def _lengths(comparison: Comparison) -> Figure:
         ]
         title = f"{mark(place)} <span>{text(hasher)}</span>"
         words = f"{hasher}, mAP by bits: {listed(told)}."
-        panels.append(Panel(title, words, charts.length_chart(comparison, hasher), place))
+        panels.append(Panel(title, words, charts.length_chart(comparison, hasher), {"hasher": place}))
     exact = comparison.exact_score
     rule = "" if math.isnan(exact) else f" Dotted: no hashing, {number(exact)}."
     return Figure(
@@ -223,6 +180,7 @@ def _lengths(comparison: Comparison) -> Figure:
         f"{rule} Grey: the other hashers.",
         panels,
         _by_length(comparison, "mAP"),
+        small=True,
     )
 
 

@@ -2,10 +2,24 @@
 
 import html
 import json
-from collections.abc import Iterable, Sequence
-from typing import Any
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-__all__ = ["data_table", "mark", "script_json", "text"]
+__all__ = [
+    "Card",
+    "cards",
+    "choice",
+    "data_table",
+    "facts",
+    "header",
+    "mark",
+    "menu",
+    "script_json",
+    "short",
+    "sortable",
+    "text",
+]
 
 COLOURS = 10
 DASHES = ([1, 0], [7, 3], [2, 3], [9, 3, 2, 3], [12, 4], [4, 2], [2, 2, 6, 2], [1, 4])
@@ -31,6 +45,15 @@ def text(value: Any) -> str:
     return html.escape(str(value).encode("utf-8", "replace").decode())  # names of files may be no text
 
 
+def short(name: str, most: int) -> str:
+    """A name of at most so many characters, cut in the middle: names often begin alike.
+
+    >>> short("efficientnet-lite0", 12), short("pixels", 12)
+    ('effici…lite0', 'pixels')
+    """
+    return name if len(name) <= most else f"{name[: most // 2]}…{name[len(name) - (most - 1) // 2 :]}"
+
+
 def script_json(value: Any) -> str:
     r"""JSON that no HTML parser takes for the end of its script or for a comment.
 
@@ -40,8 +63,8 @@ def script_json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
 
 
-def mark(place: int, *, dash: bool = False) -> str:
-    """The sign by which charts show the hasher in this place: its colour and shape, and the dashes of its line."""
+def mark(place: int, *, dash: bool = False, hollow: bool = False) -> str:
+    """The sign by which charts show what is in this place: its colour and shape, and the dashes of its line."""
     colour = f"var(--h{place % COLOURS})"
     line = " ".join(map(str, DASHES[place % len(DASHES)]))
     stroke = (
@@ -51,9 +74,10 @@ def mark(place: int, *, dash: bool = False) -> str:
     )
     box, width = ("-14 -6 28 12", 28) if dash else ("-6 -6 12 12", 12)
     shape = OUTLINES[SHAPES[place % len(SHAPES)]]
+    paint = f'fill="var(--surface)" stroke="{colour}" stroke-width="1.6"' if hollow else f'fill="{colour}"'
     return (
         f'<svg class="mark" viewBox="{box}" width="{width}" height="12" aria-hidden="true">'
-        f'{stroke}<path d="{shape}" fill="{colour}"/></svg>'
+        f'{stroke}<path d="{shape}" {paint}/></svg>'
     )
 
 
@@ -65,3 +89,93 @@ def data_table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
         for row in rows
     )
     return f"<table><thead><tr>{first}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def header(
+    key: str,
+    title: str,
+    meaning: str,
+    classes: str = "",
+    *,
+    words: bool = False,
+    rising: bool = False,
+    order: str = "none",
+) -> str:
+    """A column's header that sorts its table: by words, or by numbers, the largest first unless rising.
+
+    order: how the table is sorted by it already.
+    """
+    by = " data-words" if words else " data-rising" if rising else ""
+    return (
+        f"<th scope='col' data-key='{text(key)}' class='{classes}' aria-sort='{order}'{by}>"
+        f"<button type='button' title='{text(meaning)}'>{text(title)}</button></th>"
+    )
+
+
+def sortable(value: float) -> str:
+    """A number as the page's script sorts it, nothing where it is unknown.
+
+    >>> sortable(0.1234567891), sortable(float("nan"))
+    ('0.123456789', '')
+    """
+    return "" if math.isnan(value) else f"{value:.9g}"
+
+
+def choice(name: str, legend: str, choices: Sequence[tuple[str, str]]) -> str:
+    """A choice of (value, title), the first chosen; nothing where there is none to make."""
+    if len(choices) < 2:
+        return ""
+    inner = "".join(
+        f'<label><input type="radio" name="{name}" value="{value}"{" checked" if place == 0 else ""}>'
+        f"<span>{title}</span></label>"
+        for place, (value, title) in enumerate(choices)
+    )
+    return f'<fieldset class="choice" id="{name}"><legend>{legend}</legend>{inner}</fieldset>'
+
+
+class Card(NamedTuple):
+    """A number to see first: what it is, its value (or both ends of it), why it matters, and as HTML whose it is."""
+
+    what: str
+    value: str
+    why: str
+    who: str = ""
+    small: str = ""  # after the value: " to ", " of 4,096"
+    until: str = ""
+
+    def html(self) -> str:
+        """The card as an item of a list."""
+        value = (
+            f"{text(self.value)}<small>{text(self.small)}</small>{text(self.until)}" if self.small else text(self.value)
+        )
+        who = f'<span class="who">{self.who}</span>' if self.who else ""
+        return (
+            f'<li><span class="what">{text(self.what)}</span><strong>{value}</strong>'
+            f'{who}<span class="why">{text(self.why)}</span></li>'
+        )
+
+
+def cards(label: str, found: Iterable[Card]) -> str:
+    """Numbers to see first, side by side."""
+    return f'<ul class="cards" aria-label="{label}">{"".join(card.html() for card in found)}</ul>'
+
+
+def menu(links: Iterable[tuple[str, str]]) -> str:
+    """Links to sections of the page, (name, title)."""
+    return "".join(f'<li><a href="#{name}">{title}</a></li>' for name, title in links)
+
+
+def facts(values: Mapping[str, Any]) -> str:
+    """Where numbers come from, as a list of names and values."""
+    return "".join(
+        f"<dt>{text(name)}</dt><dd>{text(value if 'seed' in str(name) else _fact(value))}</dd>"
+        for name, value in values.items()
+    )
+
+
+def _fact(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_fact(inner)}" for name, inner in value.items())
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
+    return str(value)

@@ -5,8 +5,9 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from lookalike.report.entries import Comparison, Entry
-from lookalike.report.markup import mark, text
-from lookalike.report.words import all_codes, entropy, number, percent, seconds, whole
+from lookalike.report.markup import header, mark, sortable, text
+from lookalike.report.numbers import entropy, number, percent, seconds, whole
+from lookalike.report.words import all_codes
 
 __all__ = ["COLUMNS", "Column", "comparison_table", "meanings"]
 
@@ -100,20 +101,16 @@ def _head(ceiling: float) -> str:
     for group in dict.fromkeys(column.group for column in COLUMNS):
         span = sum(column.group == group for column in COLUMNS) + (group == GLANCE)
         groups.append(f"<th colspan='{span}' scope='colgroup'>{group}</th>")
-    names = [_header("hasher", "Hasher", "the hasher's name", "stick"), _header("bits", "bits", "length of the codes")]
+    names = [
+        header("hasher", "Hasher", "the hasher's name", "stick", words=True),
+        header("bits", "bits", "length of the codes", rising=True),
+    ]
     for column in COLUMNS:
-        names.append(_header(column.key, column.title, column.meaning, _first(column)))
+        names.append(header(column.key, column.title, column.meaning, _first(column)))
         if column.key == "mAP":
             scale = f"<span class='scale'><span>0</span><span>with its ties</span><span>{ceiling:g}</span></span>"
             names.append(f"<th scope='col' class='spans'>{scale}</th>")
     return f"<tr class='groups'>{''.join(groups)}</tr><tr>{''.join(names)}</tr>"
-
-
-def _header(key: str, title: str, meaning: str, classes: str = "") -> str:
-    return (
-        f"<th scope='col' data-key='{text(key)}' class='{classes}' aria-sort='none'>"
-        f"<button type='button' title='{text(meaning)}'>{text(title)}</button></th>"
-    )
 
 
 def _first(column: Column) -> str:
@@ -133,7 +130,7 @@ def _row(comparison: Comparison, entry: Entry, scales: dict[str, float], winners
         value = entry[column.key]
         won = column.good is not None and value == winners.get((column.key, entry.bits))
         if column.key == "low":
-            cells.append(f"<td data-v='{_sortable(value)}' class='range'>{_interval(value, entry['high'])}</td>")
+            cells.append(f"<td data-v='{sortable(value)}' class='range'>{_interval(value, entry['high'])}</td>")
             continue
         shown = f"<b title='best of {entry.bits} bits'>{text(column.shown(value))}</b>" if won else column.shown(value)
         if not won:
@@ -142,7 +139,7 @@ def _row(comparison: Comparison, entry: Entry, scales: dict[str, float], winners
             shown = f"<span title='of {all_codes(entry.bits)}'>{shown}</span>"
         style = f" style='--share:{value / scales[column.key]:.3f}'" if column.bar and not math.isnan(value) else ""
         classes = " ".join(filter(None, [_first(column), "share" if column.bar else ""]))
-        cells.append(f"<td data-v='{_sortable(value)}' class='{classes}'{style}>{shown}</td>")
+        cells.append(f"<td data-v='{sortable(value)}' class='{classes}'{style}>{shown}</td>")
         if column.key == "mAP":
             cells.append(_spans(value, entry["worst"], entry["best"], entry["low"], entry["high"], scales["mAP"]))
     return f"<tr data-bits='{entry.bits}' data-hasher='{place}'>{''.join(cells)}</tr>"
@@ -216,7 +213,3 @@ def _spans(mean: float, worst: float, best: float, low: float, high: float, ceil
         f"<line class='whisker' x1='{at(high)}' x2='{at(high)}' y1='6' y2='12'/>"
         f"<circle class='dot' cx='{at(mean)}' cy='9' r='3.2'/></svg></td>"
     )
-
-
-def _sortable(value: float) -> str:
-    return "" if math.isnan(value) else f"{value:.9g}"

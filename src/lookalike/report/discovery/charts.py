@@ -1,0 +1,239 @@
+"""The charts of a leaderboard."""
+
+import functools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import altair as alt
+
+from lookalike.discovery.bias import LeftOut
+from lookalike.metrics.names import Metric
+from lookalike.report.discovery.standing import Standing, called
+from lookalike.report.discovery.words import signed
+from lookalike.report.drawing import Layer, Look, Rows, Spec, drawn, layer, shortened
+from lookalike.report.markup import short
+from lookalike.report.numbers import number
+
+ROW = 27  # pixels of a model's bar and the space below it
+NARROW = "containerSize()[0] < 420"  # a phone
+NAME = 20  # characters of a name beside its mark
+
+__all__ = ["Place", "bars_chart", "bias_chart", "change_chart", "label_places"]
+
+
+def bars_chart(standing: Standing, metric: Metric) -> Spec | None:
+    """A bar for each model that has a value, the best first, with its interval: solid for those that built the pool."""
+    bars, whiskers = [], []
+    for model in standing.ranking(metric):
+        value, (low, high) = standing.value(model, metric), standing.interval(model, metric)
+        if not math.isnan(value):
+            bars.append({"model": model, "value": value, "shown": number(value), "solid": _solid(standing, model)})
+            if not math.isnan(low):
+                bars[-1] |= {"low": low, "high": high}
+                whiskers.append({"model": model, "low": low, "high": high})
+    if not bars:
+        return None
+    rows = {name: shortened(found) for name, found in (("rows0", bars), ("rows1", whiskers)) if found}
+    layers = [part for part in _bars()["layer"] if part["data"]["name"] in rows]
+    return _bars() | {"height": ROW * len(bars), "layer": layers, "datasets": rows}
+
+
+@functools.cache
+def _bars() -> Spec:
+    """Bars of any metric, without rows: Altair takes its time."""
+    x = alt.X("value:Q", title=None, scale=alt.Scale(zero=True, nice=True), axis=_ticks())
+    tips = [
+        alt.Tooltip("model:N"),
+        alt.Tooltip("value:Q", format=".4f"),
+        alt.Tooltip("low:Q", format=".4f", title="95 % from"),
+        alt.Tooltip("high:Q", format=".4f", title="to"),
+    ]
+    base = _rowed()
+    bars = base.mark_bar(cornerRadiusEnd=3, stroke="var(--accent)", strokeWidth=1.25)
+    paint = alt.condition("datum.solid", alt.value("var(--bar)"), alt.value("var(--bar-later)"))
+    rows: Rows = []
+    whiskers: Rows = []
+    layers: list[Layer] = [(rows, bars.encode(x=x, fill=paint, tooltip=tips))]
+    for colour, thick in (("var(--surface)", 4.5), ("var(--ink)", 1.5)):  # a halo, so that it is seen on the bar
+        rule = base.mark_rule(stroke=colour, strokeWidth=thick, strokeCap="round")
+        layers.append((whiskers, rule.encode(x=alt.X("low:Q", title=None), x2="high:Q")))
+    for end in ("low", "high"):
+        cap = base.mark_tick(color="var(--ink)", thickness=1.5, size=9)
+        layers.append((whiskers, cap.encode(x=alt.X(f"{end}:Q", title=None))))
+    return drawn(ROW, *layers, (rows, _margin(base)))
+
+
+def bias_chart(standing: Standing, hits: Metric, area: Metric) -> Spec | None:
+    """Hit rate over AUC: a mark for each model, and a stroke to its AUC without the pairs that it alone proposed."""
+    rows: Rows = []
+    for model in standing.models:
+        point = {"area": standing.value(model, area), "hits": standing.value(model, hits)}
+        if not any(map(math.isnan, point.values())):
+            own_out = standing.own_out(model, area)
+            without = point["area"] if math.isnan(own_out) else own_out
+            rows.append({"model": model, **point, "without": without, "solid": _solid(standing, model)})
+    look = Look("model", standing.models)
+    wide = alt.Scale(domain=_span([row[name] for row in rows for name in ("area", "without")]), nice=False)
+    high = alt.Scale(domain=_span([row["hits"] for row in rows]), nice=False)
+    x = alt.X("area:Q", title=called(area), scale=wide, axis=alt.Axis(tickCount=5, grid=True))
+    y = alt.Y("hits:Q", title=called(hits), scale=high, axis=alt.Axis(tickCount=5))
+    base = layer().encode(y=y, opacity=look.opacity())
+    stroke = base.mark_rule(strokeWidth=2.5, strokeCap="round")
+    end = base.mark_tick(thickness=2.5, size=11)
+    tips = [
+        alt.Tooltip("model:N"),
+        alt.Tooltip("hits:Q", format=".4f", title=called(hits)),
+        alt.Tooltip("area:Q", format=".4f", title=called(area)),
+        alt.Tooltip("without:Q", format=".4f", title="own pairs left out"),
+    ]
+    points = base.encode(x=x, shape=look.shape, tooltip=tips)
+    solid = points.mark_point(filled=True, size=110, stroke="var(--surface)", strokeWidth=1)
+    hollow = points.mark_point(filled=True, size=95, fill="var(--surface)", strokeWidth=2.2)
+    outline = alt.Stroke("model:N", scale=look.colour["scale"], legend=None)
+    moved = [row for row in rows if row["without"] != row["area"]]
+    layers: list[Layer] = [
+        (moved, stroke.encode(x=x, x2="without:Q", color=look.colour, opacity=look.opacity(0.55))),
+        (moved, end.encode(x=alt.X("without:Q", title=called(area), scale=wide), color=look.colour)),
+        ([row for row in rows if row["solid"]], solid.encode(color=look.colour)),
+        ([row for row in rows if not row["solid"]], hollow.encode(stroke=outline)),
+    ]
+    places = label_places(rows)
+    for place in sorted({place for place in places if place is not None}):
+        named = [
+            row | {"name": short(row["model"], NAME)} for row, mine in zip(rows, places, strict=True) if mine == place
+        ]
+        name = base.mark_text(align=place.align, dx=place.dx, dy=place.dy, fontWeight=500)  # type: ignore[arg-type]
+        layers.append((named, name.encode(x=x, text="name:N")))
+    return drawn(360, *(part for part in layers if part[0])) if rows else None
+
+
+def change_chart(found: Sequence[LeftOut]) -> Spec | None:
+    """How much each model gains or loses when its own pairs are dropped, as bars around 0."""
+    known = sorted((row for row in found if not math.isnan(row.change)), key=lambda row: -row.change)
+    rows: Rows = [
+        {"model": row.model, "change": row.change, "shown": signed(row.change), "shift": row.shift}
+        | {"dropped": row.dropped, "gain": row.change >= 0}
+        for row in known
+    ]
+    if not rows:
+        return None
+    changes = [row["change"] for row in rows]
+    least = 0.08 * max(map(abs, changes)) or 0.01  # of both sides, so that 0 is seen as the middle
+    scale = alt.Scale(domain=[min([-least, *changes]), max([least, *changes])], nice=False)
+    words = "datum.value == 0 ? '0' : replace(format(datum.value, '+~g'), '-', '−')"
+    x = alt.X("change:Q", title="change without its own pairs", scale=scale, axis=_ticks(labelExpr=words))
+    tips = [
+        alt.Tooltip("model:N"),
+        alt.Tooltip("change:Q", format="+.4f"),
+        alt.Tooltip("shift:Q", format="+~g", title="places up"),
+        alt.Tooltip("dropped:Q", format=",d", title="pairs dropped"),
+    ]
+    base = _rowed()
+    paint = alt.condition("datum.gain", alt.value("var(--gain)"), alt.value("var(--loss)"))
+    bars = base.mark_bar(cornerRadiusEnd=3).encode(x=x, fill=paint, tooltip=tips)
+    zero = layer().mark_rule(stroke="var(--ink)", strokeWidth=1.25).encode(x=alt.X("zero:Q", scale=scale))
+    return drawn(ROW * len(rows), (rows, bars), ([{"zero": 0}], zero), (rows, _margin(base)))
+
+
+class Place(NamedTuple):
+    """Where the name of a mark stands beside it: how it is aligned, and how far off it is in pixels."""
+
+    align: str
+    dx: int
+    dy: int
+
+
+PLACES = [Place("left", 11, 0), Place("right", -11, 0)]
+PLACES += [Place(side, dx, dy) for dy in (-14, 15) for side, dx in (("left", -4), ("right", 4))]
+PHONE = 250, 360  # pixels of a chart without its axis
+
+
+def label_places(rows: Rows) -> list[Place | None]:
+    """Where each mark's name has room, those of the first rows first; None where it would cover something.
+
+    Sizes are those of a phone, so that there is room on all screens.
+
+    >>> points = [("one", 0.5, 0.5), ("other", 0.9, 0.9)]
+    >>> label_places([{"model": model, "area": x, "hits": y, "without": x} for model, x, y in points])
+    [Place(align='left', dx=11, dy=0), Place(align='right', dx=-11, dy=0)]
+    """
+    wide, high = (
+        _span([row[name] for row in rows for name in ("area", "without")]),
+        _span([row["hits"] for row in rows]),
+    )
+    taken: list[_Box] = []
+    for row in rows:
+        ends = sorted(_scaled(row[name], wide, PHONE[0]) for name in ("area", "without"))
+        height = PHONE[1] - _scaled(row["hits"], high, PHONE[1])
+        taken.append(_Box(ends[0] - 7, ends[1] + 7, height - 7, height + 7))
+    out: list[Place | None] = []
+    for row in rows:
+        x, y = _scaled(row["area"], wide, PHONE[0]), PHONE[1] - _scaled(row["hits"], high, PHONE[1])
+        boxes = {place: _name_box(place, x, y, 6.8 * len(short(row["model"], NAME))) for place in PLACES}
+        free = (place for place, box in boxes.items() if box.inside() and not any(map(box.meets, taken)))
+        chosen = next(free, None)
+        out.append(chosen)
+        if chosen is not None:
+            taken.append(boxes[chosen])
+    return out
+
+
+class _Box(NamedTuple):
+    left: float
+    right: float
+    top: float
+    bottom: float
+
+    def inside(self) -> bool:
+        return self.left >= 3 and self.right <= PHONE[0] and self.top >= 0 and self.bottom <= PHONE[1]
+
+    def meets(self, other: "_Box") -> bool:
+        across = self.left < other.right and other.left < self.right
+        return across and self.top < other.bottom and other.top < self.bottom
+
+
+def _name_box(place: Place, x: float, y: float, long: float) -> _Box:
+    start = x + place.dx if place.align == "left" else x + place.dx - long
+    return _Box(start, start + long, y + place.dy - 6.5, y + place.dy + 6.5)
+
+
+def _scaled(value: float, span: list[float], pixels: int) -> float:
+    return (value - span[0]) / (span[1] - span[0]) * pixels
+
+
+def _solid(standing: Standing, model: str) -> bool:
+    return not standing.grouped or standing.board.helped[model]
+
+
+def _rowed() -> alt.Chart:
+    """A layer with a row for each model, in the order of the data; names are cut where the screen is narrow."""
+    axis = alt.Axis(labelExpr=f"{NARROW} ? {_shortened(17)} : {_shortened(34)}", labelLimit=230, labelOverlap=False)
+    scale = alt.Scale(paddingInner=0.32, paddingOuter=0.16)
+    y = alt.Y("model:N", sort=None, title=None, scale=scale, axis=axis)
+    return layer().encode(y=y, opacity=Look("model", []).opacity())
+
+
+def _shortened(most: int) -> str:
+    """What `short` makes of a label, as an expression of the chart."""
+    ends = f"slice(datum.label, 0, {most // 2}) + '…' + slice(datum.label, -{(most - 1) // 2})"
+    return f"(length(datum.label) <= {most} ? datum.label : {ends})"
+
+
+def _ticks(**options: Any) -> alt.Axis:
+    """The axis along which bars run."""
+    few = alt.ExprRef(f"{NARROW} ? 2 : 5")
+    return alt.Axis(tickCount=few, labelSeparation=10, grid=True, domain=False, ticks=False, **options)
+
+
+def _margin(base: alt.Chart) -> Any:
+    """The numbers of bars in the margin at their right, where nothing covers them."""
+    return base.mark_text(align="left", dx=8, fontWeight=600).encode(x=alt.value("width"), text="shown:N")
+
+
+def _span(values: list[float]) -> list[float]:
+    """From a little below all values to a little above."""
+    if not values:
+        return [0.0, 1.0]
+    margin = 0.09 * (max(values) - min(values)) or 0.05
+    return [min(values) - margin, max(values) + margin]

@@ -1,0 +1,150 @@
+"""The page of a leaderboard: its parts, filled."""
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from lookalike.report.discovery.experts import Disputes, agreement_section
+from lookalike.report.discovery.figures import all_figures
+from lookalike.report.discovery.pool import pool_section
+from lookalike.report.discovery.standing import Standing, called
+from lookalike.report.discovery.table import leaderboard_table, meanings
+from lookalike.report.discovery.words import interval, signed, summary
+from lookalike.report.document import document, filled, made_by, resource
+from lookalike.report.markup import Card, cards, choice, facts, menu, short, text
+from lookalike.report.numbers import number, percent, plural
+
+if TYPE_CHECKING:
+    from lookalike.discovery import Judgements, Leaderboard, Pool, Votes
+    from lookalike.discovery.bias import LeaveOneOut
+    from lookalike.study import Study
+
+__all__ = ["page"]
+
+
+def page(
+    board: "Leaderboard",
+    title: str,
+    pool: "Pool | None",
+    loo: "LeaveOneOut | None",
+    study: "Study | None",
+    votes: "Votes | None",
+    judgements: "Judgements | None",
+) -> str:
+    """The whole page as text."""
+    standing = Standing(board)
+    figures = all_figures(standing, loo)
+    disputes = Disputes(votes, study, judgements)
+    sections = {
+        "pool": ("Pool", pool_section(standing, pool, judgements, votes)),
+        "agreement": ("Agreement", agreement_section(votes, study)),
+        "disputes": ("Disputes", disputes.section),
+    }
+    links = [("table", "Table"), *((figure.name, figure.short) for figure in figures)]
+    links += [(name, short) for name, (short, section) in sections.items() if section]
+    sentences = summary(standing)
+    parts = {
+        "title": text(title),
+        "menu": menu([*links, ("about", "About")]),
+        "summary": f"<p>{text(sentences[0])}</p><p>{text(' '.join(sentences[1:]))}</p>",
+        "cards": cards("In short", _cards(standing)),
+        "warnings": _warnings(board.warnings),
+        "grouping": choice("grouping", "Rows", [("groups", "by who built the pool"), ("all", "together")])
+        if standing.grouped
+        else "",
+        "reading": _reading(standing),
+        "rows": plural(len(standing.models), "model"),
+        "table": leaderboard_table(standing),
+        "meanings": meanings(standing),
+        "legend": _legend(standing),
+        "figures": "".join(figure.html() for figure in figures),
+        "sections": "".join(section for _, section in sections.values()),
+        "footer": facts(_about(standing, title, pool) | made_by()),
+    }
+    charts = {name: spec for figure in figures for name, spec in figure.specs().items()}
+    return document(
+        f"{title} · models compared",
+        " ".join(sentences),
+        filled(resource("discovery/page.html"), parts),
+        styles=["page.css", "discovery/page.css"],
+        scripts=["common.js", "discovery/page.js"],
+        data={"models": standing.models, "charts": charts},
+        pictures=disputes.style(),
+    )
+
+
+def _cards(standing: Standing) -> list[Card]:
+    """The numbers to see first: who leads, whose number hangs on its own pairs, whose ranks to doubt."""
+    main, hits = standing.main, standing.hits
+    found = []
+    for metric in [main] if hits is None or hits == main else [main, hits]:
+        model = standing.ranking(metric)[0]
+        value, ends = standing.value(model, metric), interval(standing.interval(model, metric))
+        why = f"95\u202f% interval {ends}" if ends else "of all models"
+        if not math.isnan(value):
+            found.append(Card(f"Highest {called(metric)}", number(value), why, standing.tag(model)))
+    changes = {model: standing.own_out(model, main) - standing.value(model, main) for model in standing.models}
+    if any(abs(change) > 0 for change in changes.values()):
+        model = max(changes, key=lambda model: (abs(changes[model]) > 0, abs(changes[model])))
+        why = f"of {called(main)}, the largest change"
+        found.append(Card("Without its own pairs", signed(changes[model]), why, standing.tag(model)))
+    shares = {model: standing.judged(model) for model in standing.models}
+    if min(shares.values()) < 1:
+        model = min(shares, key=lambda model: shares[model])
+        found.append(Card("Least judged", percent(shares[model]), "of its top was judged", standing.tag(model)))
+    return found
+
+
+def _warnings(warnings: list[str]) -> str:
+    if not warnings:
+        return ""
+    first, rest = warnings[:4], warnings[4:]
+    more = f"<details><summary>{len(rest)} more</summary><ul>{_items(rest)}</ul></details>" if rest else ""
+    return (
+        '<aside class="warnings" aria-label="Warnings"><h2>Before you trust ranks</h2>'
+        f"<ul>{_items(first)}</ul>{more}</aside>"
+    )
+
+
+def _items(lines: list[str]) -> str:
+    return "".join(f"<li>{text(line)}</li>" for line in lines)
+
+
+def _reading(standing: Standing) -> str:
+    said = ["Bold: best of all models. Press a header to sort."]
+    if standing.grouped:
+        said.append("Hollow marks: models that came later.")
+    if any(standing.doubtful(model, metric) for model in standing.models for metric in standing.metrics):
+        said.append(
+            '<span class="doubt">Dotted</span>: less than 80 % of the top was judged, so the number may be too low.'
+        )
+    return " ".join(said)
+
+
+def _legend(standing: Standing) -> str:
+    chips = "".join(
+        f'<button type="button" aria-pressed="false" data-model="{place}" title="{text(model)}">'
+        f'{standing.mark(model)}<span class="name">{text(short(model, 24))}</span></button>'
+        for place, model in enumerate(standing.models)
+    )
+    return f'{chips}<button type="button" class="everyone" hidden>show all</button>'
+
+
+def _about(standing: Standing, title: str, pool: "Pool | None") -> dict[str, Any]:
+    """Where the numbers come from."""
+    about = standing.board.about
+    level = {"image": "one image", "product": "all images of a product"}
+    values = {
+        "study": title,
+        "queries": about["queries"],
+        "items": about["items"],
+        "judged pairs": about["pairs"],
+        "of these positive": about["positives"],
+        "rule for votes": about["rule"],
+        "a judgement is about": level.get(about["level"], about["level"]),
+        "images of a product": "only the best ranks" if about["one_per_identity"] else "all rank",
+        "ranks looked at": about["depth"],
+        "seed": about["seed"],
+    }
+    if pool is not None:
+        values |= {"k of the pool": pool.k, "pairs of the pool": len(pool), "seed of the pool": pool.seed}
+    return values

@@ -1,0 +1,130 @@
+"""The pool on a page: how far the models' proposals overlap, what judging them costs, how many are positive."""
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lookalike.discovery.prevalence import Prevalence, Share, cost, prevalence
+from lookalike.report.discovery.standing import Standing
+from lookalike.report.markup import Card, cards, short, text
+from lookalike.report.numbers import MISSING, listed, percent, plural
+
+if TYPE_CHECKING:
+    from lookalike.discovery import Judgements, Pool, Votes
+
+SECONDS = 15.0  # of a judgement, where nobody measured it (Barkan et al. 2023)
+
+__all__ = ["pool_section"]
+
+
+def pool_section(
+    standing: Standing, pool: "Pool | None", judgements: "Judgements | None", votes: "Votes | None"
+) -> str:
+    """The section, nothing without a pool of models."""
+    if pool is None or not pool.models:
+        return ""
+    found = _prevalence(pool, judgements) if judgements is not None else None
+    chance = f" and {int(pool.random.sum()):,} drawn by chance" if pool.random.any() else ""
+    reading = (
+        f"The top {pool.k} of {plural(len(pool.models), 'model')}{chance}. A cell is the share of the pairs of the "
+        "model in its row that the model in its column proposed too; alone: pairs that nobody else proposed. Where "
+        "shares are low, each model finds what the others miss."
+    )
+    return (
+        f'<section id="pool"><h2>The pool: who proposed what</h2><p class="reading">{reading}</p>'
+        f"{cards('The pool in short', _cards(pool, found, votes))}{_richness(found)}"
+        '<div class="scroll fit" tabindex="0" role="region" aria-label="Overlap of proposals">'
+        f"{_overlap(standing, pool, found)}</div></section>"
+    )
+
+
+def _prevalence(pool: "Pool", judgements: "Judgements") -> Prevalence:
+    pairs = np.array(pool.pairs, object).reshape(-1, 2)
+    own = pool.collection.own
+    of_own = int(np.bincount(own.gallery, minlength=own.n_groups)[own.queries].sum())
+    n_queries, n_items = pool.collection.n_queries, pool.collection.n_items
+    return prevalence(
+        judgements,
+        {name: pairs[pool.proposed[:, place]].tolist() for place, name in enumerate(pool.models)},
+        n_queries=n_queries,
+        n_items=n_items,
+        n_pairs=n_queries * n_items - of_own,
+        random=pairs[pool.random].tolist(),
+    )
+
+
+def _cards(pool: "Pool", found: Prevalence | None, votes: "Votes | None") -> list[Card]:
+    known = votes.seconds[votes.seconds > 0] if votes is not None else np.zeros(0)  # nan is not above 0
+    each, paced = (float(np.median(known)), "as experts took") if len(known) else (SECONDS, "by assumption")
+    proposals, everything = int(pool.proposed.sum()), pool.collection.n_queries * pool.collection.n_items
+    time = f"an expert, at {each:.3g} seconds a pair, {paced}; all pairs: {cost(everything, each)}"
+    out = [
+        Card("Pairs to judge", f"{len(pool):,}", f"{pool.saving:,.0f} times fewer than all {everything:,}"),
+        Card("Duplicates", percent(pool.duplication), f"of {proposals:,} proposals repeat another model’s"),
+        Card("Time to judge", cost(len(pool), each), time),
+    ]
+    if found is not None and found.pool.judged:
+        span = f"{percent(found.pool.low)} to {percent(found.pool.high)}"
+        why = f"of {found.pool.judged:,} judged proposals ({span})"
+        out.append(Card("Positive", percent(found.pool.share), why))
+    return out
+
+
+def _richness(found: Prevalence | None) -> str:
+    """How much richer the pool is than all pairs, where pairs drawn by chance tell."""
+    if found is None or not found.random.judged or not math.isfinite(found.enrichment):
+        return ""
+    low, high = found.enrichment_interval
+    span = f"{_times(low)} to {_times(high)}" if math.isfinite(high) else f"{_times(low)} at least"
+    drawn = f"{plural(found.random.judged, 'judged pair')} drawn by chance"
+    return (
+        f'<p class="reading">Of {drawn} {found.random.positives:,} are positive, so of all pairs about '
+        f"{text(percent(found.p_estimate))}: the pool is about {_times(found.enrichment)} times richer ({span}).</p>"
+    )
+
+
+def _times(factor: float) -> str:
+    return f"{factor:,.0f}" if factor >= 10 else f"{factor:.1f}"
+
+
+def _overlap(standing: Standing, pool: "Pool", found: Prevalence | None) -> str:
+    """The overlap as a table whose cells are shaded; it is its own text."""
+    shares = {share.name: share for share in found.models} if found is not None else {}
+    columns = "".join(
+        f"<th scope='col' class='turned' title='{text(name)}'><span class='name'>{_mark(standing, name)} "
+        f"{text(short(name, 18))}"
+        "</span></th>"
+        for name in pool.models
+    )
+    named = ["pairs", "alone", *(["positive"] if shares else [])]
+    counts = "".join(f"<th scope='col'>{name}</th>" for name in named)
+    rows = []
+    for place, name in enumerate(pool.models):
+        sticky = f"<th scope='row' class='stick' title='{text(name)}'>{_mark(standing, name)}"
+        cells = [f"{sticky} <span class='name'>{text(short(name, 24))}</span></th>"]
+        cells += [_heat(share, other == place) for other, share in enumerate(pool.overlap[place].tolist())]
+        cells += [f"<td>{int(mask.sum()):,}</td>" for mask in (pool.proposed[:, place], pool.alone(name))]
+        cells += [_positive(shares[name])] if shares else []
+        rows.append(f"<tr>{''.join(cells)}</tr>")
+    told = f"Share of each model’s pairs that the others proposed too: {listed(list(pool.models))}"
+    return (
+        f"<table class='overlap'><caption class='unseen'>{text(told)}</caption>"
+        f"<thead><tr><td class='stick'></td>{columns}{counts}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    )
+
+
+def _heat(share: float, itself: bool) -> str:
+    if itself:
+        return f"<td class='itself'>{MISSING}</td>"
+    return f"<td class='heat' style='--share:{share:.3f}'>{text(percent(share))}</td>"
+
+
+def _positive(share: Share) -> str:
+    span = f"{percent(share.low)} to {percent(share.high)}"
+    said = f"{share.positives:,} of {share.judged:,} judged; 95 % interval {span}"
+    return f"<td title='{text(said)}'>{text(percent(share.share))}</td>"
+
+
+def _mark(standing: Standing, name: str) -> str:
+    return standing.mark(name) if name in standing.models else ""

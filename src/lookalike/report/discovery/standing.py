@@ -1,0 +1,105 @@
+"""A leaderboard as a page shows it: what metrics are called, which one leads, who built the pool, whom to doubt."""
+
+import math
+
+from lookalike.discovery.contest import OF_PAIRS
+from lookalike.discovery.leaderboard import LOW, Leaderboard
+from lookalike.metrics.names import Metric
+from lookalike.report.markup import mark, text
+
+# what tells hits in the top k, the likeliest first
+RANKS = ("VSDHR", "VSDMRR", "Hit", "P", "R", "nDCG", "AP", "RR")
+NAMES = {"VSDHR": "hit rate", "VSDMRR": "reciprocal rank", "Judged": "judged", "P": "precision", "R": "recall"}
+BUILT, LATER = "built the pool", "came later"
+
+__all__ = ["BUILT", "LATER", "Standing", "called", "kind"]
+
+
+class Standing:
+    """The models of a leaderboard, in its order, and their numbers."""
+
+    def __init__(self, board: Leaderboard) -> None:
+        self.board = board
+        self.models, self.metrics = list(board.evaluations), board.metrics
+        areas = [metric for metric in self.metrics if metric.name in OF_PAIRS]
+        self.main = min(areas or self.metrics, key=lambda metric: metric != Metric.parse("AUC"))  # or the first
+        self.hits = next((metric for name in RANKS for metric in self.metrics if metric.name == name), None)
+        self.grouped = any(board.helped.values()) and not all(board.helped.values())
+        self.has_pool = any(board.helped.values())
+
+    @property
+    def groups(self) -> list[tuple[str, list[str]]]:
+        """Models that built the pool and those that came later, the best first; or all under no name."""
+        ranked = self.ranking(self.main)
+        if not self.grouped:
+            return [("", ranked)]
+        sides = ((BUILT, True), (LATER, False))
+        return [(name, [model for model in ranked if self.board.helped[model] == side]) for name, side in sides]
+
+    def ranking(self, metric: Metric) -> list[str]:
+        """Models by a metric, the best first, those without a value last."""
+        values = {model: self.value(model, metric) for model in self.models}
+        return sorted(self.models, key=lambda model: (math.isnan(values[model]), -values[model]))
+
+    def value(self, model: str, metric: Metric) -> float:
+        """The number to report."""
+        return self.board[model][metric].mean
+
+    def interval(self, model: str, metric: Metric) -> tuple[float, float]:
+        """Its 95 % interval over queries; nan where there is none."""
+        return self.board.intervals.get(model, {}).get(metric, (math.nan, math.nan))
+
+    def own_out(self, model: str, metric: Metric) -> float:
+        """The metric without the pairs that the model alone proposed; nan where it was not measured."""
+        scores = self.board.own_out[model].scores
+        return scores[metric].mean if metric in scores else math.nan
+
+    def upper(self, model: str, metric: Metric) -> float:
+        """The metric if everything that nobody judged were relevant; nan where it was not measured."""
+        scores = self.board.upper[model].scores
+        return scores[metric].mean if metric in scores else math.nan
+
+    def judged(self, model: str) -> float:
+        """The least share of its top k that was judged; nan where it was not measured."""
+        shares = [self.value(model, metric) for metric in self.metrics if metric.name == "Judged"]
+        return min(shares, default=math.nan)
+
+    def doubtful(self, model: str, metric: Metric) -> bool:
+        """Whether the metric counts as wrong what hardly anybody judged."""
+        of_ranks = metric.name not in (*OF_PAIRS, "Judged") and metric.options().get("part") != "residual"
+        return of_ranks and self.judged(model) < LOW
+
+    def mark(self, model: str) -> str:
+        """The sign of a model in charts: hollow for those that came later."""
+        return mark(self.models.index(model), hollow=self.grouped and not self.board.helped[model])
+
+    def tag(self, model: str) -> str:
+        """The sign and the name, as HTML."""
+        return f"{self.mark(model)} {text(model)}"
+
+
+def called(metric: Metric) -> str:
+    """What a reader calls a metric.
+
+    >>> [called(Metric.parse(name)) for name in ("VSDHR@6", "AUC", "AUC(average='micro', negatives='sampled')")]
+    ['hit rate @6', 'AUC (macro)', 'AUC (micro, sampled)']
+    """
+    at = "" if metric.cutoff is None else f" @{metric.cutoff}"
+    if "negatives" in metric.options():
+        return f"{metric.name}{_rest(metric, 'average', 'negatives')} ({kind(metric)})"
+    if metric.name == "RBP":
+        residual = metric.options()["part"] == "residual"
+        return f"RBP{_rest(metric, 'part')}{' residual' if residual else ''}{at}"
+    return f"{NAMES[metric.name]}{_rest(metric)}{at}" if metric.name in NAMES else metric.label
+
+
+def kind(area: Metric) -> str:
+    """How an area is averaged, and where its negatives are not the judged ones, which they are."""
+    options = area.options()
+    return options["average"] + ("" if options["negatives"] == "judged" else f", {options['negatives']}")
+
+
+def _rest(metric: Metric, *said: str) -> str:
+    """Parameters that differ from the default and are not said elsewhere."""
+    others = [f"{name}={value}" for name, value in metric.parameters if name not in said]
+    return f" ({', '.join(others)})" if others else ""

@@ -1,0 +1,179 @@
+"""The leaderboard's table: a row for each model, in the groups of Barkan et al. 2023, table 5."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lookalike.metrics.names import Metric
+from lookalike.report.discovery.standing import Standing, called, kind
+from lookalike.report.discovery.words import interval
+from lookalike.report.markup import header, short, sortable, text
+from lookalike.report.numbers import MISSING, number, percent
+
+TOP, GUARDS, UNJUDGED, OTHERS = "In the top k", "How much was judged", "For gaps in judging", "Others"
+PLACES = {"VSDHR": TOP, "VSDMRR": TOP, "AUC": "AUC", "PRAUC": "PRAUC", "Judged": GUARDS, "P": GUARDS}
+PLACES |= {"Bpref": UNJUDGED, "RBP": UNJUDGED}
+MEANINGS = {
+    "VSDHR": "positives in the top k of all queries, over k for each; what nobody judged counts as wrong",
+    "VSDMRR": "1/rank of every positive in the top k, over 1 + 1/2 + … + 1/k; what nobody judged counts as wrong",
+    "AUC": "share of (positive, negative) pairs that the scores put in the right order",
+    "PRAUC": "area under the curve of precision over recall",
+    "Judged": "share of the top k that somebody judged: below 80 % metrics of ranks say little",
+    "P": "share of positives in the top k, from none of the unjudged being one to all of them",
+    "Bpref": "whether judged positives stand above judged negatives; unjudged items do not matter",
+    "RBP": "chance to look at each positive in turn, summed; the residual is what unjudged items could add",
+}
+
+__all__ = ["Column", "columns", "leaderboard_table", "meanings"]
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of numbers."""
+
+    group: str
+    title: str
+    meaning: str
+    value: Callable[[str], float]  # of a model
+    metric: Metric | None = None  # whose value it is, unless it is derived from it
+    shown: Callable[[float], str] = number
+    until: Callable[[str], float] | None = None  # where a range ends that the value begins
+    best: bool = True  # whether the highest is the best
+
+
+def columns(standing: Standing) -> list[Column]:
+    """Those that the board's metrics give, group by group."""
+    made = [column for metric in _ordered(standing.metrics) for column in _of(standing, metric)]
+    order = [TOP, "AUC", "PRAUC", GUARDS, UNJUDGED, OTHERS]
+    return sorted(made, key=lambda column: order.index(column.group))
+
+
+def leaderboard_table(standing: Standing) -> str:
+    """The table, groups of models below each other, the best of a column bold."""
+    shown = columns(standing)
+    bodies = "".join(_body(standing, name, models, shown) for name, models in standing.groups)
+    return (
+        "<table id='comparison'><caption class='unseen'>Models compared; press a header to sort</caption>"
+        f"<thead>{_head(shown, standing.main)}</thead>{bodies}</table>"
+    )
+
+
+def meanings(standing: Standing) -> str:
+    """What the columns mean."""
+    items = "".join(f"<dt>{text(_full(column))}</dt><dd>{text(column.meaning)}</dd>" for column in columns(standing))
+    return f"<dl>{items}</dl>"
+
+
+def _ordered(metrics: list[Metric]) -> list[Metric]:
+    """Areas of judged negatives first, then those of sampled ones; macro before micro; all others as they came."""
+
+    def key(metric: Metric) -> tuple[bool, bool]:
+        options = metric.options()
+        return options.get("negatives", "judged") != "judged", metric.micro
+
+    return sorted(metrics, key=key)
+
+
+def _of(standing: Standing, metric: Metric) -> list[Column]:
+    """The columns of a metric."""
+    group = PLACES.get(metric.name, OTHERS)
+    meaning = MEANINGS.get(metric.name, metric.measure.summary)
+    options = metric.options()
+
+    def value(model: str) -> float:
+        return standing.value(model, metric)
+
+    if metric.name == "Judged":
+        return [Column(group, called(metric), meaning, value, metric, percent, best=False)]
+    if metric.name == "P":
+        return [
+            Column(group, called(metric), meaning, value, metric, until=lambda model: standing.upper(model, metric))
+        ]
+    if group not in ("AUC", "PRAUC"):
+        residual = options.get("part") == "residual"
+        return [Column(group, called(metric), meaning, value, metric, best=not residual)]
+    title = kind(metric)
+    each = "of each query, averaged" if options["average"] == "macro" else "over the pairs of all queries together"
+    among = {"judged": "judged negatives", "sampled": "items far down as negatives", "both": "both kinds of negatives"}
+    found = [Column(group, title, f"{meaning}; {each}; {among[options['negatives']]}", value, metric)]
+    if metric == standing.main:
+        low = "interval that other queries like these might have given (bootstrap)"
+        found.append(
+            Column(
+                group, "95 %", low, lambda model: standing.interval(model, metric)[0],
+                until=lambda model: standing.interval(model, metric)[1], best=False,
+            )
+        )  # fmt: skip
+    if standing.has_pool and any(metric in each.scores for each in standing.board.own_out.values()):
+        without = "the same without the judged pairs that the model alone proposed"
+        found.append(Column(group, f"{title}, own out", without, lambda model: standing.own_out(model, metric)))
+    return found
+
+
+def _head(shown: list[Column], main: Metric) -> str:
+    groups = ["<td class='stick'></td>"]
+    for group in dict.fromkeys(column.group for column in shown):
+        span = sum(column.group == group for column in shown)
+        groups.append(f"<th colspan='{span}' scope='colgroup'>{group}</th>")
+    cells = [header("model", "Model", "the model's name", "stick", words=True)]
+    for column in shown:
+        order = "descending" if column.metric == main else "none"
+        cells.append(header(_full(column), column.title, _hover(column), _first(column, shown), order=order))
+    return f"<tr class='groups'>{''.join(groups)}</tr><tr>{''.join(cells)}</tr>"
+
+
+def _hover(column: Column) -> str:
+    return column.meaning if column.metric is None else f"{column.metric.label}: {column.meaning}"
+
+
+def _full(column: Column) -> str:
+    """A header with its group, where it says too little without."""
+    return f"{column.group}, {column.title}" if column.group in ("AUC", "PRAUC") else column.title
+
+
+def _first(column: Column, shown: list[Column]) -> str:
+    """The class of a group's first column."""
+    return "first" if next(other for other in shown if other.group == column.group) is column else ""
+
+
+def _body(standing: Standing, name: str, models: list[str], shown: list[Column]) -> str:
+    label = f"<tr class='group'><th scope='rowgroup' class='stick'>{name}</th><td colspan='{len(shown)}'></td></tr>"
+    best = [_best(standing, column) for column in shown]
+    rows = "".join(_row(standing, model, shown, best) for model in models)
+    return f"<tbody>{label if name else ''}{rows}</tbody>"
+
+
+def _best(standing: Standing, column: Column) -> float:
+    """The highest number of a column, if it is not that of all models; else nan, which nothing equals."""
+    values = [column.value(model) for model in standing.models]
+    known = [value for value in values if not math.isnan(value)]
+    return max(known) if column.best and known and len(set(values)) > 1 else math.nan
+
+
+def _row(standing: Standing, model: str, shown: list[Column], best: list[float]) -> str:
+    name = text(model)
+    sticky = f"<th scope='row' class='stick' data-v='{name}' title='{name}'>{standing.mark(model)}"
+    cells = [f"{sticky} <span class='name'>{text(short(model, 40))}</span></th>"]
+    for column, highest in zip(shown, best, strict=True):
+        cells.append(_cell(standing, model, column, column.value(model) == highest, _first(column, shown)))
+    return f"<tr data-model='{standing.models.index(model)}'>{''.join(cells)}</tr>"
+
+
+def _cell(standing: Standing, model: str, column: Column, won: bool, first: str) -> str:
+    value = column.value(model)
+    shown = text(column.shown(value))
+    if column.until is not None and not math.isnan(value):
+        end = text(column.shown(column.until(model)))
+        shown = shown if shown == end else f"{shown}–{end}"
+    classes, said = [first] if first else [], []
+    if column.metric is not None:
+        if ends := interval(standing.interval(model, column.metric)):
+            said.append(f"95 % interval {ends}")
+        if standing.doubtful(model, column.metric) and shown != MISSING:
+            classes.append("doubt")
+            said.append(f"only {percent(standing.judged(model))} of its top was judged")
+    if column.metric is None and column.until is not None:
+        classes.append("range")
+    hover = f" title='{text('; '.join(said))}'" if said else ""
+    inner = f"<b>{shown}</b>" if won else shown
+    return f"<td data-v='{sortable(value)}' class='{' '.join(classes)}'{hover}>{inner}</td>"

@@ -1,0 +1,107 @@
+"""What a leaderboard says, in words."""
+
+import math
+
+from lookalike.comparison import Difference, compare
+from lookalike.metrics.names import Metric
+from lookalike.report.discovery.standing import Standing, called
+from lookalike.report.numbers import listed, number, plural
+from lookalike.results import Evaluation
+
+NAMED = 6  # models named in a sentence
+
+__all__ = ["interval", "names", "signed", "summary"]
+
+
+def signed(value: float, digits: int = 3) -> str:
+    """A change, always with its sign.
+
+    >>> signed(0.0123), signed(-0.5), signed(0.0), signed(0.00001)
+    ('+0.012', '−0.500', '0.000', '0.000')
+    """
+    if math.isnan(value):
+        return "–"
+    shown = f"{value:+.{digits}f}"
+    return shown[1:] if float(shown) == 0 else shown.replace("-", "−")
+
+
+def interval(ends: tuple[float, float]) -> str:
+    """From low to high; nothing where it is unknown.
+
+    >>> interval((0.25, 0.5)), interval((float("nan"), float("nan")))
+    ('0.250 to 0.500', '')
+    """
+    return "" if math.isnan(ends[0]) else f"{number(ends[0])} to {number(ends[1])}"
+
+
+def names(models: list[str]) -> str:
+    """Names in a sentence, not all of many.
+
+    >>> names(["a", "b"]), names(list("abcdefgh"))
+    ('a and b', 'a, b, c, d, e and 3 others')
+    """
+    return (
+        listed(models) if len(models) <= NAMED else listed([*models[: NAMED - 1], f"{len(models) - NAMED + 1} others"])
+    )
+
+
+def summary(standing: Standing) -> list[str]:
+    """A sentence for what was measured, who leads, who built the pool, and who else leads."""
+    about = standing.board.about
+    judged = f"{plural(about['pairs'], 'judged pair')}, {about['positives']:,} of them similar"
+    searched = f"{plural(about['queries'], 'query')} × {plural(about['items'], 'item')}"
+    measured = f"{plural(len(standing.models), 'model')} on {judged}; {searched}."
+    return [measured, *_leader(standing), _builders(standing), *_by_hits(standing)]
+
+
+def _leader(standing: Standing) -> list[str]:
+    main = standing.main
+    ranked = [model for model in standing.ranking(main) if not math.isnan(standing.value(model, main))]
+    if not ranked:
+        return [f"No model has a value of {called(main)}: no query has judged pairs of both kinds."]
+    first = ranked[0]
+    ends = interval(standing.interval(first, main))
+    sure = f" (95\u202f% interval over queries {ends})" if ends else ""
+    lead = f"{first} leads by {called(main)}: {number(standing.value(first, main))}{sure}"
+    if len(ranked) == 1:
+        return [f"{lead}."]
+    second = ranked[1]
+    gap = _gap(standing, first, second, main)
+    close = "more than other queries would change" if gap.low > 0 else "too close to call"
+    by = f"{signed(gap.difference)} ({signed(gap.low)} to {signed(gap.high)})"
+    return [f"{lead}, against {second} ({number(standing.value(second, main))}) by {by}: {close}."]
+
+
+def _gap(standing: Standing, first: str, second: str, metric: Metric) -> Difference:
+    """The paired difference of two models."""
+    both = {}
+    for model in (first, second):
+        found = standing.board[model]
+        both[model] = Evaluation({metric: found[metric]}, found.query_ids, found.about)
+    return compare(both, random_state=standing.board.about["seed"], resamples=2000).differences[0]
+
+
+def _builders(standing: Standing) -> str:
+    helped = standing.board.helped
+    built = [model for model in standing.models if helped[model]]
+    later = [model for model in standing.models if not helped[model]]
+    if not built:
+        return "Who built the pool of judged pairs is not known here, so nobody can tell whom it favours."
+    if not later:
+        return "All of them built the pool: what none of them proposed was not judged."
+    whose = "its" if len(later) == 1 else "their"
+    return (
+        f"{names(built)} built the pool of judged pairs; {names(later)} came later, so {whose} best finds may be "
+        "unjudged, and metrics of ranks count those as wrong."
+    )
+
+
+def _by_hits(standing: Standing) -> list[str]:
+    """Who leads by hit rate, where it is another."""
+    if standing.hits is None or standing.hits == standing.main:
+        return []
+    by_hits, by_main = standing.ranking(standing.hits)[0], standing.ranking(standing.main)[0]
+    value = standing.value(by_hits, standing.hits)
+    if by_hits == by_main or math.isnan(value):
+        return []
+    return [f"By {called(standing.hits)} {by_hits} leads instead ({number(value)})."]
