@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from lookalike.cli.studies import RULE, STUDY, judgements_of
-from lookalike.cli.terminal import JSON, SEED, print_json, progress, remark, table, tables
+from lookalike.cli.terminal import JSON, SEED, print_json, progress, remark, say_how_to_open, table, tables
 from lookalike.files import check_target
 
 if TYPE_CHECKING:
@@ -99,7 +99,8 @@ def _to_judge(
 
 
 def _list(found: "Pool", rows: Any, output: Path | None, as_json: bool) -> None:
-    pairs = [found.pairs[row] for row in rows]
+    everything = found.pairs
+    pairs = [everything[row] for row in rows]
     if output is not None:
         found.write_pairs(output, rows)
     if as_json:
@@ -128,7 +129,9 @@ def leaderboard(
         Literal["image", "product"], Parameter(help="what a judgement is about: one image, or all of its identity")
     ] = "image",
     negatives: Annotated[int, Parameter(help="unjudged items of each query to sample as negatives")] = 100,
-    leave_one_out: Annotated[bool, Parameter(help="drop what each model alone proposed and evaluate again")] = False,
+    leave_one_out: Annotated[
+        bool | None, Parameter(help="drop what each model alone proposed and evaluate again; with --report by default")
+    ] = None,
     rules: Annotated[bool, Parameter(help="also show the order of models under the other rules")] = False,
     compare: Annotated[
         str | None, Parameter(help="a metric by which every pair of models is compared, such as AUC")
@@ -154,6 +157,8 @@ def leaderboard(
             check_target(path)
     wanted = None if metrics is None else parse_all(metrics)
     opened, models, collection, judgements, pooled = _contestants(folder, run, qrels, rule)
+    if leave_one_out is None:
+        leave_one_out = report is not None and pooled is not None and len(pooled.models) > 1
     if leave_one_out and pooled is None:
         raise ValueError("--leave-one-out needs a pool, which knows who proposed what: lookalike pool STUDY")
     if rules and opened is None:
@@ -196,6 +201,8 @@ def leaderboard(
         console.print(f"\n{compared}")
     for warning in board.warnings:
         remark(warning)
+    if report is not None:
+        say_how_to_open(report)
 
 
 def _rules_table(by_rule: dict[str, "Leaderboard"]) -> Any:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from lookalike.cli.data import LABELS, SETTING, SOURCE, task_and_shape
+from lookalike.cli.discovering import leaderboard
 from lookalike.cli.hashing import choose
-from lookalike.cli.terminal import JSON, SEED, print_json, progress, prose, table, tables
+from lookalike.cli.terminal import JSON, SEED, print_json, progress, prose, say_how_to_open, table, tables
 from lookalike.files import check_target
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def demo(
         return
     _show_trials(found)
     _show_story(story)
-    _say_how_to_open(output)
+    say_how_to_open(output)
     tables().print('\nWith your own codes:  lookalike evaluate queries.npz gallery.npz --metrics "AP@1000 nDCG@100"')
 
 
@@ -63,7 +64,8 @@ def report(
     data: Annotated[
         str,
         Parameter(
-            help="a data set or a folder of images, hashed by their features, or a file of queries: embeddings or codes"
+            help="a data set or folder of images, hashed by their features; a study; or a file of queries, "
+            "embeddings or codes"
         ),
     ],
     gallery: Annotated[Path | None, Parameter(help="with a file of queries: the file of the gallery")] = None,
@@ -94,12 +96,27 @@ def report(
     seed: SEED = 0,
     as_json: JSON = False,
 ) -> None:
-    """Compare hashers on your data: one HTML file with accuracy, ties, and how codes fill the space.
+    """Compare hashers on your data, or the models of a study: one HTML file with numbers, charts and pictures.
 
     Example: lookalike report photos/ --features efficientnet-lite0 --hashers "ITQ SH tie-aware-ap" --bits "32 64"
 
     Example: lookalike report queries.npz gallery.npz --codes mine=my-queries.npz,my-gallery.npz
+
+    Example: lookalike report shop --output shop.html
     """
+    if gallery is None and (Path(data) / "study.toml").is_file():
+        given: dict[str, Any] = {
+            "features": features,
+            "hashers": hashers,
+            "bits": bits,
+            "codes": codes,
+            "fit": fit,
+            "title": title,
+        }
+        given |= {"similarity": similarity, "setting": setting, "source": source, "labels": labels}
+        _refuse("is for hashers: this is a study, of which the leaderboard is shown", **given)
+        leaderboard(Path(data), leave_one_out=None, report=output, seed=seed, as_json=as_json)
+        return
     others = [_named_codes(text) for text in codes or []]
     _check(output, Path(data), gallery, fit, *(path for _, *paths in others for path in paths))
     if gallery is None:
@@ -122,7 +139,7 @@ def report(
         _print_rows(found, output)
         return
     _show_trials(found)
-    _say_how_to_open(output)
+    say_how_to_open(output)
 
 
 def _check(output: Path, *inputs: Path | None) -> None:
@@ -254,10 +271,3 @@ def _show_story(story: "Story") -> None:
         "A higher mAP can hide codes that collapse onto a few points: look at the codes used, their entropy and the "
         "fullest one beside it. mLGAP weighs precision by how evenly codes are filled (Ding et al. 2018)."
     )
-
-
-def _say_how_to_open(output: Path) -> None:
-    size = output.stat().st_size / 1e6
-    say = tables().print
-    say(f"\nThe report is {output} ({size:.1f} MB, one file, no network). Open it in a browser:")
-    say(f"  {output.resolve().as_uri()}")

@@ -6,6 +6,7 @@ import re
 import sys
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 from cyclopts import Parameter, validators
@@ -21,7 +22,7 @@ SEED = Annotated[
     int, Parameter(help="of everything that is drawn at random", validator=validators.Number(gte=0, lt=2**32))
 ]
 
-__all__ = ["JSON", "SEED", "fail", "print_json", "progress", "prose", "remark", "table", "tables"]
+__all__ = ["JSON", "SEED", "fail", "print_json", "progress", "prose", "remark", "say_how_to_open", "table", "tables"]
 
 
 def fail(sentence: str) -> NoReturn:
@@ -60,6 +61,13 @@ def tables() -> Console:
 def prose() -> Console:
     """Standard output for sentences, wrapped."""
     return Console(highlight=False, markup=False, emoji=False, width=min(Console().width, 80))
+
+
+def say_how_to_open(page: Path) -> None:
+    """Where a page is that was written, and how to look at it."""
+    say = tables().print
+    say(f"\nThe report is {page} ({page.stat().st_size / 1e6:.1f} MB, one file, no network). Open it in a browser:")
+    say(f"  {page.resolve().as_uri()}")
 
 
 @contextlib.contextmanager

@@ -238,10 +238,9 @@ def draw_negatives(
     A query with fewer such items gets them all.
     """
     far, near = [], []
-    tie_order = np.random.default_rng(seed).permutation(collection.n_items)
     for model in models.values():
         top = model.top(collection, below, threads=threads)
-        rows, ranks = top.first(below, tie_order)
+        rows, ranks = top.first(below)
         keys = collection.keys(top.queries[rows], top.items[rows])
         near.append(keys[ranks < above])
         far.append(keys[ranks >= above])

@@ -30,9 +30,11 @@ class Ranked:
     items: np.ndarray
     scores: np.ndarray
 
-    def first(self, k: int, tie_order: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of the k best of each query and their ranks, from 1; tied items stand as in `tie_order`."""
-        order = np.lexsort((tie_order[self.items], -self.scores, self.queries))
+    def first(self, k: int, tie_order: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of the k best of each query and their ranks, from 1; tied items stand as in `tie_order`, or by place."""
+        order = np.arange(len(self.queries))
+        if tie_order is not None:
+            order = np.lexsort((tie_order[self.items], -self.scores, self.queries))
         ranks = _within(self.queries[order]) + 1
         return order[ranks <= k], ranks[ranks <= k]
 
@@ -76,9 +78,7 @@ class Dense(Model):
 
         with ThreadPoolExecutor(n_threads) as pool:
             parts = list(track(pool.map(work, blocks), len(blocks), "ranking"))
-        queries, items, scores = (np.concatenate(column) for column in zip(*parts, strict=True))
-        order = np.lexsort((items, -scores, queries))
-        return Ranked(depth, queries[order], items[order], scores[order])
+        return Ranked(depth, *(np.concatenate(column) for column in zip(*parts, strict=True)))
 
     def _top_of_block(
         self, collection: Collection, block: slice, depth: int, one_per_identity: bool
@@ -98,7 +98,8 @@ class Dense(Model):
             scores = rows[query, places].astype(float) / (1 if self.lengths is None else self.lengths[block][query])
             found.append((np.full(len(places), block.start + query), places, scores))
         queries, items, values = (np.concatenate(column) for column in zip(*found, strict=True))
-        return queries, items, values
+        order = np.lexsort((items, -values, queries))
+        return queries[order], items[order], values[order]
 
 
 class EmbeddingModel(Dense):

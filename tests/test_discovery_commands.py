@@ -1,0 +1,238 @@
+"""The commands of discovery, from a catalogue in CSV to a leaderboard and out again."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lookalike as la
+from lookalike.discovery import Judgements, Votes, leaderboard, majority
+from lookalike.discovery.formats import read_judgements
+from lookalike.study import Study
+from lookalike.trec import write_run
+from test_cli import run
+
+N, STYLES = 120, 12
+STYLE = np.arange(N) % STYLES
+
+
+def done(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
+    """What a command printed that ended well."""
+    code, out, err = run(capsys, *arguments)
+    assert code == 0, err
+    return out
+
+
+def refused(capsys: pytest.CaptureFixture[str], told: str, *arguments: object) -> None:
+    """A command ends with one line that holds these words, and exit code 2."""
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("lookalike: ")
+    assert err.count("\n") == 1
+    assert told in err
+
+
+def write_csv(path: Path, rows: list[list[Any]]) -> Path:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows(rows)
+    return path
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A catalogue of two images a product, and three models of falling quality."""
+    items = [[f"i{i}", f"p{i // 2}", f"style {STYLE[i]}"] for i in range(N)]
+    write_csv(tmp_path / "items.csv", [["id", "identity", "category"], *items])
+    generator = np.random.default_rng(0)
+    centres = generator.normal(size=(STYLES, 8))
+    for name, noise in (("good", 0.3), ("fair", 0.9), ("late", 0.6)):
+        rows = (centres[STYLE] + noise * generator.normal(size=(N, 8))).astype(np.float32)
+        order = generator.permutation(N)  # matched by id, not by place
+        np.savez(tmp_path / f"{name}.npz", embeddings=rows[order], ids=np.array([f"i{i}" for i in order]))
+    return tmp_path
+
+
+@pytest.fixture
+def study(files: Path, capsys: pytest.CaptureFixture[str]) -> Path:
+    """A study with two models in the pool, judged by three experts, and one that came later."""
+    folder = files / "shop"
+    done(capsys, "study", "new", str(folder), "--catalogue", str(files / "items.csv"), "--draw", "24",
+        "--stratify", "category")  # fmt: skip
+    for name in ("good", "fair"):
+        done(capsys, "study", "add", str(folder), name, str(files / f"{name}.npz"))
+    done(capsys, "pool", str(folder), "--k", "4", "--random", "30", "--output", str(files / "pairs.csv"))
+    votes = [["query", "item", "expert", "answer"]]
+    with (files / "pairs.csv").open(encoding="utf-8") as file:
+        for number, row in enumerate(csv.DictReader(file)):
+            alike = STYLE[int(row["query"][1:])] == STYLE[int(row["item"][1:])]
+            for expert in ("ann", "bob", "cy"):
+                wrong = expert == "cy" and number % 7 == 0
+                votes.append([row["query"], row["item"], expert, "similar" if alike != wrong else "not similar"])
+    done(capsys, "study", "votes", str(folder), str(write_csv(files / "votes.csv", votes)))
+    done(capsys, "study", "add", str(folder), "late", str(files / "late.npz"))
+    return folder
+
+
+def test_a_study_from_csv_to_leaderboard(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    opened = Study.open(study)
+    assert opened.models() == ["fair", "good", "late"]
+    assert len(set(opened.queries.column("category"))) == STYLES  # two of each, as they were drawn
+    pool = opened.pool()
+    assert (pool.k, set(pool.models), int(pool.random.sum())) == (4, {"good", "fair"}, 30)
+    told = json.loads(
+        done(capsys, "leaderboard", str(study), "--leave-one-out", "--rules", "--compare", "AUC", "--json")
+    )
+    models = {name: opened.model(name).given for name in opened.models()}
+    board = leaderboard(models, majority(opened.votes()), opened.collection, pool=pool)
+    rows = {(row["model"], row["metric"]): row for row in told["rows"]}
+    for row in board.rows():
+        assert rows[row["model"], row["metric"]]["mean"] == pytest.approx(row["mean"], nan_ok=True)
+    assert {row["model"]: row["helped"] for row in told["rows"]} == {"good": True, "fair": True, "late": False}
+    assert len(told["leave_one_out"]) == 4
+    assert set(told["rules"]) == {"majority", "unanimous", "dawid-skene"}
+    assert len(told["comparison"]) == 3
+    assert any(warning.startswith("late: ") for warning in told["warnings"])
+    assert json.loads((study / "results" / "leaderboard.json").read_text())["pairs"] == len(pool)
+
+
+def test_the_table_is_for_reading(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = done(capsys, "leaderboard", str(study), "--metrics", "AUC VSDHR@4", "--rules")
+    assert "helped to build the pool" in text
+    assert "AUC, own left out" in text
+    assert "dawid-skene" in text
+
+
+def test_show_tells_what_there_is(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = done(capsys, "study", "show", str(study))
+    for part in ("embeddings of 8 numbers, cosine", "Krippendorff's alpha", "times richer", "of all"):
+        assert part in text
+    told = json.loads(done(capsys, "study", "show", str(study), "--json"))
+    assert told["votes"] == 3 * told["pool"]["pairs"]
+    assert told["prevalence"]["pool"]["unjudged"] == 0
+
+
+def test_a_top_up_lists_what_a_new_model_adds(study: Path, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done(capsys, "pool", str(study), "--top-up", "late", "--output", str(files / "top-up.csv"))
+    with (files / "top-up.csv").open(encoding="utf-8") as file:
+        listed = {(row["query"], row["item"]) for row in csv.DictReader(file)}
+    opened = Study.open(study)
+    late = set(opened.pool().with_model("late", opened.model("late").given).proposals["late"])
+    assert listed == late - set(opened.votes().pairs)
+    assert listed
+
+
+def test_the_next_pairs_of_an_order(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = study.parent / "fresh"
+    done(capsys, "study", "new", str(folder), "--catalogue", str(study.parent / "items.csv"), "--draw", "10")
+    done(capsys, "study", "add", str(folder), "good", str(study.parent / "good.npz"))
+    done(capsys, "pool", str(folder), "--k", "3")
+    pairs = json.loads(done(capsys, "pool", str(folder), "--next", "10", "--json"))
+    pool = Study.open(folder).pool()
+    assert {(row["query"], row["item"]) for row in pairs} == {
+        pair for pair, rank in zip(pool.pairs, pool.ranks[:, 0], strict=True) if rank == 1
+    }
+
+
+@pytest.mark.parametrize("name", ["out.qrels", "out.csv", "out.parquet", "out.json"])
+def test_judgements_go_out_and_come_in(study: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = study.parent / name
+    done(capsys, "study", "export", str(study), "judgements", str(path))
+    assert Judgements.of(read_judgements(path)).by_pair == majority(Study.open(study).votes()).by_pair
+    again = study.parent / "again"
+    done(capsys, "study", "new", str(again), "--catalogue", str(study.parent / "items.csv"), "--queries",
+        str(_queries(study)))  # fmt: skip
+    done(capsys, "study", "votes", str(again), str(path), "--expert", "panel")
+    assert majority(Study.open(again).votes()).by_pair == majority(Study.open(study).votes()).by_pair
+
+
+def _queries(study: Path) -> Path:
+    path = study.parent / "queries.txt"
+    path.write_text("\n".join(Study.open(study).queries.ids), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("what", "name"), [("votes", "v.csv"), ("votes", "v.parquet"), ("pool", "p.csv"), ("catalogue", "c.csv")]
+)
+def test_everything_else_goes_out(study: Path, what: str, name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    path = study.parent / name
+    done(capsys, "study", "export", str(study), what, str(path))
+    opened = Study.open(study)
+    if what == "votes":
+        assert Votes.read(path).digest == opened.votes().digest
+    else:
+        with path.open(encoding="utf-8") as file:
+            rows = list(csv.DictReader(file))
+        proposed = int(opened.pool().proposed.sum()) + 30
+        assert len(rows) == (proposed if what == "pool" else N)
+
+
+def test_runs_and_qrels_need_no_study(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    runs = {"good": {"q": {"a": 3.0, "b": 2.0, "c": 1.0}}, "bad": {"q": {"c": 3.0, "b": 2.0}}}
+    for name, ranked in runs.items():
+        write_run(tmp_path / f"{name}.run", ranked, name)
+    (tmp_path / "x.qrels").write_text("q 0 a 1\nq 0 c 0\n", encoding="utf-8")
+    given = [part for name in runs for part in ("--run", f"{name}={tmp_path / name}.run")]
+    told = json.loads(done(capsys, "leaderboard", *given, "--qrels", str(tmp_path / "x.qrels"),
+                          "--metrics", "AUC VSDHR@2 Judged@2", "--json"))  # fmt: skip
+    found = {(row["model"], row["metric"]): row["mean"] for row in told["rows"]}
+    assert (found["good", "AUC"], found["bad", "AUC"]) == (1, 0)  # what "bad" does not list is below all it lists
+    assert (found["good", "VSDHR@2"], found["bad", "Judged@2"]) == (0.5, 0.5)
+
+
+def test_a_report_of_a_study(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page = study.parent / "shop.html"
+    done(capsys, "report", str(study), "--output", str(page))
+    assert "What each model owes to its own pairs" in page.read_text(encoding="utf-8")
+    refused(capsys, "--bits", "report", str(study), "--bits", "12")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["study", "new", "{}/x", "--catalogue", "{}/items.csv"], "--queries FILE, or --draw N"),
+        (["study", "new", "{}/x", "--catalogue", "{}/items.csv", "--draw", "999"], "from 0 to 120"),
+        (["study", "new", "{}/shop", "--catalogue", "{}/items.csv", "--draw", "2"], "not a new or empty folder"),
+        (["study", "add", "{}/shop", "good", "{}/good.npz"], "already"),
+        (["study", "add", "{}/nowhere", "good", "{}/good.npz"], "no folder"),
+        (["study", "add", "{}", "good", "{}/good.npz"], "not a study"),
+        (["pool", "{}/shop", "--k", "500"], "k must be from 1 to"),
+        (["pool", "{}/shop", "--top-up", "nobody"], "no model 'nobody'"),
+        (["pool", "{}/shop", "--top-up", "late", "--next", "3"], "either --top-up or --next"),
+        (["leaderboard"], "pass a study, or --run and --qrels"),
+        (["leaderboard", "--run", "a=b.run"], "--run and --qrels belong together"),
+        (["leaderboard", "{}/shop", "--metrics", "AUK"], "no metric 'AUK'"),
+        (["leaderboard", "{}/shop", "--metrics", "AP"], "AP on a leaderboard needs a cutoff"),
+        (["leaderboard", "{}/shop", "--output", "{}/none/x.json"], "none"),
+    ],
+)
+def test_bad_input_is_one_sentence(
+    study: Path, arguments: list[str], told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = {path: path.stat().st_mtime_ns for path in study.rglob("*")}
+    refused(capsys, told, *(part.replace("{}", str(study.parent)) for part in arguments))
+    assert {path: path.stat().st_mtime_ns for path in study.rglob("*")} == before
+
+
+def test_votes_outside_the_pool_and_unknown_ids(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    query = str(Study.open(study).queries.ids[0])
+    head = ["query", "item", "expert", "answer"]
+    outside = next(f"i{i}" for i in range(N) if (query, f"i{i}") not in set(Study.open(study).pool().pairs))
+    strange = write_csv(study.parent / "strange.csv", [head, [query, outside, "ann", "similar"]])
+    refused(capsys, "not asked for", "study", "votes", str(study), str(strange))
+    unknown = write_csv(study.parent / "unknown.csv", [head, [query, "zz", "ann", "similar"]])
+    refused(capsys, "'zz'", "study", "votes", str(study), str(unknown))
+    wrong = write_csv(study.parent / "wrong.csv", [head, [query, outside, "ann", "maybe"]])
+    refused(capsys, "line 2", "study", "votes", str(study), str(wrong))
+    run_file = study.parent / "strange.run"
+    run_file.write_text(f"{query} Q0 i3 1 2.0 x\n{query} Q0 nothing 2 1.0 x\n", encoding="utf-8")
+    refused(capsys, "line 2", "study", "add", str(study), "strange", str(run_file))
+    nan = study.parent / "nan.npz"
+    np.savez(nan, embeddings=np.full((N, 3), np.nan, np.float32), ids=np.array([f"i{i}" for i in range(N)]))
+    refused(capsys, "nan", "study", "add", str(study), "nan", str(nan))
+    assert la.Study.open(study).models() == ["fair", "good", "late"]
