@@ -207,8 +207,8 @@ COLUMNS = {
     "judged @4": "Judged@4",
     "precision @4": "P@4",
     "Bpref": "Bpref",
-    "RBP": "RBP",
-    "RBP residual": "RBP(part='residual')",
+    "RBP @4": "RBP@4",
+    "RBP residual @4": "RBP(part='residual')@4",
 }
 
 
@@ -235,7 +235,7 @@ def test_the_best_is_bold_and_only_where_high_is_good() -> None:
     for key in COLUMNS:
         bold = {model for model, row in found.items() if row[key][1].startswith("<b>")}
         best = max(float(row[key][0]) for row in found.values())
-        if key in ("judged @4", "RBP residual"):
+        if key in ("judged @4", "RBP residual @4"):
             assert not bold
         else:
             assert bold == {model for model, row in found.items() if float(row[key][0]) == best}, key

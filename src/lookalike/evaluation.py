@@ -319,7 +319,7 @@ def _counter(
         raise ValueError(f"codes are compared by Hamming distance: similarity={similarity!r} is for embeddings")
     ids, bound, excluded = _prepare(len(queries), len(gallery), relevance, query_ids, gallery_ids, exclude, level)
     _choice("method", method, counting.METHODS)
-    counter = counting.CodeCounter(queries, gallery, bound, ids, excluded, method, radius, threads=_n_threads(threads))
+    counter = counting.CodeCounter(queries, gallery, bound, ids, excluded, method, radius, threads=n_threads(threads))
     # fingerprinted when they are saved
     inputs: dict[str, Any] = {"queries": queries, "gallery": gallery, "relevance": relevance}
     inputs |= _noted(gallery_ids, exclude, excluded, level)
@@ -418,17 +418,17 @@ def _excluded(exclude: Any, ids: np.ndarray, items: np.ndarray | range, by_posit
 def _map_blocks(counter: Counter, threads: int | None, function: Callable[[Tally], T]) -> list[T]:
     """Count blocks of queries, and use each tally at once, so that memory does not grow with the queries."""
     n = len(counter.query_ids)
-    n_threads = _n_threads(threads)
+    workers = n_threads(threads)
     if isinstance(counter, counting.CodeCounter):
         row = (counter.n_bits + 1) * (counter.relevance.max_grade + 2) * 8
-        size = max(8, min(-(-n // n_threads), (1 << 25) // row))
+        size = max(8, min(-(-n // workers), (1 << 25) // row))
         size = -(-size // 8) * 8
     else:
         size = counter.block_rows
     blocks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
-    if n_threads == 1 or len(blocks) == 1:
+    if workers == 1 or len(blocks) == 1:
         return list(track((function(counter(block)) for block in blocks), len(blocks), "evaluating"))
-    with ThreadPoolExecutor(n_threads) as pool:
+    with ThreadPoolExecutor(workers) as pool:
         return list(track(pool.map(lambda block: function(counter(block)), blocks), len(blocks), "evaluating"))
 
 
@@ -437,7 +437,8 @@ def _with_inputs(tally: Tally, about: dict[str, Any]) -> Tally:
     return tally
 
 
-def _n_threads(threads: int | None) -> int:
+def n_threads(threads: int | None) -> int:
+    """How many threads to use: as many as told, or one for each core that this process may use."""
     if threads is None:
         return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     if isinstance(threads, bool) or not isinstance(threads, int | np.integer) or threads < 1:

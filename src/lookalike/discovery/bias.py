@@ -1,7 +1,7 @@
 """Bias: how much a leaderboard owes to who built its pool, and to how votes were turned into judgements."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -95,6 +95,8 @@ def leave_one_out(
         raise ValueError(f"model {missing[0]!r} helped to build the pool but is not among those evaluated")
     if len(pool.models) < 2:
         raise ValueError("leaving one out needs a pool of at least two models")
+    if pool.collection.digest != contest.collection.digest:
+        raise ValueError("the pool is of another collection: its queries or items are not those of the models")
     wanted, names = parse_all(metrics), list(pool.models)
     masks = {name: ~proposed_alone(contest, pool, name) for name in names}
 
@@ -136,7 +138,7 @@ def agree(first: Any, second: Any) -> tuple[float, float, float]:
     """
     from scipy.stats import kendalltau, spearmanr
 
-    first, second = np.asarray(first, float), np.asarray(second, float)
+    first, second = (np.round(np.asarray(values, float), 12) for values in (first, second))  # ties but for rounding
     if len(first) < 3 or np.ptp(first) == 0 or np.ptp(second) == 0:
         return float("nan"), float("nan"), float("nan")
     spearman = spearmanr(first, second)
@@ -158,6 +160,8 @@ def identification(
     """Finding other images of the query's own identity (Barkan et al. 2023, table 4): not the same as discovery."""
     if not collection.has_identities:
         raise ValueError("identification needs the identity of every query and item")
+    if not models:
+        raise ValueError("there is no model to evaluate")
     by_image = Collection(collection.query_ids, collection.item_ids)  # only the query itself does not rank
     wanted = parse_all([f"VSDHR(norm='positives')@{k}" for k in cutoffs] + [f"VSDMRR@{k}" for k in cutoffs])
     out: dict[str, Evaluation] = {}
@@ -170,7 +174,8 @@ def identification(
         missing = np.setdiff1d(keys, by_image.keys(top.queries, top.items)) // by_image.n_items
         unranked = Unranked(missing, np.arange(len(missing)).astype(str), np.ones(len(missing), np.int64))
         tally = tally_of(by_image, top.queries, top.scores, same.astype(np.int64), 1, unranked)
-        out[name] = evaluate_tally(tally, wanted)
+        found = evaluate_tally(tally, wanted)
+        out[name] = replace(found, about=found.about | {"items": collection.n_items})
     return out
 
 
@@ -178,4 +183,4 @@ def _places(values: np.ndarray) -> np.ndarray:
     """Places in the order, 1 the best, average places for ties."""
     from scipy.stats import rankdata
 
-    return np.asarray(rankdata(-values))
+    return np.asarray(rankdata(-np.round(values, 12)))

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.files import digest
 from lookalike.relevance import Groups
 
 __all__ = ["Collection"]
@@ -53,6 +54,16 @@ class Collection:
     def n_items(self) -> int:
         """Number of items."""
         return len(self.item_ids)
+
+    @cached_property
+    def digest(self) -> str:
+        """A fingerprint of ids and identities: collections with the same one are the same."""
+        return digest(self.query_ids, self.item_ids, self.own.queries, self.own.gallery)
+
+    @cached_property
+    def own_sizes(self) -> np.ndarray:
+        """How many items are each query's own, which it never ranks."""
+        return np.bincount(self.own.gallery, minlength=self.own.n_groups)[self.own.queries]
 
     @cached_property
     def members(self) -> tuple[np.ndarray, np.ndarray]:

@@ -60,6 +60,9 @@ class Contest:
         if level == "product" and not collection.has_identities:
             raise ValueError("level='product' needs the identity of every item: say in the catalogue what each shows")
         self.collection, self.level, self.one_per_identity = collection, level, one_per_identity
+        for name, value, least in (("depth", depth, 1), ("negatives", negatives, 0)):
+            if value < least:
+                raise ValueError(f"{name} must be a whole number from {least}, got {value}")
         self.depth = min(depth, collection.n_items)
         self._models = {name: as_model(given, collection, name) for name, given in models.items()}
         self._judge(judgements)
@@ -79,11 +82,16 @@ class Contest:
         """The same models, as they were ranked, on other judgements of the same pairs."""
         other = copy.copy(self)
         other._judge(judgements)
+        keys = self.collection.keys(self.sampled_queries, self.sampled_items)
+        stays = ~np.isin(keys, self.collection.keys(other._pair_queries, other._pair_items))
+        other.sampled_queries, other.sampled_items = self.sampled_queries[stays], self.sampled_items[stays]
         other.entries = {name: other._entry(name) for name in self._models}
         return other
 
     def _judge(self, judgements: Judgements) -> None:
         """Number what was judged: pairs, or a query and an identity."""
+        if not isinstance(judgements, Judgements):
+            raise TypeError(f"judgements are needed, got {type(judgements).__name__}: Judgements.of makes them of rows")
         self.judgements, collection = judgements, self.collection
         if not len(judgements):
             raise ValueError("no pair is judged: a leaderboard needs judgements")
@@ -91,6 +99,8 @@ class Contest:
         queries, items = collection.positions(pairs, "judged pair")
         self.judged = collection.keys(queries, items)
         self.own = collection.is_own(queries, items)  # judged, but a query never ranks its own
+        if self.own.all():
+            raise ValueError("all judged pairs are of a query with itself or its own identity, which never rank")
         self.max_grade = max(1, int(judgements.grades.max(initial=0)))
         self._unit_keys, first, unit = np.unique(self._unit_key(queries, items), return_index=True, return_inverse=True)
         self._unit_of_judgement = unit.reshape(-1)
@@ -100,7 +110,9 @@ class Contest:
 
     def _unit_key(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
         """What a judgement is about: the pair, or the query and the item's identity."""
-        return self.collection.keys(queries, self.collection.identities[items] if self.level == "product" else items)
+        if self.level == "image":
+            return self.collection.keys(queries, items)
+        return self._identity_keys(queries, self.collection.identities[items])
 
     def _judged_pairs(self, queries: np.ndarray, items: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Query, item and unit of every pair that has a judgement, inherited ones included, but for a query's own."""
@@ -142,12 +154,14 @@ class Contest:
         unjudged: str = "irrelevant",
     ) -> Evaluation:  # fmt: skip
         """Metrics of one model on all judgements, or on those that are kept."""
+        if name not in self.entries:
+            raise ValueError(f"there is no model {name!r} to evaluate, only {', '.join(self.entries)}")
         wanted = parse_all(metrics)
         grades, entry = self.unit_grades(kept), self.entries[name]
         scores: dict[Metric, Score] = {}
         of_ranks = [metric for metric in wanted if metric.name not in OF_PAIRS]
         for metric in of_ranks:
-            if metric.cutoff is None and metric.name != "RBP":
+            if metric.cutoff is None:
                 raise ValueError(f"{metric} on a leaderboard needs a cutoff, such as {metric}@{self.depth}")
             if metric.cutoff is not None and metric.cutoff > self.depth:
                 raise ValueError(f"{metric} looks below rank {self.depth}, which is as deep as the models were ranked")
@@ -155,23 +169,25 @@ class Contest:
             scores |= evaluate_tally(self._rank_tally(entry, grades), of_ranks, unjudged=unjudged).scores
         for kind in dict.fromkeys(_negatives(metric) for metric in wanted if metric.name in OF_PAIRS):
             mine = {_plain(m): m for m in wanted if m.name in OF_PAIRS and _negatives(m) == kind}
-            found = evaluate_tally(self._pair_tally(entry, grades, kind), list(mine))
-            scores |= {metric: replace(found[plain], metric=metric) for plain, metric in mine.items()}
+            for listed_only in (False, True):  # Bpref gives nothing for what a run does not list; areas place it last
+                some = [plain for plain in mine if (plain.name == "Bpref") == listed_only]
+                if some:
+                    found = evaluate_tally(self._pair_tally(entry, grades, kind, listed_only), some)
+                    scores |= {mine[plain]: replace(found[plain], metric=mine[plain]) for plain in some}
         about = {"items": self.collection.n_items, "unjudged": unjudged, "level": self.level, "inputs": {}}
         return Evaluation({metric: scores[metric] for metric in wanted}, self.collection.query_ids, about)
 
     def _rank_tally(self, entry: Entry, unit_grades: np.ndarray) -> Tally:
         top = entry.top
         grades = np.where(entry.top_units >= 0, unit_grades[entry.top_units], UNJUDGED)
-        judged = unit_grades >= 0
-        judged[np.unique(self._unit_of_judgement[self.own])] = False
-        judged[entry.top_units[entry.top_units >= 0]] = False
-        queries, missing = self._unit_queries[judged], unit_grades[judged]
+        pair_grades = unit_grades[self._pair_units]
+        listed = self.collection.keys(top.queries, top.items)
+        judged = (pair_grades >= 0) & ~np.isin(self.collection.keys(self._pair_queries, self._pair_items), listed)
+        queries, missing = self._pair_queries[judged], pair_grades[judged]
         if self.one_per_identity:  # one place for an identity, however many of its images were judged
-            identities = self._unit_identities[judged]
-            listed = grades >= 0
-            shown = self._identity_keys(top.queries[listed], self.collection.identities[top.items[listed]])
-            keys = self._identity_keys(queries, identities)
+            hits = grades > 0
+            shown = self._identity_keys(top.queries[hits], self.collection.identities[top.items[hits]])
+            keys = self._identity_keys(queries, self.collection.identities[self._pair_items[judged]])
             order = np.lexsort((-missing, keys))
             first = np.concatenate([[True], keys[order][1:] != keys[order][:-1]]) if len(order) else order.astype(bool)
             rows = order[first & ~np.isin(keys[order], shown)]
@@ -182,18 +198,29 @@ class Contest:
     def _identity_keys(self, queries: np.ndarray, identities: np.ndarray) -> np.ndarray:
         return np.asarray(queries * (int(self.collection.identities.max()) + 1) + identities)
 
-    def _pair_tally(self, entry: Entry, unit_grades: np.ndarray, negatives: str) -> Tally:
+    def _pair_tally(self, entry: Entry, unit_grades: np.ndarray, negatives: str, listed_only: bool) -> Tally:
         grades = unit_grades[self._pair_units]
         kept = grades > 0 if negatives == "sampled" else grades >= 0
         parts = [(self._pair_queries[kept], entry.scores[kept], grades[kept])]
         if negatives != "judged":
             if not len(self.sampled_queries):
-                raise ValueError(f"negatives={negatives!r} needs sampled negatives: ask for some with negatives=100")
-            zeros = np.zeros(len(self.sampled_queries), np.int64)
-            parts.append((self.sampled_queries, entry.sampled_scores, zeros))
+                raise ValueError(
+                    f"there are no sampled negatives for negatives={negatives!r}: ask for some with negatives=100; "
+                    "they are unjudged items that some model ranks 101 to 500 and none above: lists must be that long"
+                )
+            has_judged = np.zeros(self.collection.n_queries, bool)
+            has_judged[self._pair_queries[grades >= 0]] = True
+            used = has_judged[self.sampled_queries]
+            zeros = np.zeros(int(used.sum()), np.int64)
+            parts.append((self.sampled_queries[used], entry.sampled_scores[used], zeros))
         queries, scores, all_grades = (np.concatenate(column) for column in zip(*parts, strict=True))
         order = np.lexsort((-scores, queries))
-        return tally_of(self.collection, queries[order], scores[order], all_grades[order], self.max_grade)
+        unranked = None
+        if listed_only:
+            gone = np.isneginf(scores)
+            unranked = Unranked(queries[gone], np.arange(gone.sum()).astype(str), all_grades[gone])
+            order = order[~gone[order]]
+        return tally_of(self.collection, queries[order], scores[order], all_grades[order], self.max_grade, unranked)
 
 
 def tally_of(
@@ -232,7 +259,7 @@ def draw_negatives(
     seed: int = 0,
     threads: int | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """For each query n unjudged items that some model ranks from `above` to `below` and none above that.
+    """For each query n unjudged items that some model ranks below `above` down to `below`, and none above that.
 
     One sample for all models, as Barkan et al. 2023 assume such items to be negative. judged: keys of the judged pairs.
     A query with fewer such items gets them all.
@@ -242,13 +269,9 @@ def draw_negatives(
         top = model.top(collection, below, threads=threads)
         rows, ranks = top.first(below)
         keys = collection.keys(top.queries[rows], top.items[rows])
-        near.append(keys[ranks < above])
-        far.append(keys[ranks >= above])
+        near.append(keys[ranks <= above])
+        far.append(keys[ranks > above])
     candidates = np.setdiff1d(np.concatenate(far), np.concatenate([*near, judged]))
-    if not len(candidates):
-        raise ValueError(
-            f"no negatives can be sampled: no model ranks anything from {above} to {below} that none has above that"
-        )
     queries = candidates // collection.n_items
     order = np.lexsort((np.random.default_rng([seed, 2]).random(len(candidates)), queries))
     within = np.arange(len(order)) - np.searchsorted(queries, queries)

@@ -37,7 +37,8 @@ def discovery_metrics(*cutoffs: int) -> list[Metric]:
     """The columns of Barkan et al. 2023, tables 5 to 8: hit rate, reciprocal ranks, areas; and what guards them."""
     ranks = [f"{name}@{k}" for name in ("VSDHR", "VSDMRR") for k in cutoffs]
     guards = [f"{name}@{k}" for name in ("Judged", "P") for k in cutoffs]
-    return parse_all([*ranks, *AREAS, *guards, "Bpref", "RBP", "RBP(part='residual')"])
+    deepest = max(cutoffs)
+    return parse_all([*ranks, *AREAS, *guards, "Bpref", f"RBP@{deepest}", f"RBP(part='residual')@{deepest}"])
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,7 +135,7 @@ class Leaderboard:
     def to_pandas(self) -> "pandas.DataFrame":
         """A table with a row for each model and a column for each metric."""
         table = as_table(self.rows())
-        return table.pivot_table(index="model", columns="metric", values="mean", sort=False)
+        return table.pivot_table(index="model", columns="metric", values="mean", sort=False, dropna=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the values of single queries, as plain Python values."""
@@ -186,6 +187,8 @@ def leaderboard(
             one_per_identity=one_per_identity,
             negatives=negatives if any(m.options().get("negatives", "judged") != "judged" for m in wanted) else 0,
         )  # fmt: skip
+    if metrics is None and not len(contest.sampled_queries):  # lists too short to sample from
+        wanted = [metric for metric in wanted if metric.options().get("negatives") != "sampled"]
     return board_of(contest, wanted, pool, resamples=resamples, seed=seed)
 
 
@@ -194,13 +197,15 @@ def board_of(
     resamples: int = 1000, seed: int = 0,
 ) -> Leaderboard:  # fmt: skip
     """The leaderboard of a contest on all judgements, or on those that are kept."""
+    if pool is not None and pool.collection.digest != contest.collection.digest:
+        raise ValueError("the pool is of another collection: its queries or items are not those of the models")
     names = list(contest.entries)
     evaluations = {name: contest.evaluate(name, metrics, kept=kept) for name in names}
     helped = {name: pool is not None and name in pool.models for name in names}
     areas = [metric for metric in parse_all(list(OWN_OUT)) if metric in metrics]
     own_out, upper = {}, {}
     precisions = [metric for metric in metrics if metric.name == "P"]
-    nothing = Evaluation({}, contest.collection.query_ids, {})
+    nothing = Evaluation({}, contest.collection.query_ids, {"items": contest.collection.n_items})
     for name in names:
         stays = np.ones(len(contest.judgements), bool) if kept is None else kept
         if pool is not None and helped[name]:

@@ -1,6 +1,5 @@
 """Models: whatever ranks items for queries, be it embeddings, codes, a matrix of scores or a run."""
 
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -12,6 +11,7 @@ import numpy as np
 from lookalike._compiled import kernels
 from lookalike.codes import Codes
 from lookalike.discovery.collection import Collection
+from lookalike.evaluation import n_threads
 from lookalike.progress import track
 from lookalike.scoring import Embeddings, Scores
 
@@ -70,13 +70,12 @@ class Dense(Model):
     ) -> Ranked:
         size = min(96, max(6, (1 << 28) // (8 * self.n_gallery) // 6 * 6))
         blocks = [slice(start, min(start + size, self.n_queries)) for start in range(0, self.n_queries, size)]
-        n_threads = threads or len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
         _ = collection.own.order, collection.members  # once, not in every thread
 
         def work(block: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             return self._top_of_block(collection, block, depth, one_per_identity)
 
-        with ThreadPoolExecutor(n_threads) as pool:
+        with ThreadPoolExecutor(n_threads(threads)) as pool:
             parts = list(track(pool.map(work, blocks), len(blocks), "ranking"))
         return Ranked(depth, *(np.concatenate(column) for column in zip(*parts, strict=True)))
 
@@ -160,6 +159,8 @@ class RunModel(Model):
     """A model by its run: what it lists has a place, everything else stands tied below."""
 
     def __init__(self, run: Mapping[str, Mapping[str, float]], collection: Collection) -> None:
+        if not all(isinstance(ranked, Mapping) for ranked in run.values()):
+            raise TypeError("a run is {query: {item: score}}")
         pairs = [(str(query), str(item)) for query, ranked in run.items() for item in ranked]
         queries, items = collection.positions(pairs, "run entry")
         scores = np.array([score for ranked in run.values() for score in ranked.values()], float)
@@ -193,6 +194,8 @@ class RunModel(Model):
         return Ranked(depth, queries[kept], items[kept], scores[kept])
 
     def scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        if not len(self._keys):
+            return np.full(len(queries), -np.inf)
         wanted = self._collection.keys(queries, items)
         places = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
         return np.where(self._keys[places] == wanted, self._scores[places], -np.inf)

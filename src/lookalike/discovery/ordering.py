@@ -35,7 +35,9 @@ def next_pairs(pool: Pool, grades: np.ndarray, n: int, order: str = "depth") -> 
         return _together(chosen, pool.layers()[chosen])
     by_chance = open_rows[~pool.proposed[open_rows].any(1)]
     share = len(by_chance) / max(len(open_rows), 1)
-    mixed = by_chance[np.random.default_rng(pool.seed).permutation(len(by_chance))[: round(share * n)]]
+    generator = np.random.default_rng([pool.seed, len(open_rows)])
+    n_mixed = int(share * n + generator.random())  # on the average their share, also one at a time
+    mixed = generator.permutation(by_chance)[:n_mixed]
     best = _best_models(pool, grades)
     rows, used = [mixed], np.zeros(len(pool), bool)
     left = min(n, len(open_rows)) - len(mixed)
@@ -58,10 +60,13 @@ def judge_in_order(
 
     judge: from rows of the pool to their grades.
     """
-    grades = np.full(len(pool), -1, np.int64)
-    budget = min(budget, len(pool))
-    while (left := budget - int((grades >= 0).sum())) > 0:
-        rows = next_pairs(pool, grades, min(step, left), order)
+    if step < 1:
+        raise ValueError(f"step must be a whole number from 1, got {step}")
+    grades, asked = np.full(len(pool), -1, np.int64), np.zeros(len(pool), bool)
+    while (left := min(budget, len(pool)) - int(asked.sum())) > 0:
+        known = np.where(asked, np.maximum(grades, 0), -1)  # what nobody could decide is not asked again
+        rows = next_pairs(pool, known, min(step, left), order)
+        asked[rows] = True
         grades[rows] = judge(rows)
     return grades
 

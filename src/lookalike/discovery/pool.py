@@ -12,7 +12,7 @@ from lookalike.discovery.collection import Collection
 from lookalike.discovery.csv_files import write_csv
 from lookalike.discovery.models import as_model
 from lookalike.discovery.tables import aligned
-from lookalike.files import digest, provenance, read_arrays, write_arrays
+from lookalike.files import provenance, read_arrays, write_arrays
 
 RANDOM = "random"  # the provenance of pairs drawn by chance, which no model can be named
 
@@ -81,8 +81,8 @@ class Pool:
         cls, collection: Collection, *, k: int, random: int = 0, one_per_identity: bool = False, seed: int = 0
     ) -> "Pool":
         """A pool of no model yet, with pairs drawn by chance."""
-        most = collection.n_items - int(np.bincount(collection.own.gallery).min(initial=0))
-        if not 1 <= k <= most:
+        most = max(1, collection.n_items - int(collection.own_sizes.min()))
+        if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= most:
             raise ValueError(f"k must be from 1 to {most}, the items that a query can have, got {k}")
         queries, items = draw_pairs(collection, random, seed)
         nothing = np.zeros((len(queries), 0))
@@ -95,7 +95,7 @@ class Pool:
         """This pool with another model's proposals."""
         if name in self.models:
             raise ValueError(f"there is a model {name!r} in the pool already: names must differ")
-        if name == RANDOM or not name:
+        if not isinstance(name, str) or name in (RANDOM, ""):
             raise ValueError(f"a model cannot be named {name!r}")
         model = as_model(given, self.collection, name)
         found = model.top(self.collection, self.k, one_per_identity=self.one_per_identity, threads=threads)
@@ -203,8 +203,8 @@ class Pool:
 
     @property
     def saving(self) -> float:
-        """How many times fewer pairs there are than queries times items."""
-        return self.collection.n_queries * self.collection.n_items / max(len(self), 1)
+        """How many times fewer pairs the models propose than there are queries times items."""
+        return self.collection.n_queries * self.collection.n_items / max(self.suspects, 1)
 
     def layers(self) -> np.ndarray:
         """The best rank that any model gave each pair; pairs that only chance drew are spread over all layers."""
@@ -271,7 +271,7 @@ class Pool:
             write_csv(path, {name: column.tolist() for name, column in arrays.items()})
             return
         facts = {name: getattr(self, name) for name in ("k", "one_per_identity", "seed")}
-        about = provenance("pool", models=list(self.models), collection=_fingerprint(self.collection), **facts)
+        about = provenance("pool", models=list(self.models), collection=self.collection.digest, **facts)
         write_arrays(path, arrays, about)
 
     @classmethod
@@ -280,7 +280,7 @@ class Pool:
         arrays, about = read_arrays(path)
         if about.get("lookalike") != "pool":
             raise ValueError(f"{path} holds no pool: it was not written by Pool.save")
-        if about["collection"] != _fingerprint(collection):
+        if about["collection"] != collection.digest:
             raise ValueError(f"{path} is the pool of another collection: its queries or items have changed since")
         queries, items = collection.positions(zip(arrays["query"], arrays["item"], strict=True), f"{path}, proposal")
         by_chance = arrays["model"] == RANDOM
@@ -299,8 +299,7 @@ class Pool:
 
 def possible_pairs(collection: Collection) -> int:
     """How many pairs of a query and an item not its own there are."""
-    own = np.bincount(collection.own.gallery, minlength=collection.own.n_groups)[collection.own.queries].sum()
-    return collection.n_queries * collection.n_items - int(own)
+    return collection.n_queries * collection.n_items - int(collection.own_sizes.sum())
 
 
 def draw_pairs(collection: Collection, n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
@@ -309,6 +308,10 @@ def draw_pairs(collection: Collection, n: int, seed: int) -> tuple[np.ndarray, n
     if not 0 <= n <= possible:
         raise ValueError(f"pairs drawn by chance must be from 0 to {possible}, got {n}")
     generator, keys = np.random.default_rng([seed, 1]), np.zeros(0, np.int64)
+    if n > possible // 2:  # draw from a list of all: drawing until they differ would take long
+        everything = np.arange(collection.n_queries * collection.n_items)
+        others = ~collection.is_own(everything // collection.n_items, everything % collection.n_items)
+        keys = generator.choice(everything[others], n, replace=False)
     while len(keys) < n:
         more = generator.integers(collection.n_queries * collection.n_items, size=2 * (n - len(keys)) + 8)
         more = more[~collection.is_own(more // collection.n_items, more % collection.n_items)]
@@ -317,7 +320,3 @@ def draw_pairs(collection: Collection, n: int, seed: int) -> tuple[np.ndarray, n
         keys = both[np.sort(first)][:n]
     keys = np.sort(keys)
     return keys // collection.n_items, keys % collection.n_items
-
-
-def _fingerprint(collection: Collection) -> str:
-    return digest(collection.query_ids, collection.item_ids, collection.own.queries, collection.own.gallery)

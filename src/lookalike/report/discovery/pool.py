@@ -60,7 +60,7 @@ def _cards(pool: "Pool", found: Prevalence | None, votes: "Votes | None") -> lis
     proposals, everything = int(pool.proposed.sum()), pool.collection.n_queries * pool.collection.n_items
     time = f"an expert, at {each:.3g} seconds a pair, {paced}; all pairs: {cost(everything, each)}"
     out = [
-        Card("Pairs to judge", f"{len(pool):,}", f"{pool.saving:,.0f} times fewer than all {everything:,}"),
+        Card("Pairs to judge", f"{len(pool):,}", f"{everything / len(pool):,.0f} times fewer than all {everything:,}"),
         Card("Duplicates", percent(pool.duplication), f"of {proposals:,} proposals repeat another model’s"),
         Card("Time to judge", cost(len(pool), each), time),
     ]
