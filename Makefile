@@ -21,6 +21,7 @@ docs: .venv/installed-test
 bench: .venv/installed-bench
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python bench/evaluate_vs_peers.py
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python bench/hashers.py
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python bench/discovery.py
 
 clean:
 	rm -rf .venv dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -110,7 +110,9 @@ def boards(repeats: int) -> None:
         (str(names[q]), str(names[judged[q][i]]), int(grades[q, i])) for q in range(n_queries) for i in range(n_pairs)
     ]
     judgements = Judgements.of(rows)
-    metrics = parse_all("VSDHR@6 VSDMRR@6 Judged@6 P@6 AUC AUC(average='micro') PRAUC PRAUC(average='micro') Bpref RBP")
+    metrics = parse_all(
+        "VSDHR@6 VSDMRR@6 Judged@6 P@6 AUC AUC(average='micro') PRAUC PRAUC(average='micro') Bpref RBP@6"
+    )
     ours, theirs = [], []
     print(f"leaderboard: {len(rows):,} judged pairs, {n_models} models, {len(metrics)} metrics, 1,000 resamples")
     for _ in range(repeats):

@@ -121,9 +121,13 @@ def test_a_top_up_lists_what_a_new_model_adds(study: Path, files: Path, capsys: 
     with (files / "top-up.csv").open(encoding="utf-8") as file:
         listed = {(row["query"], row["item"]) for row in csv.DictReader(file)}
     opened = Study.open(study)
-    late = set(opened.pool().with_model("late", opened.model("late").given).proposals["late"])
+    late = set(opened.pool().proposals["late"])  # which it is now part of
     assert listed == late - set(opened.votes().pairs)
     assert listed
+    votes = [["query", "item", "expert", "answer"], *([*pair, "ann", "similar"] for pair in sorted(listed))]
+    done(capsys, "study", "votes", str(study), str(write_csv(files / "more.csv", votes)))
+    told = json.loads(done(capsys, "leaderboard", str(study), "--metrics", "Judged@4", "--json"))
+    assert {row["model"]: (row["helped"], row["mean"]) for row in told["rows"]}["late"] == (True, 1)
 
 
 def test_the_next_pairs_of_an_order(study: Path, capsys: pytest.CaptureFixture[str]) -> None:

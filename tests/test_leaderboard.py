@@ -26,6 +26,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 import lookalike as la
 from lookalike.discovery import Collection, Contest, Judgements, Leaderboard, Pool, discovery_metrics, leaderboard
 from lookalike.discovery.contest import draw_negatives
+from lookalike.discovery.leaderboard import board_of
 from lookalike.discovery.models import as_model
 from lookalike.results import Score
 from reference import definitions
@@ -602,7 +603,29 @@ def test_a_contest_can_be_looked_at_again() -> None:
     judged = Judgements.of([(q, i, int(rng.random() < 0.5)) for q in "qr" for i in "abcd"])
     direct = leaderboard(models, judged, collection, metrics="AUC P@3 Bpref", resamples=10)
     contest = Contest(models, collection, judged, depth=3)
-    assert leaderboard(contest, metrics="AUC P@3 Bpref", resamples=10).to_dict() == direct.to_dict()
+    wanted = la.metrics.names.parse_all("AUC P@3 Bpref")
+    assert board_of(contest, wanted, None, resamples=10).to_dict() == direct.to_dict()
+
+
+def test_sampled_negatives_stand_beside_the_grades_that_are_relevant() -> None:
+    """With rel=2, judged pairs of grade 1 are neither positives nor sampled negatives, as in `evaluate_scores`."""
+    rng = np.random.default_rng(1)
+    collection = Collection([f"q{i}" for i in range(5)], [f"i{i}" for i in range(600)])
+    scores = rng.normal(size=(5, 600))
+    rows = [(f"q{q}", f"i{i}", int(rng.integers(0, 3))) for q in range(5) for i in range(12)]
+    metrics = ["AUC(rel=2, negatives='sampled')", "AUC(rel=2, negatives='both')", "PRAUC(rel=2, average='micro')"]
+    board = leaderboard({"m": scores}, Judgements.of(rows), collection, metrics=metrics, negatives=20)
+    sampled = list(
+        zip(
+            collection.query_ids[board.contest.sampled_queries].tolist(),
+            collection.item_ids[board.contest.sampled_items].tolist(),
+            strict=True,
+        )
+    )
+    ids = {"query_ids": collection.query_ids, "gallery_ids": collection.item_ids}
+    direct = la.evaluate_scores(scores, la.judged(rows, sampled=sampled), metrics, **ids)
+    for metric in metrics:
+        assert board["m"][metric].mean == pytest.approx(direct[metric].mean, abs=1e-12)
 
 
 # Bad input
@@ -623,10 +646,6 @@ def pool_of_others() -> Pool:
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "no models": (lambda: leaderboard({}, JUDGED, SHOP, metrics="AUC"), "no model"),
     "no judgements": (lambda: board(judged=Judgements.of([])), "no judged pair"),
-    "judgements forgotten": (
-        lambda: leaderboard({"m": SCORES}, metrics="AUC"),
-        "needs models, judgements and the coll",
-    ),
     "rows for judgements": (lambda: board(judged=[("q", "a", 1)]), "[Jj]udgements.*list"),
     "an unknown item": (lambda: board(judged=Judgements.of([("q", "z", 1)])), "item 'z', which is not in the coll"),
     "an unknown query": (lambda: board(judged=Judgements.of([("z", "a", 1)])), "query 'z', which is not in the coll"),

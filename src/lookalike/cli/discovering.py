@@ -1,5 +1,6 @@
 """`lookalike pool` and `lookalike leaderboard`."""
 
+import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -7,7 +8,8 @@ from cyclopts import Parameter
 
 from lookalike.cli.studies import RULE, STUDY, judgements_of
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, remark, say_how_to_open, table, tables
-from lookalike.files import check_target
+from lookalike.files import check_target, write_text
+from lookalike.results import without_nan
 
 if TYPE_CHECKING:
     from lookalike.discovery import Collection, Judgements, Leaderboard, Pool
@@ -25,7 +27,7 @@ def pool(
     one_per_identity: Annotated[bool, Parameter(help="propose only the best image of an identity")] = False,
     models: Annotated[str | None, Parameter(help="names of the models to pool; by default all of the study")] = None,
     top_up: Annotated[
-        str | None, Parameter(help="list only what this model adds to the pool that nobody judged")
+        str | None, Parameter(help="add this model to the pool, and list what of it nobody judged")
     ] = None,
     next_pairs: Annotated[
         int | None, Parameter(name="--next", help="list the next so many pairs to judge of the pool as it is")
@@ -72,7 +74,7 @@ def pool(
         made.write_pairs(output)
     if as_json:
         facts = {"pairs": len(made), "suspects": made.suspects, "duplication": made.duplication, "saving": made.saving}
-        print_json({**facts, "k": k, "models": made.rows(), "seconds": len(made) * seconds})
+        print_json({**facts, "k": k, "models": made.rows(), "total_seconds": len(made) * seconds})
         return
     console = tables()
     console.print(str(made))
@@ -91,8 +93,10 @@ def _to_judge(
     found, record = opened.pool(), opened.votes()
     if top_up is not None and top_up not in found.models:
         found = found.with_model(top_up, opened.model(top_up).given, threads=threads)
+        opened.write_pool(found)  # so that votes on its pairs are taken, and its part in the pool is known
     known = RULES["majority"](record).by_pair if len(record) else {}
-    grades = np.array([known.get(pair, -1) for pair in found.pairs])
+    asked = set(record.pairs)  # what nobody could decide is not asked again
+    grades = np.array([known.get(pair, 0 if pair in asked else -1) for pair in found.pairs])
     if n is not None:
         return found, next_pairs(found, grades, n, order)
     return found, np.flatnonzero((grades < 0) & found.proposed[:, found.models.index(str(top_up))])
@@ -128,6 +132,9 @@ def leaderboard(
     level: Annotated[
         Literal["image", "product"], Parameter(help="what a judgement is about: one image, or all of its identity")
     ] = "image",
+    one_per_identity: Annotated[
+        bool | None, Parameter(help="metrics of ranks see only the best image of an identity; by default as the pool")
+    ] = None,
     negatives: Annotated[int, Parameter(help="unjudged items of each query to sample as negatives")] = 100,
     leave_one_out: Annotated[
         bool | None, Parameter(help="drop what each model alone proposed and evaluate again; with --report by default")
@@ -149,7 +156,7 @@ def leaderboard(
 
     Example: lookalike leaderboard --qrels judged.qrels --run bm25=bm25.run --run dense=dense.run.gz
     """
-    import lookalike.discovery as la
+    from lookalike import discovery
     from lookalike.metrics.names import parse_all
 
     for path in (output, report):
@@ -164,17 +171,24 @@ def leaderboard(
     if rules and opened is None:
         raise ValueError("--rules needs the votes of a study")
     with progress():
-        board = la.leaderboard(
+        board = discovery.leaderboard(
             models, judgements, collection, pool=pooled, metrics=wanted, level=level, negatives=negatives,
-            resamples=resamples, seed=seed, threads=threads,
+            one_per_identity=one_per_identity, resamples=resamples, seed=seed, threads=threads,
         )  # fmt: skip
-        left_out = la.leave_one_out(board.contest, pooled) if leave_one_out and pooled is not None else None
-        by_rule = la.by_rule(board.contest, opened.votes(), pool=pooled) if rules and opened is not None else None
+        left_out = discovery.leave_one_out(board.contest, pooled) if leave_one_out and pooled is not None else None
+        by_rule = (
+            discovery.by_rule(board.contest, opened.votes(), pool=pooled) if rules and opened is not None else None
+        )
         compared = board.compare(compare) if compare is not None else None
+    more = {"leave_one_out": left_out, "comparison": compared}
+    everything = board.to_dict() | {name: found.rows() for name, found in more.items() if found is not None}
+    if by_rule is not None:
+        everything["rules"] = {name: other.rows() for name, other in by_rule.items()}
+    text = json.dumps(without_nan(everything), indent=1, allow_nan=False) + "\n"
     if output is not None:
-        board.to_json(output)
+        write_text(output, text)
     if opened is not None:
-        opened.write_result("leaderboard.json", board.to_json() + "\n")
+        opened.write_result("leaderboard.json", text)
     if report is not None:
         from lookalike.report.discovery import write_leaderboard
 
@@ -183,11 +197,7 @@ def leaderboard(
             votes=opened.votes() if opened else None, judgements=judgements,
         )  # fmt: skip
     if as_json:
-        more = {"leave_one_out": left_out, "comparison": compared}
-        extra: dict[str, Any] = {name: found.rows() for name, found in more.items() if found is not None}
-        if by_rule is not None:
-            extra["rules"] = {name: other.rows() for name, other in by_rule.items()}
-        print_json(board.to_dict() | extra)
+        print_json(everything)
         return
     console = tables()
     console.print(board.text(warnings=False))

@@ -137,7 +137,8 @@ def votes(
         given = Judgements.of(read_judgements(file, **known))
         record = Votes(given.queries, given.items, [expert] * len(given), (given.grades > 0).astype(int))
     if opened.pool_path.exists():
-        record.check(opened.pool().pairs)
+        gold_pairs = opened.gold()
+        record.check([*opened.pool().pairs, *(gold_pairs.pairs if gold_pairs is not None else [])])
     opened.append_votes(record)
     tables().print(f"{record}; now {opened.votes()}")
 

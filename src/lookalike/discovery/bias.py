@@ -8,7 +8,7 @@ import numpy as np
 
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.contest import Contest, tally_of
-from lookalike.discovery.leaderboard import Leaderboard, leaderboard, proposed_alone
+from lookalike.discovery.leaderboard import Leaderboard, board_of, proposed_alone
 from lookalike.discovery.models import as_model
 from lookalike.discovery.pool import Pool
 from lookalike.discovery.reliability import RULES
@@ -148,10 +148,14 @@ def agree(first: Any, second: Any) -> tuple[float, float, float]:
 def by_rule(
     contest: Contest, votes: Votes, *, pool: Pool | None = None, metrics: str | Iterable[str | Metric] = ("AUC",)
 ) -> dict[str, Leaderboard]:
-    """The leaderboard under each rule that makes judgements of votes: does the order of models depend on it?"""
-    return {
-        name: leaderboard(contest.rejudged(rule(votes)), pool=pool, metrics=metrics) for name, rule in RULES.items()
-    }
+    """The leaderboard under each rule that makes judgements of votes: does the order of models depend on it?
+
+    Reliability cannot be estimated of fewer than three experts: with two, that rule is left out.
+    """
+    few = len(votes.ballots.experts) < 3
+    rules = {name: rule for name, rule in RULES.items() if not (few and name == "dawid-skene")}
+    wanted = parse_all(metrics)
+    return {name: board_of(contest.rejudged(rule(votes)), wanted, pool) for name, rule in rules.items()}
 
 
 def identification(

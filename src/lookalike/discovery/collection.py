@@ -74,18 +74,15 @@ class Collection:
 
     def positions(self, pairs: Iterable[tuple[str, str]], what: str = "pair") -> tuple[np.ndarray, np.ndarray]:
         """Positions of the queries and the items of pairs of ids; raises where one is not known."""
-        queries: list[int] = []
-        items: list[int] = []
-        for number, (query, item) in enumerate(pairs, 1):
-            for name, places, found, kind in (
-                (query, self._query_place, queries, "query"),
-                (item, self._item_place, items, "item"),
-            ):
-                place = places.get(name)
-                if place is None:
-                    raise ValueError(f"{what} {number} names {kind} {name!r}, which is not in the collection")
-                found.append(place)
-        return np.array(queries, np.int64), np.array(items, np.int64)
+        pairs = list(pairs)
+        found = []
+        for side, (places, kind) in enumerate(((self._query_place, "query"), (self._item_place, "item"))):
+            try:
+                found.append(np.fromiter((places[pair[side]] for pair in pairs), np.int64, len(pairs)))
+            except KeyError:
+                number, name = next((n, pair[side]) for n, pair in enumerate(pairs, 1) if pair[side] not in places)
+                raise ValueError(f"{what} {number} names {kind} {name!r}, which is not in the collection") from None
+        return found[0], found[1]
 
     def is_own(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
         """Which pairs of positions are a query with itself or with its own identity."""

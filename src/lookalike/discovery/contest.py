@@ -11,6 +11,7 @@ from lookalike.discovery.collection import Collection
 from lookalike.discovery.models import Model, Ranked, as_model
 from lookalike.discovery.votes import Judgements
 from lookalike.evaluation import evaluate_tally
+from lookalike.files import digest
 from lookalike.metrics.names import Metric, parse_all
 from lookalike.relevance import UNJUDGED, Unranked
 from lookalike.results import Evaluation, Score
@@ -108,6 +109,12 @@ class Contest:
         self._unit_identities = collection.identities[items[first]]
         self._pair_queries, self._pair_items, self._pair_units = self._judged_pairs(queries, items)
 
+    @property
+    def inputs(self) -> dict[str, Any]:
+        """Fingerprints of what the numbers come from: of a model, what it ranks first and its scores of the pairs."""
+        models = {name: digest(entry.top.items, entry.scores) for name, entry in self.entries.items()}
+        return {"judgements": self.judgements.digest, "collection": self.collection.digest, "models": models}
+
     def _unit_key(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
         """What a judgement is about: the pair, or the query and the item's identity."""
         if self.level == "image":
@@ -167,12 +174,13 @@ class Contest:
                 raise ValueError(f"{metric} looks below rank {self.depth}, which is as deep as the models were ranked")
         if of_ranks:
             scores |= evaluate_tally(self._rank_tally(entry, grades), of_ranks, unjudged=unjudged).scores
-        for kind in dict.fromkeys(_negatives(metric) for metric in wanted if metric.name in OF_PAIRS):
-            mine = {_plain(m): m for m in wanted if m.name in OF_PAIRS and _negatives(m) == kind}
+        of_pairs = [metric for metric in wanted if metric.name in OF_PAIRS]
+        for kind in dict.fromkeys(map(_kind, of_pairs)):
+            mine = {_plain(metric): metric for metric in of_pairs if _kind(metric) == kind}
             for listed_only in (False, True):  # Bpref gives nothing for what a run does not list; areas place it last
                 some = [plain for plain in mine if (plain.name == "Bpref") == listed_only]
                 if some:
-                    found = evaluate_tally(self._pair_tally(entry, grades, kind, listed_only), some)
+                    found = evaluate_tally(self._pair_tally(entry, grades, *kind, listed_only=listed_only), some)
                     scores |= {mine[plain]: replace(found[plain], metric=mine[plain]) for plain in some}
         about = {"items": self.collection.n_items, "unjudged": unjudged, "level": self.level, "inputs": {}}
         return Evaluation({metric: scores[metric] for metric in wanted}, self.collection.query_ids, about)
@@ -198,9 +206,11 @@ class Contest:
     def _identity_keys(self, queries: np.ndarray, identities: np.ndarray) -> np.ndarray:
         return np.asarray(queries * (int(self.collection.identities.max()) + 1) + identities)
 
-    def _pair_tally(self, entry: Entry, unit_grades: np.ndarray, negatives: str, listed_only: bool) -> Tally:
+    def _pair_tally(
+        self, entry: Entry, unit_grades: np.ndarray, negatives: str, rel: int, *, listed_only: bool
+    ) -> Tally:
         grades = unit_grades[self._pair_units]
-        kept = grades > 0 if negatives == "sampled" else grades >= 0
+        kept = grades >= (rel if negatives == "sampled" else 0)
         parts = [(self._pair_queries[kept], entry.scores[kept], grades[kept])]
         if negatives != "judged":
             if not len(self.sampled_queries):
@@ -279,8 +289,10 @@ def draw_negatives(
     return chosen // collection.n_items, chosen % collection.n_items
 
 
-def _negatives(metric: Metric) -> str:
-    return str(metric.options().get("negatives", "judged"))
+def _kind(metric: Metric) -> tuple[str, int]:
+    """Which negatives it is of, and the lowest grade that is positive."""
+    options = metric.options()
+    return str(options.get("negatives", "judged")), int(options["rel"])
 
 
 def _plain(metric: Metric) -> Metric:

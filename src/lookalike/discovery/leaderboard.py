@@ -107,8 +107,7 @@ class Leaderboard:
         return out
 
     def _table(self) -> list[list[str]]:
-        helpers = "helped to build the pool"
-        head = ["model", helpers, *(metric.label for metric in self.metrics)]
+        head = ["model", "helped to build the pool", *(metric.label for metric in self.metrics)]
         lines = [head]
         for name, evaluation in self.evaluations.items():
             cells = [shown(score.mean) for score in evaluation.scores.values()]
@@ -150,9 +149,9 @@ class Leaderboard:
 
 
 def leaderboard(
-    models: Mapping[str, Any] | Contest,
-    judgements: Judgements | None = None,
-    collection: Collection | None = None,
+    models: Mapping[str, Any],
+    judgements: Judgements,
+    collection: Collection,
     *,
     pool: Pool | None = None,
     metrics: str | Iterable[str | Metric] | None = None,
@@ -165,28 +164,29 @@ def leaderboard(
 ) -> Leaderboard:
     """Evaluate models on judged pairs.
 
-    models: each (queries, gallery) embeddings or Codes, a matrix of scores, or a run; or a Contest that scored them.
+    models: each (queries, gallery) embeddings or Codes, a matrix of scores, or a run; what a run does not list is tied
+    below all that it lists.
     pool: tells which models helped to build it, and which pairs each alone proposed. metrics: by default the columns of
     Barkan et al. 2023 at the pool's k. one_per_identity: rank metrics see only the best image of each; by default as
     the pool was made, and without a pool where identities are known.
     negatives: how many unjudged items of each query count as sampled negatives.
     """
-    wanted = None if metrics is None else parse_all(metrics)
-    if isinstance(models, Contest):
-        contest = models
-        wanted = wanted or discovery_metrics(contest.depth)
-    else:
-        if judgements is None or collection is None:
-            raise TypeError("leaderboard needs models, judgements and the collection")
-        wanted = wanted or discovery_metrics(pool.k if pool is not None else min(5, collection.n_items))
-        deepest = max([metric.cutoff or 0 for metric in wanted] + ([pool.k] if pool is not None else [1]))
-        if one_per_identity is None:
-            one_per_identity = pool.one_per_identity if pool is not None else collection.has_identities
-        contest = Contest(
-            models, collection, judgements, depth=deepest, level=level, seed=seed, threads=threads,
-            one_per_identity=one_per_identity,
-            negatives=negatives if any(m.options().get("negatives", "judged") != "judged" for m in wanted) else 0,
-        )  # fmt: skip
+    default = discovery_metrics(pool.k if pool is not None else min(5, collection.n_items))
+    wanted = default if metrics is None else parse_all(metrics)
+    if one_per_identity is None:
+        one_per_identity = pool.one_per_identity if pool is not None else collection.has_identities
+    sampled = any(metric.options().get("negatives", "judged") != "judged" for metric in wanted)
+    contest = Contest(
+        models,
+        collection,
+        judgements,
+        depth=max([metric.cutoff or 1 for metric in wanted] + ([pool.k] if pool is not None else [])),
+        one_per_identity=one_per_identity,
+        level=level,
+        negatives=negatives if sampled else 0,
+        seed=seed,
+        threads=threads,
+    )
     if metrics is None and not len(contest.sampled_queries):  # lists too short to sample from
         wanted = [metric for metric in wanted if metric.options().get("negatives") != "sampled"]
     return board_of(contest, wanted, pool, resamples=resamples, seed=seed)
@@ -216,7 +216,9 @@ def board_of(
     about = {
         "queries": contest.collection.n_queries, "items": contest.collection.n_items, "pairs": len(grades),
         "positives": int((grades > 0).sum()), "rule": contest.judgements.rule, "level": contest.level,
-        "one_per_identity": contest.one_per_identity, "depth": contest.depth, "seed": seed,
+        "one_per_identity": contest.one_per_identity, "depth": contest.depth, "seed": seed, "resamples": resamples,
+        "sampled": len(contest.sampled_queries),
+        "inputs": contest.inputs | {"pool": None if pool is None else pool.digest},
     }  # fmt: skip
     intervals = bootstrap(evaluations, resamples, seed)
     return Leaderboard(evaluations, helped, own_out, upper, contest, about, intervals)

@@ -12,7 +12,7 @@ from lookalike.discovery.collection import Collection
 from lookalike.discovery.csv_files import write_csv
 from lookalike.discovery.models import as_model
 from lookalike.discovery.tables import aligned
-from lookalike.files import provenance, read_arrays, write_arrays
+from lookalike.files import digest, provenance, read_arrays, write_arrays
 
 RANDOM = "random"  # the provenance of pairs drawn by chance, which no model can be named
 
@@ -213,6 +213,11 @@ class Pool:
         drawn = np.random.default_rng(self.seed).integers(1, self.k + 1, by_chance.sum())
         best[by_chance] = drawn
         return best
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint, for tracing results."""
+        return digest(np.array(self.models), self.queries, self.items, self.ranks, self.random)
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each model: how much it proposed, and what of that others did."""
