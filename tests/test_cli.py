@@ -291,13 +291,19 @@ def test_bad_input_is_one_line_and_exit_code_two(
 # Help
 
 
-@pytest.mark.parametrize("command", [name for name in cli.app if not name.startswith("-")])
+COMMANDS = [name for name in cli.app if not name.startswith("-")]
+COMMANDS += [f"study {name}" for name in cli.app["study"] if not name.startswith("-")]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = run(capsys, command, "--help")
+    code, out, err = run(capsys, *command.split(), "--help")
     assert (code, err) == (0, "")
     assert f"Example: lookalike {command}" in out
-    assert "--json" in out
-    assert command in run(capsys, "--help")[1]
+    if command != "study":  # a group of commands
+        assert "--json" in out
+    group, _, name = command.rpartition(" ")
+    assert name in run(capsys, *group.split(), "--help")[1]
 
 
 def test_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,7 +17,11 @@ RULE = Annotated[
     Literal["majority", "unanimous", "dawid-skene"], Parameter(help="how votes become judgements (docs/discovery.md)")
 ]
 
-study = App(name="study", help="Make a study, add models and votes, take results out.")
+study = App(
+    name="study",
+    help="Make a study, add models and votes, take results out.\n\n"
+    "Example: lookalike study new shop --catalogue items.csv --draw 2000",
+)
 
 __all__ = ["RULE", "STUDY", "judgements_of", "study"]
 
@@ -43,6 +47,7 @@ def new(
     ] = False,
     name: Annotated[str | None, Parameter(help="of the study; by default that of the folder")] = None,
     seed: SEED = 0,
+    as_json: JSON = False,
 ) -> None:
     """Make a study: a folder that holds a catalogue, queries, models, the pool, votes and results.
 
@@ -63,7 +68,7 @@ def new(
     if queries is not None:
         chosen = _catalogue(queries) if wild else _ids(queries, items)
     made = Study.create(folder, name or folder.resolve().name, items, chosen, wild=wild)
-    tables().print(f"{made}\nNext: lookalike study add {folder} NAME embeddings.npz")
+    _say(made, f"Next: lookalike study add {folder} NAME embeddings.npz", as_json)
 
 
 @study.command
@@ -78,6 +83,7 @@ def add(
         Literal["cosine", "dot", "euclidean"] | None, Parameter(help="how embeddings are compared (cosine)")
     ] = None,
     replace: Annotated[bool, Parameter(help="in place of the model of this name")] = False,
+    as_json: JSON = False,
 ) -> None:
     """Add a model: its embeddings or codes, matched to the catalogue by `ids` where the file has them; or its run.
 
@@ -100,7 +106,8 @@ def add(
         if queries is not None:
             raise ValueError("a run is one file: it ranks items for the queries it names")
         opened.add_model(name, run=gallery, similarity=similarity, replace=replace)
-    tables().print(f"{opened}\nNext: lookalike pool {folder}" if not opened.pool_path.exists() else f"{opened}")
+    pooled = opened.pool_path.exists()
+    _say(opened, f"Next: lookalike pool {folder}" + (f" --top-up {name}" if pooled else ""), as_json)
 
 
 @study.command
@@ -113,6 +120,7 @@ def votes(
     *,
     expert: Annotated[str | None, Parameter(help="whose judgements these are, where the file does not say")] = None,
     gold: Annotated[bool, Parameter(help="keep the judgements as gold pairs, to test experts with")] = False,
+    as_json: JSON = False,
 ) -> None:
     """Add votes, or keep gold pairs.
 
@@ -129,7 +137,7 @@ def votes(
     if gold:
         pairs = read_judgements(file, **known)
         opened.set_gold(pairs)
-        tables().print(f"{len(pairs):,} gold pairs")
+        _say(opened, f"{len(pairs):,} gold pairs", as_json)
         return
     if expert is None:
         record = Votes.read(file)
@@ -140,7 +148,7 @@ def votes(
         gold_pairs = opened.gold()
         record.check([*opened.pool().pairs, *(gold_pairs.pairs if gold_pairs is not None else [])])
     opened.append_votes(record)
-    tables().print(f"{record}; now {opened.votes()}")
+    _say(opened, f"added {record}; now {opened.votes()}", as_json)
 
 
 @study.command
@@ -151,6 +159,7 @@ def export(
     /,
     *,
     rule: RULE = "majority",
+    as_json: JSON = False,
 ) -> None:
     """Write what a study holds to a file that other programs read.
 
@@ -170,7 +179,7 @@ def export(
         opened.catalogue.write(file)
     else:
         opened.pool().save(file)
-    tables().print(f"wrote {file}")
+    _say(opened, f"wrote {file}", as_json)
 
 
 @study.command
@@ -189,12 +198,10 @@ def show(folder: STUDY, /, *, as_json: JSON = False) -> None:
     positives = prevalence(judgements_of(opened, "majority"), pool) if len(record) and pool is not None else None
     if as_json:
         facts = {
-            "name": opened.name, "queries": len(opened.queries), "items": len(opened.catalogue), "wild": opened.wild,
-            "models": opened.models(), "pool": None if pool is None else {"k": pool.k, "pairs": len(pool)},
-            "votes": len(record), "experts": [] if found is None else found.rows(),
+            "experts": [] if found is None else found.rows(),
             "prevalence": None if positives is None else positives.to_dict(),
-        }  # fmt: skip
-        print_json(facts)
+        }
+        print_json(_facts(opened) | facts)
         return
     console = tables()
     console.print(str(opened))
@@ -206,6 +213,28 @@ def show(folder: STUDY, /, *, as_json: JSON = False) -> None:
     console.print(str(found) if found is not None else "no votes yet")
     if positives is not None:
         console.print(str(positives))
+
+
+def _facts(opened: "Study") -> dict[str, Any]:
+    """What there is, for other programs."""
+    pool = opened.pool() if opened.pool_path.exists() else None
+    return {
+        "name": opened.name,
+        "queries": len(opened.queries),
+        "items": len(opened.catalogue),
+        "wild": opened.wild,
+        "models": opened.models(),
+        "pool": None if pool is None else {"k": pool.k, "pairs": len(pool), "models": list(pool.models)},
+        "votes": len(opened.votes()),
+    }
+
+
+def _say(opened: "Study", what: str, as_json: bool) -> None:
+    """What was done, after what the study now is."""
+    if as_json:
+        print_json(_facts(opened))
+    else:
+        tables().print(f"{opened}\n{what}")
 
 
 def judgements_of(opened: "Study", rule: str) -> "Judgements":
