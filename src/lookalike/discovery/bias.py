@@ -8,7 +8,7 @@ import numpy as np
 
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.contest import Contest, tally_of
-from lookalike.discovery.leaderboard import Leaderboard, board_of, proposed_alone
+from lookalike.discovery.leaderboard import OWN_OUT, Leaderboard, board_of, proposed_alone
 from lookalike.discovery.models import as_model
 from lookalike.discovery.pool import Pool
 from lookalike.discovery.reliability import RULES
@@ -21,8 +21,6 @@ from lookalike.results import Evaluation, as_table
 
 if TYPE_CHECKING:
     import pandas
-
-LEFT_OUT_METRICS = ("AUC(average='micro')", "AUC")
 
 __all__ = ["LeftOut", "agree", "by_rule", "identification", "leave_one_out"]
 
@@ -82,9 +80,7 @@ def _cells(row: LeftOut) -> list[str]:
     return [row.metric.label, row.model, f"{row.dropped:,}", f"{row.full:.4f}", spread, *figures]
 
 
-def leave_one_out(
-    contest: Contest, pool: Pool, metrics: str | Iterable[str | Metric] = LEFT_OUT_METRICS
-) -> LeaveOneOut:
+def leave_one_out(contest: Contest, pool: Pool, metrics: str | Iterable[str | Metric] = OWN_OUT) -> LeaveOneOut:
     """For each model of the pool, drop the pairs that it alone proposed and evaluate all models of the pool again.
 
     Spearman's coefficient stays high even for plainly biased metrics, so look at the change and the shift of the model
@@ -95,8 +91,7 @@ def leave_one_out(
         raise ValueError(f"model {missing[0]!r} helped to build the pool but is not among those evaluated")
     if len(pool.models) < 2:
         raise ValueError("leaving one out needs a pool of at least two models")
-    if pool.collection.digest != contest.collection.digest:
-        raise ValueError("the pool is of another collection: its queries or items are not those of the models")
+    contest.check_pool(pool)
     wanted, names = parse_all(metrics), list(pool.models)
     masks = {name: ~proposed_alone(contest, pool, name) for name in names}
 

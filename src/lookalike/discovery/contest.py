@@ -9,6 +9,7 @@ import numpy as np
 
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.models import Model, Ranked, as_model
+from lookalike.discovery.pool import Pool
 from lookalike.discovery.votes import Judgements
 from lookalike.evaluation import evaluate_tally
 from lookalike.files import digest
@@ -88,6 +89,11 @@ class Contest:
         other.sampled_queries, other.sampled_items = self.sampled_queries[stays], self.sampled_items[stays]
         other.entries = {name: other._entry(name) for name in self._models}
         return other
+
+    def check_pool(self, pool: Pool) -> None:
+        """Raise where a pool is not of these queries and items."""
+        if pool.collection.digest != self.collection.digest:
+            raise ValueError("the pool is of another collection: its queries or items are not those of the models")
 
     def _judge(self, judgements: Judgements) -> None:
         """Number what was judged: pairs, or a query and an identity."""

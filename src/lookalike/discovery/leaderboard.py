@@ -197,8 +197,8 @@ def board_of(
     resamples: int = 1000, seed: int = 0,
 ) -> Leaderboard:  # fmt: skip
     """The leaderboard of a contest on all judgements, or on those that are kept."""
-    if pool is not None and pool.collection.digest != contest.collection.digest:
-        raise ValueError("the pool is of another collection: its queries or items are not those of the models")
+    if pool is not None:
+        contest.check_pool(pool)
     names = list(contest.entries)
     evaluations = {name: contest.evaluate(name, metrics, kept=kept) for name in names}
     helped = {name: pool is not None and name in pool.models for name in names}

@@ -30,9 +30,9 @@ def next_pairs(pool: Pool, grades: np.ndarray, n: int, order: str = "depth") -> 
         raise ValueError(f"the pool has {len(pool)} pairs, got {len(grades)} grades")
     open_rows = np.flatnonzero(grades < 0)
     if order == "depth" or not pool.models:
-        layers = pool.layers()[open_rows]
-        chosen = open_rows[np.argsort(layers, kind="stable")[:n]]
-        return _together(chosen, pool.layers()[chosen])
+        layers = pool.layers()
+        chosen = open_rows[np.argsort(layers[open_rows], kind="stable")[:n]]
+        return _together(chosen, layers[chosen])
     by_chance = open_rows[~pool.proposed[open_rows].any(1)]
     share = len(by_chance) / max(len(open_rows), 1)
     generator = np.random.default_rng([pool.seed, len(open_rows)])

@@ -24,7 +24,7 @@ def pool_section(
     """The section, nothing without a pool of models."""
     if pool is None or not pool.models:
         return ""
-    found = _prevalence(pool, judgements) if judgements is not None else None
+    found = prevalence(judgements, pool) if judgements is not None else None
     chance = f" and {int(pool.random.sum()):,} drawn by chance" if pool.random.any() else ""
     reading = (
         f"The top {pool.k} of {plural(len(pool.models), 'model')}{chance}. A cell is the share of the pairs of the "
@@ -36,21 +36,6 @@ def pool_section(
         f"{cards('The pool in short', _cards(pool, found, votes))}{_richness(found)}"
         '<div class="scroll fit" tabindex="0" role="region" aria-label="Overlap of proposals">'
         f"{_overlap(standing, pool, found)}</div></section>"
-    )
-
-
-def _prevalence(pool: "Pool", judgements: "Judgements") -> Prevalence:
-    pairs = np.array(pool.pairs, object).reshape(-1, 2)
-    own = pool.collection.own
-    of_own = int(np.bincount(own.gallery, minlength=own.n_groups)[own.queries].sum())
-    n_queries, n_items = pool.collection.n_queries, pool.collection.n_items
-    return prevalence(
-        judgements,
-        {name: pairs[pool.proposed[:, place]].tolist() for place, name in enumerate(pool.models)},
-        n_queries=n_queries,
-        n_items=n_items,
-        n_pairs=n_queries * n_items - of_own,
-        random=pairs[pool.random].tolist(),
     )
 
 
