@@ -6,7 +6,7 @@ import typing
 from lookalike._version import __version__
 
 if typing.TYPE_CHECKING:
-    from lookalike import datasets, discovery, encoders, hashers, learning, metrics, space
+    from lookalike import datasets, discovery, encoders, hashers, learning, metrics, search, space
     from lookalike.codes import Codes
     from lookalike.comparison import compare
     from lookalike.evaluation import count, count_scores, evaluate, evaluate_run, evaluate_scores, evaluate_tally
@@ -48,6 +48,7 @@ __all__ = [
     "read_qrels",
     "read_run",
     "same_label",
+    "search",
     "shared_tags",
     "space",
     "usage",
@@ -74,6 +75,7 @@ _MODULES = {
     "hashers": "hashers",
     "learning": "learning",
     "metrics": "metrics",
+    "search": "search",
     "space": "space",
 }
 
