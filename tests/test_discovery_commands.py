@@ -100,6 +100,11 @@ def test_a_study_from_csv_to_leaderboard(study: Path, capsys: pytest.CaptureFixt
     assert json.loads((study / "results" / "leaderboard.json").read_text())["pairs"] == len(pool)
 
 
+def test_what_is_compared_is_measured(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    told = json.loads(done(capsys, "leaderboard", str(study), "--metrics", "AUC", "--compare", "PRAUC", "--json"))
+    assert {row["metric"] for row in told["comparison"]} == {"PRAUC"}
+
+
 def test_the_table_is_for_reading(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = done(capsys, "leaderboard", str(study), "--metrics", "AUC VSDHR@4", "--rules")
     assert "helped to build the pool" in text
@@ -208,6 +213,10 @@ def test_a_report_of_a_study(study: Path, capsys: pytest.CaptureFixture[str]) ->
         (["pool", "{}/shop", "--k", "500"], "k must be from 1 to"),
         (["pool", "{}/shop", "--top-up", "nobody"], "no model 'nobody'"),
         (["pool", "{}/shop", "--top-up", "late", "--next", "3"], "either --top-up or --next"),
+        (["pool", "{}/shop", "--seconds", "0"], "seconds"),
+        (["pool", "{}/shop", "--output", "{}/pairs.txt"], ".csv or .parquet"),
+        (["pool", "{}/shop", "--next", "-1"], "from 1, got -1"),
+        (["leaderboard", "{}/shop", "--compare", "AUK"], "no metric 'AUK'"),
         (["leaderboard"], "pass a study, or --run and --qrels"),
         (["leaderboard", "--run", "a=b.run"], "--run and --qrels belong together"),
         (["leaderboard", "{}/shop", "--metrics", "AUK"], "no metric 'AUK'"),

@@ -53,6 +53,9 @@ def pool(
 
     if output is not None:
         check_target(output)
+        if output.suffix not in (".csv", ".parquet"):
+            raise ValueError(f"cannot write pairs to {output}: the name must end in .csv or .parquet")
+    cost(1, seconds)  # refused before anything is written
     opened = Study.open(folder)
     if top_up is not None or next_pairs is not None:
         if top_up is not None and next_pairs is not None:
@@ -157,13 +160,17 @@ def leaderboard(
     Example: lookalike leaderboard --qrels judged.qrels --run bm25=bm25.run --run dense=dense.run.gz
     """
     from lookalike import discovery
-    from lookalike.metrics.names import parse_all
+    from lookalike.metrics.names import Metric, parse_all
 
     for path in (output, report):
         if path is not None:
             check_target(path)
     wanted = None if metrics is None else parse_all(metrics)
+    by = None if compare is None else Metric.parse(compare)
     opened, models, collection, judgements, pooled = _contestants(folder, run, qrels, rule)
+    if by is not None:  # what is compared is measured too
+        wanted = wanted or discovery.discovery_metrics(pooled.k if pooled is not None else min(5, collection.n_items))
+        wanted = list(dict.fromkeys([*wanted, by]))
     if leave_one_out is None:
         leave_one_out = report is not None and pooled is not None and len(pooled.models) > 1
     if leave_one_out and pooled is None:
@@ -179,7 +186,7 @@ def leaderboard(
         by_rule = (
             discovery.by_rule(board.contest, opened.votes(), pool=pooled) if rules and opened is not None else None
         )
-        compared = board.compare(compare) if compare is not None else None
+        compared = board.compare(by) if by is not None else None
     more = {"leave_one_out": left_out, "comparison": compared}
     everything = board.to_dict() | {name: found.rows() for name, found in more.items() if found is not None}
     if by_rule is not None:
