@@ -215,7 +215,7 @@ def test_a_report_of_a_study(study: Path, capsys: pytest.CaptureFixture[str]) ->
         (["pool", "{}/shop", "--top-up", "late", "--next", "3"], "either --top-up or --next"),
         (["pool", "{}/shop", "--seconds", "0"], "seconds"),
         (["pool", "{}/shop", "--output", "{}/pairs.txt"], ".csv or .parquet"),
-        (["pool", "{}/shop", "--next", "-1"], "from 1, got -1"),
+        (["pool", "{}/shop", "--next", "-1"], "from 0, got -1"),
         (["leaderboard", "{}/shop", "--compare", "AUK"], "no metric 'AUK'"),
         (["leaderboard"], "pass a study, or --run and --qrels"),
         (["leaderboard", "--run", "a=b.run"], "--run and --qrels belong together"),
@@ -239,7 +239,7 @@ def test_votes_outside_the_pool_and_unknown_ids(study: Path, capsys: pytest.Capt
     strange = write_csv(study.parent / "strange.csv", [head, [query, outside, "ann", "similar"]])
     refused(capsys, "not asked for", "study", "votes", str(study), str(strange))
     unknown = write_csv(study.parent / "unknown.csv", [head, [query, "zz", "ann", "similar"]])
-    refused(capsys, "'zz'", "study", "votes", str(study), str(unknown))
+    refused(capsys, "unknown.csv, line 2: there is no item 'zz'", "study", "votes", str(study), str(unknown))
     wrong = write_csv(study.parent / "wrong.csv", [head, [query, outside, "ann", "maybe"]])
     refused(capsys, "line 2", "study", "votes", str(study), str(wrong))
     run_file = study.parent / "strange.run"

@@ -9,7 +9,7 @@ from lookalike.cli.terminal import JSON, SEED, print_json, table, tables
 from lookalike.files import check_target
 
 if TYPE_CHECKING:
-    from lookalike.discovery import Catalogue, Judgements
+    from lookalike.discovery import Catalogue, Judgements, Votes
     from lookalike.study import Study
 
 STUDY = Annotated[Path, Parameter(help="the folder of the study")]
@@ -141,6 +141,7 @@ def votes(
         return
     if expert is None:
         record = Votes.read(file)
+        _check_known(file, record, known)
     else:
         given = Judgements.of(read_judgements(file, **known))
         record = Votes(given.queries, given.items, [expert] * len(given), (given.grades > 0).astype(int))
@@ -213,6 +214,17 @@ def show(folder: STUDY, /, *, as_json: JSON = False) -> None:
     console.print(str(found) if found is not None else "no votes yet")
     if positives is not None:
         console.print(str(positives))
+
+
+def _check_known(file: Path, record: "Votes", known: dict[str, set[str]]) -> None:
+    """Raise for a vote on a query or an item that the study does not have, with its line."""
+    from lookalike.discovery.csv_files import read_csv
+
+    for kind, ids, there in (("query", record.queries, known["queries"]), ("item", record.items, known["items"])):
+        for row, name in enumerate(ids.tolist()):
+            if name not in there:
+                where = f"line {read_csv(file, []).lines[row]}" if file.suffix == ".csv" else f"row {row}"
+                raise ValueError(f"{file}, {where}: there is no {kind} {name!r} in the study")
 
 
 def _facts(opened: "Study") -> dict[str, Any]:

@@ -26,8 +26,8 @@ def next_pairs(pool: Pool, grades: np.ndarray, n: int, order: str = "depth") -> 
     """
     if order not in ORDERS:
         raise ValueError(f"order must be one of {', '.join(map(repr, ORDERS))}, got {order!r}")
-    if n < 1:
-        raise ValueError(f"the number of pairs to judge next must be from 1, got {n}")
+    if n < 0:
+        raise ValueError(f"the number of pairs to judge next must be from 0, got {n}")
     if len(grades) != len(pool):
         raise ValueError(f"the pool has {len(pool)} pairs, got {len(grades)} grades")
     open_rows = np.flatnonzero(grades < 0)
