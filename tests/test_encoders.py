@@ -237,8 +237,8 @@ def test_the_network_can_be_trained(lite0: EfficientNetLite0) -> None:
 
 
 def test_a_version_says_what_the_numbers_depend_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert load("efficientnet-lite0").version == "0.1.0, 112 px, preprocessing 2, weights 579344248a93e230"
-    assert EfficientNetLite0(64).version == "0.1.0, 64 px, preprocessing 2, weights 579344248a93e230"
+    assert load("efficientnet-lite0").version == "0.1.0, 112 px, preprocessing 3, weights 579344248a93e230"
+    assert EfficientNetLite0(64).version == "0.1.0, 64 px, preprocessing 3, weights 579344248a93e230"
     (tmp_path / "weights.pth").write_bytes(b"other")
     monkeypatch.setattr(efficientnet, "_weights", lambda: tmp_path / "weights.pth")
     assert EfficientNetLite0().version.endswith("weights d9298a10d1b07358")  # sha256sum

@@ -8,30 +8,33 @@ import importlib.metadata
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lookalike.encoders.encoder import Encoder
+from lookalike.encoders.preprocessing import Preprocessing
 
 if TYPE_CHECKING:
     import torch
 
 __all__ = ["EfficientNetLite0"]
 
-PREPROCESSING = 2  # raised whenever `preprocess` is made to give other numbers
+PREPROCESSING = 3  # raised whenever `preprocess` is made to give other numbers
+MEAN, SPREAD = 127 / 255, 128 / 255  # of pixels, as the network's authors have it for all three colours
 STRIDE = 32  # pixels for each place of the last feature map: with fewer there is less than one
 
 
 class EfficientNetLite0(Encoder):
-    """The 1280 pooled features of EfficientNet-Lite0 (Tan and Le 2019; Liu 2020), of images made size × size."""
+    """The 1280 pooled features of EfficientNet-Lite0 (Tan and Le 2019; Liu 2020), of the middle made size × size."""
 
-    name: ClassVar[str] = "efficientnet-lite0"
+    name = "efficientnet-lite0"
 
     def __init__(self, size: int = 112) -> None:
         if not isinstance(size, int) or size < STRIDE:
             raise ValueError(f"size must be a whole number of pixels from {STRIDE}, got {size!r}")
-        self.size = size
+        self.size, self.enough = size, 2 * size
+        self._preprocessing = Preprocessing((size, size), (MEAN,) * 3, (SPREAD,) * 3)
 
     @functools.cached_property
     def version(self) -> str:
@@ -50,14 +53,21 @@ class EfficientNetLite0(Encoder):
 
     def preprocess(self, images: np.ndarray | Sequence[Any]) -> "torch.Tensor":
         """Images as the network takes them, (n, 3, size, size) of float32 from about -1 to 1."""
-        return _lite0().preprocessed(self._pictures(images), self.size)
+        pictures = self._pictures(images)
+        prepared = np.empty((len(pictures), self.size, self.size, 3), np.float32)
+        for row, picture in enumerate(pictures):
+            prepared[row] = self._prepare(picture)
+        return _lite0().batch(prepared)
 
     @functools.cached_property
     def _folded(self) -> "torch.nn.Module":
         return _lite0().folded(_lite0().pretrained(_weights()))
 
-    def _rows(self, pictures: list[np.ndarray]) -> np.ndarray:
-        return _lite0().run(self._folded, _lite0().preprocessed(pictures, self.size))
+    def _prepare(self, picture: np.ndarray) -> np.ndarray:
+        return self._preprocessing(picture)
+
+    def _rows(self, prepared: list[np.ndarray]) -> np.ndarray:
+        return _lite0().run(self._folded, _lite0().batch(prepared))
 
 
 def _lite0() -> ModuleType:

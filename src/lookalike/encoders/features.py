@@ -54,9 +54,9 @@ def _blocks(
 
 def _path(dataset: Dataset, encoder: Encoder) -> Path:
     """The file of these rows: of other images or of another version of the encoder, it has another name."""
-    name = re.sub(r"[^\w.-]+", "-", dataset.name)[:64]
+    name, encoded_by = (re.sub(r"[^\w.-]+", "-", name)[:64] for name in (dataset.name, encoder.name))
     contents = digest(dataset.images, np.array(encoder.version))
-    return cache_folder() / "features" / f"{name}-{encoder.name}-{contents}.npz"
+    return cache_folder() / "features" / f"{name}-{encoded_by}-{contents}.npz"
 
 
 def _keep(rows: np.ndarray, path: Path, about: dict[str, Any]) -> bool:

@@ -3,16 +3,14 @@
 import copy
 from pathlib import Path
 
-import numpy as np
 import torch
 from efficientnet_lite_pytorch import EfficientNet  # type: ignore[import-untyped]
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
-__all__ = ["Lite0", "folded", "preprocessed", "pretrained", "run"]
+from lookalike.encoders.networks import batch, run
 
-MEAN, SPREAD = 127, 128  # of pixels, as the network's authors have it for all three colours
-AT_ONCE = 16  # images: with 64, memory goes back to the system after each layer, and each takes 1.4 times as long
+__all__ = ["Lite0", "batch", "folded", "pretrained", "run"]
 
 
 class Lite0(nn.Module):
@@ -49,21 +47,6 @@ def folded(network: Lite0) -> Lite0:
         _fold(block, "_project_conv", "_bn2")
     _fold(fast.body, "_conv_head", "_bn1")
     return fast.requires_grad_(False)
-
-
-def preprocessed(pictures: list[np.ndarray], size: int) -> Tensor:
-    """Pictures of any sizes as (n, 3, size, size) of float32, scaled as in the network's training."""
-    images = torch.empty(len(pictures), 3, size, size, memory_format=torch.channels_last)  # which convolves fastest
-    for image, picture in zip(images, pictures, strict=True):
-        values = torch.from_numpy(np.array(picture, np.float32).reshape(1, *picture.shape[:2], -1)).permute(0, 3, 1, 2)
-        image[:] = nn.functional.interpolate(values, (size, size), mode="bicubic", antialias=True)[0]
-    return images.clamp_(0, 255).sub_(MEAN).div_(SPREAD)  # bicubic curves leave the range of pixels
-
-
-def run(network: nn.Module, images: Tensor) -> np.ndarray:
-    """What a network makes of images, as an array."""
-    with torch.inference_mode():
-        return torch.cat([network(few) for few in torch.split(images, AT_ONCE)]).numpy()
 
 
 def _fold(module: nn.Module, convolution: str, norm: str) -> None:

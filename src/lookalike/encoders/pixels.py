@@ -2,24 +2,31 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
 from lookalike.encoders.encoder import Encoder
+from lookalike.encoders.preprocessing import Preprocessing
 
 __all__ = ["Pixels"]
 
 
 class Pixels(Encoder):
-    """The pixels of equally large images, flattened, from 0 to 1.
+    """The pixels of equally large images, flattened, from 0 to 1; of files, those of the middle made size × size.
 
     >>> Pixels().encode(np.array([[[0, 255], [51, 102]]], np.uint8))
     array([[0. , 1. , 0.2, 0.4]], dtype=float32)
     """
 
-    name: ClassVar[str] = "pixels"
-    is_cached: ClassVar[bool] = False
+    name = "pixels"
+    is_cached = False
+
+    def __init__(self, size: int = 32) -> None:
+        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
+            raise ValueError(f"size must be a whole number of pixels from 1, got {size!r}")
+        self.size = size
+        self._square = Preprocessing((size, size), (0.0,) * 3, (1 / 255,) * 3, interpolation="box")
 
     @property
     def version(self) -> str:
@@ -34,8 +41,11 @@ class Pixels(Encoder):
             return np.empty((0, math.prod(images.shape[1:])), np.float32)
         return super().encode(images, batch_size=batch_size)
 
-    def _rows(self, pictures: list[np.ndarray]) -> np.ndarray:
-        rows = np.array(pictures, np.float32).reshape(len(pictures), -1)
+    def _prepare_file(self, picture: np.ndarray) -> np.ndarray:
+        return self._square(picture)
+
+    def _rows(self, prepared: list[np.ndarray]) -> np.ndarray:
+        rows = np.array(prepared, np.float32).reshape(len(prepared), -1)
         rows /= 255
         return rows
 

@@ -1,0 +1,246 @@
+"""Any network that was exported to ONNX: the model's file, and beside it a JSON file that says how to use it."""
+
+import difflib
+import functools
+import hashlib
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from lookalike.encoders.encoder import Encoder
+from lookalike.encoders.preprocessing import Preprocessing
+
+__all__ = ["Onnx", "Settings"]
+
+PREPROCESSING = 1  # raised whenever the same files are made to give other numbers
+LAYOUTS, POOLS = ("NCHW", "NHWC"), ("first", "mean")
+TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What FILE.json says of a model in FILE: how it wants pictures, and which of its outputs is a row."""
+
+    preprocessing: Preprocessing
+    layout: str = "NCHW"
+    input: str | None = None  # the model's only one
+    output: str | None = None  # the model's only one
+    pool: str | None = None
+    normalise: bool = False
+
+    @classmethod
+    def read(cls, path: Path) -> "Settings":
+        """The settings in a file; raises with its name where they are not what they should be."""
+        try:
+            given = json.loads(path.read_text(encoding="utf-8"))
+        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+            raise ValueError(f"{path} is not JSON: {error}") from error
+        if not isinstance(given, dict):
+            raise ValueError(f"{path} must hold one object, {{…}}, got {type(given).__name__}")
+        try:
+            return cls._of(given)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
+
+    @classmethod
+    def _of(cls, given: dict[str, Any]) -> "Settings":
+        of_pictures = [field.name for field in fields(Preprocessing)]
+        of_model = [field.name for field in fields(cls) if field.name != "preprocessing"]
+        known = [*of_pictures, *of_model]
+        for name in given:
+            if name not in known:
+                nearest = difflib.get_close_matches(name, known, 1, 0.4)
+                hint = f"did you mean {nearest[0]}? " if nearest else ""
+                raise ValueError(f"there is no setting {name!r}: {hint}Known are {', '.join(known)}")
+        if missing := [name for name in ("size", "mean", "std") if name not in given]:
+            raise ValueError(f"{' and '.join(missing)} must be set, as the model was trained with")
+        pictures = {name: given[name] for name in of_pictures if name in given}
+        for name, times in (("size", 2), ("mean", 3), ("std", 3)):  # one number stands for all
+            value = given[name]
+            pictures[name] = tuple(value) if isinstance(value, list) else (value,) * times
+        settings = cls(Preprocessing(**pictures), **{name: given[name] for name in of_model if name in given})
+        settings._check()
+        return settings
+
+    def _check(self) -> None:
+        if self.layout not in LAYOUTS:
+            raise ValueError(f"layout must be {' or '.join(LAYOUTS)}, got {self.layout!r}")
+        if self.pool is not None and self.pool not in POOLS:
+            raise ValueError(f"pool must be {' or '.join(POOLS)}, got {self.pool!r}")
+        if not isinstance(self.normalise, bool):
+            raise ValueError(f"normalise must be true or false, got {self.normalise!r}")
+        for name in ("input", "output"):
+            if not isinstance(getattr(self, name), str | None):
+                raise ValueError(f"{name} must be the name of an {name} of the model, got {getattr(self, name)!r}")
+
+
+class Onnx(Encoder):
+    """What a model that was exported to ONNX makes of images, run by ONNX Runtime; FILE.json says how it is used.
+
+    threads: of the processor, for one batch; by default as many as there are cores. providers: where it runs, as ONNX
+    Runtime names it.
+    """
+
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        threads: int | None = None,
+        providers: Sequence[str] = ("CPUExecutionProvider",),
+    ) -> None:
+        if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+            raise ValueError(f"threads must be a whole number from 1, got {threads!r}")
+        self.path, self.threads, self.providers = Path(path), threads, tuple(providers)
+        self.name = f"onnx:{path}"
+        self._sidecar = self.path.with_name(f"{self.path.name}.json")
+        if not self.path.is_file():
+            raise FileNotFoundError(f"there is no file {self.path}")
+        if not _is_onnx(self.path):
+            raise ValueError(f"{self.path} is not an encoder: it is damaged, or not a model exported to ONNX")
+        if not self._sidecar.is_file():
+            raise FileNotFoundError(
+                f"there is no file {self._sidecar}, which says how {self.path.name} is used: write it, for example "
+                '{"size": 224, "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}'
+            )
+        self.settings = Settings.read(self._sidecar)
+        self.size = self.settings.preprocessing.shorter
+        self.enough = 2 * self.size
+
+    @functools.cached_property
+    def version(self) -> str:
+        total = hashlib.sha256()
+        for path in (self.path, self._sidecar, *_weights_beside(self.path)):
+            with path.open("rb") as file:
+                total.update(hashlib.file_digest(file, "sha256").digest())
+        return f"preprocessing {PREPROCESSING}, model and settings {total.hexdigest()[:16]}"
+
+    @property
+    def n_features(self) -> int | None:
+        shape = self._output.shape
+        length = shape[2 if len(shape) == 3 else 1] if len(shape) > 1 else None
+        return length if isinstance(length, int) else None  # a name, where it may vary
+
+    @functools.cached_property
+    def _session(self) -> Any:
+        try:
+            import onnxruntime  # type: ignore[import-untyped]
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(
+                f'{self.name} needs {error.name}, which is not installed: pip install "lookalike[images]"',
+                name=error.name,
+            ) from error
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = self.threads or os.cpu_count() or 1
+        options.log_severity_level = 3  # errors, which are raised as well
+        try:
+            return onnxruntime.InferenceSession(str(self.path), options, providers=list(self.providers))
+        except Exception as error:  # ONNX Runtime's own kinds have no common one
+            why = str(error).partition("\n")[0]
+            raise ValueError(f"{self.path} is not an encoder that ONNX Runtime can run: {why}") from error
+
+    @functools.cached_property
+    def _input(self) -> Any:
+        found = _named(self._session.get_inputs(), self.settings.input, "input", self._sidecar)
+        if found.type not in TYPES:
+            raise ValueError(f"{self.path} takes {found.type}: export it to take one of {', '.join(TYPES)}")
+        height, width = self.settings.preprocessing.size
+        wanted = [3, height, width] if self.settings.layout == "NCHW" else [height, width, 3]
+        shape = list(found.shape)
+        if len(shape) != 4 or any(
+            isinstance(given, int) and given != want for given, want in zip(shape[1:], wanted, strict=True)
+        ):
+            raise ValueError(f"{self.path} takes {shape}, but {self._sidecar.name} says {['n', *wanted]}: correct that")
+        return found
+
+    @functools.cached_property
+    def _output(self) -> Any:
+        return _named(self._session.get_outputs(), self.settings.output, "output", self._sidecar)
+
+    def _prepare(self, picture: np.ndarray) -> np.ndarray:
+        return self.settings.preprocessing(picture)
+
+    def _rows(self, prepared: list[np.ndarray]) -> np.ndarray:
+        images = np.asarray(prepared, TYPES[self._input.type])
+        if self.settings.layout == "NCHW":
+            images = images.transpose(0, 3, 1, 2)
+        fixed = self._input.shape[0]  # of some exports, the number of images is
+        at_once = fixed if isinstance(fixed, int) else len(images)
+        rows = np.concatenate([self._run(images[at : at + at_once], at_once) for at in range(0, len(images), at_once)])
+        if self.settings.normalise:
+            rows /= np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), np.finfo(np.float32).tiny)
+        return rows
+
+    def _run(self, images: np.ndarray, at_once: int) -> np.ndarray:
+        """The rows of at most so many images, to which others are added where the model takes no fewer."""
+        given = np.zeros((at_once, *images.shape[1:]), images.dtype)
+        given[: len(images)] = images
+        (values,) = self._session.run([self._output.name], {self._input.name: given})
+        return self._pooled(np.asarray(values)[: len(images)].astype(np.float32))
+
+    def _pooled(self, values: np.ndarray) -> np.ndarray:
+        """(n, features) as they are; of (n, places, features) the first or the mean, of feature maps the mean."""
+        if values.ndim == 2 and self.settings.pool is None:
+            return values
+        if values.ndim == 3 and self.settings.pool is not None:
+            return values[:, 0] if self.settings.pool == "first" else values.mean(1)
+        if values.ndim == 4 and (self.settings.pool == "mean" or values.shape[2:] == (1, 1)):
+            return values.mean((2, 3))
+        raise ValueError(
+            f"the output {self._output.name!r} of {self.path} is {('n', *values.shape[1:])}, with "
+            f"pool {self.settings.pool!r}, of which no row can be made: {self._sidecar.name} may set pool to first or "
+            "mean for (n, places, features), to mean for (n, features, height, width), or name another output"
+        )
+
+
+def _named(found: list[Any], name: str | None, what: str, sidecar: Path) -> Any:
+    """The input or output of this name, or the only one."""
+    names = [each.name for each in found]
+    if name is None and len(found) != 1:
+        raise ValueError(f"the model has the {what}s {', '.join(names)}: set {what} in {sidecar} to one of them")
+    if name is not None and name not in names:
+        raise ValueError(f"{sidecar}: the model has no {what} {name!r}, it has {', '.join(names)}")
+    return found[0 if name is None else names.index(name)]
+
+
+def _weights_beside(path: Path) -> list[Path]:
+    """The files of the same folder that a model names: weights too large for one file are kept so."""
+    model = path.read_bytes()
+    if b"location" not in model:
+        return []
+    others = sorted(other for other in path.parent.iterdir() if other != path and other.is_file())
+    return [other for other in others if os.fsencode(other.name) in model]
+
+
+def _is_onnx(path: Path) -> bool:
+    """Whether a file is made of the fields of a model, a graph among them; what they hold is passed over."""
+    found = set()
+    with path.open("rb") as file:
+        end = path.stat().st_size
+        while file.tell() < end:
+            tag = _number(file)
+            kind = tag & 7
+            number = _number(file) if kind in (0, 2) else 0  # the field itself, or how many bytes it has
+            length = {0: 0, 1: 8, 2: number, 5: 4}.get(kind, -1)
+            if min(tag, number, length) < 0 or file.tell() + length > end:
+                return False
+            file.seek(length, os.SEEK_CUR)
+            found.add(tag >> 3)
+    return {1, 7} <= found  # the format's version, and the graph
+
+
+def _number(file: IO[bytes]) -> int:
+    """The next whole number of a file, seven bits a byte, the lowest first; -1 where there is none."""
+    total = 0
+    for shift in range(0, 70, 7):
+        byte = file.read(1)
+        if not byte:
+            return -1
+        total |= (byte[0] & 127) << shift
+        if byte[0] < 128:
+            return total
+    return -1
