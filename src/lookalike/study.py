@@ -12,8 +12,8 @@ import tempfile
 import time
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass, field
+from dataclasses import replace as replaced
 from pathlib import Path
 from typing import Any
 
@@ -30,12 +30,26 @@ from lookalike.files import check_format, digest, provenance, read_arrays, write
 from lookalike.scoring import SIMILARITIES, Embeddings
 from lookalike.trec import read_run, rows_of_run, write_run
 
+UNFINISHED = "encoding"  # the folder for rows of images that are not yet a model
 WAIT = 60.0  # seconds to wait for another process that changes the study
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
-__all__ = ["Stored", "Study"]
+__all__ = ["UNFINISHED", "Recipe", "Stored", "Study", "stored_vectors"]
 
 Run = dict[str, dict[str, float]]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How a model was made from images, so that it can be made of others: by an encoder, and perhaps a hasher."""
+
+    encoder: str  # as `encoders.load` takes it
+    version: str  # of the encoder: another one gives other numbers
+    options: Mapping[str, Any] = field(default_factory=dict)  # of the encoder
+    source: str | None = None  # the model whose embeddings were hashed
+    hasher: str | None = None  # as `hashers.make` takes it
+    n_bits: int | None = None
+    seed: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,16 +61,31 @@ class Stored:
     gallery: Codes | np.ndarray | None = None
     similarity: str | None = None
     run: Run | None = None
+    recipe: Recipe | None = None  # None where it came from a file
+    contents: np.ndarray | None = None  # (n,) fingerprints of the image files that the rows of the gallery were made of
+
+    @property
+    def encoder(self) -> str | None:
+        """The encoder that made it, where one did."""
+        return self.recipe.encoder if self.recipe is not None else None
+
+    @property
+    def hasher(self) -> str | None:
+        """The hasher that made codes of embeddings, in words, where one did."""
+        if self.recipe is None or self.recipe.hasher is None:
+            return None
+        return f"{self.recipe.hasher}, {self.recipe.n_bits} bits"
 
     @property
     def kind(self) -> str:
         """What it is, in words."""
         if self.run is not None:
             return "run"
+        made = f", {self.recipe.hasher} of {self.recipe.source}" if self.recipe is not None and self.hasher else ""
         if isinstance(self.gallery, Codes):
-            return f"codes of {self.gallery.n_bits} bits"
+            return f"codes of {self.gallery.n_bits} bits{made}"
         assert self.gallery is not None
-        return f"embeddings of {self.gallery.shape[1]} numbers, {self.similarity}"
+        return f"embeddings of {self.gallery.shape[1]:,} numbers, {self.similarity}"
 
     @property
     def given(self) -> Any:
@@ -85,9 +114,9 @@ class Study:
     def __init__(self, path: Path, about: Mapping[str, Any]) -> None:
         self.path = path
         self.name: str = about["name"]
-        self.created: datetime = about["created"]
         self.wild: bool = about["queries"] == "wild"
         self.similarity: str = about["similarity"]  # of embeddings, where a model does not say
+        self.folder: dict[str, Any] | None = about.get("folder")  # that it was made from, and where labels come from
 
     @classmethod
     def create(
@@ -99,13 +128,15 @@ class Study:
         *,
         wild: bool = False,
         similarity: str = "cosine",
+        folder: Mapping[str, Any] | None = None,
     ) -> "Study":
         """Make a study in a folder that is new or empty.
 
         queries: positions or ids of items of the catalogue; for a wild study, whose queries come from elsewhere, a
-        catalogue of them. similarity: how embeddings are compared, unless a model is added with another.
+        catalogue of them. similarity: how embeddings are compared, unless a model is added with another. folder: what
+        `lookalike.encoding` has to know of the folder of images that it makes the study from.
         """
-        folder = Path(path).resolve()
+        place = Path(path).resolve()
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
             raise ValueError(f"a study needs a name on one line, got {name!r}")
         _check_similarity(similarity)
@@ -114,9 +145,10 @@ class Study:
         chosen = _wild_queries(queries, catalogue) if wild else _closed_queries(queries, catalogue)
         if not len(chosen):
             raise ValueError("a study needs at least one query")
-        facts = {"name": name, "created": datetime.now(UTC).replace(microsecond=0)}
-        about = provenance("study", **facts, queries="wild" if wild else "closed", similarity=similarity)
-        with _becoming(folder) as made:
+        about = provenance("study", name=name, queries="wild" if wild else "closed", similarity=similarity)
+        if folder is not None:
+            about["folder"] = dict(folder)
+        with _becoming(place) as made:
             catalogue.write(made / "catalogue.parquet")
             chosen.write(made / "queries.parquet")
             create_record(made / "votes.sqlite")
@@ -124,7 +156,7 @@ class Study:
             for below in ("models", "results"):
                 (made / below).mkdir()
             write_text(made / "study.toml", _toml(about))
-        return cls(folder, about)
+        return cls(place, about)
 
     @classmethod
     def open(cls, path: str | Path) -> "Study":
@@ -134,13 +166,18 @@ class Study:
             raise FileNotFoundError(f"there is no folder {path}")
         settings = folder / "study.toml"
         if not settings.is_file():
-            raise ValueError(f"{path} is not a study: it has no study.toml, which Study.create writes")
+            if (folder / UNFINISHED).is_dir():
+                raise ValueError(f"{path} is not yet a study: lookalike encode was ended early, run it again")
+            raise ValueError(
+                f"{path} is not a study, it has no study.toml: lookalike encode makes one from a folder of images, "
+                "lookalike study new from a catalogue"
+            )
         try:
             about = tomllib.loads(settings.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise ValueError(f"{settings} is damaged: {error}") from error
         check_format(about, settings)
-        for key, kind in {"lookalike": str, "format": int, "name": str, "created": datetime}.items():
+        for key, kind in {"lookalike": str, "format": int, "name": str}.items():
             if not isinstance(about.get(key), kind):
                 raise ValueError(f"{settings} is damaged: it does not say {key!r}")
         for key, known in {"lookalike": ("study",), "queries": ("closed", "wild"), "similarity": SIMILARITIES}.items():
@@ -166,6 +203,27 @@ class Study:
         """The queries, with the same columns as the catalogue where they are from it."""
         return Catalogue.read(self.path / "queries.parquet")
 
+    def image_path(self, position: int) -> Path | None:
+        """The image file of an item; None where the catalogue does not say."""
+        return None if self.catalogue.paths is None else self.path / str(self.catalogue.paths[position])
+
+    def set_items(self, catalogue: Catalogue, queries: Any, folder: Mapping[str, Any]) -> "Study":
+        """Replace the catalogue and its queries, and return the study as it then is.
+
+        Models of other items are refused from then on until they are written again: see `lookalike.encoding`.
+        """
+        if self.wild:
+            raise ValueError(f"the study {self.name!r} has queries from elsewhere: its items cannot be replaced")
+        chosen = _closed_queries(queries, catalogue)
+        if not len(chosen):
+            raise ValueError("a study needs at least one query")
+        about = provenance("study", name=self.name, queries="closed", similarity=self.similarity, folder=dict(folder))
+        with self.changing():
+            catalogue.write(self.path / "catalogue.parquet")
+            chosen.write(self.path / "queries.parquet")
+            write_text(self.path / "study.toml", _toml(about))
+        return Study(self.path, about)
+
     # Models
 
     def models(self) -> list[str]:
@@ -189,13 +247,15 @@ class Study:
         similarity: str | None = None,
         query_ids: Any = None,
         gallery_ids: Any = None,
+        recipe: Recipe | None = None,
+        contents: np.ndarray | None = None,
         replace: bool = False,
     ) -> None:
         """Keep what a model makes of queries and gallery, embeddings or codes, or what it ranks, a run.
 
         queries, gallery: a row for each query and each item, in the order of the study or of `query_ids` and
         `gallery_ids`; where the queries are of the catalogue they may be left out. run: a TREC file, or
-        {query: {item: score}}.
+        {query: {item: score}}. recipe and contents: how and of which files it was made, where it was encoded here.
         """
         _check_name(name, "a model")
         if name == RANDOM:
@@ -208,6 +268,7 @@ class Study:
             stored = Stored(name, run=self._checked_run(run))
         else:
             stored = self._checked_vectors(name, queries, gallery, similarity, query_ids, gallery_ids)
+            stored = replaced(stored, recipe=recipe, contents=contents)
         with self.changing():
             if name in self.models() and not replace:
                 raise ValueError(f"the study has a model {name!r} already: choose another name, or replace it")
@@ -229,6 +290,18 @@ class Study:
             vectors, run = self._model_files(name)
             run.unlink(missing_ok=True)  # first, since vectors come before a run of the same name
             vectors.unlink(missing_ok=True)
+            for file in (self.index_path(name), self.hasher_path(name)):
+                file.unlink(missing_ok=True)
+
+    def index_path(self, name: str) -> Path:
+        """Where the index of a model is kept, which may be missing or stale."""
+        _check_name(name, "a model")
+        return self.path / "indexes" / f"{name}.npz"
+
+    def hasher_path(self, name: str) -> Path:
+        """Where the hasher of a model is kept, for models that are hashed embeddings."""
+        _check_name(name, "a model")
+        return self.path / "hashers" / f"{name}.npz"
 
     def _model_files(self, name: str) -> tuple[Path, Path]:
         _check_name(name, "a model")
@@ -253,38 +326,42 @@ class Study:
             write_run(run, stored.run, stored.name)
             vectors.unlink(missing_ok=True)
             return
-        assert stored.queries is not None
-        assert stored.gallery is not None
-        if isinstance(stored.gallery, Codes):
-            assert isinstance(stored.queries, Codes)
-            arrays = {
-                "query_codes": stored.queries.to_bytes(),
-                "gallery_codes": stored.gallery.to_bytes(),
-                "n_bits": np.array(stored.gallery.n_bits),
-            }
-        else:
-            arrays = {"query_embeddings": np.asarray(stored.queries), "gallery_embeddings": stored.gallery}
-        write_arrays(vectors, arrays, provenance("model", similarity=stored.similarity, ids=self._fingerprint))
+        arrays: dict[str, np.ndarray] = {}
+        for part, rows in (("query", stored.queries), ("gallery", stored.gallery)):
+            if isinstance(rows, Codes):
+                arrays |= {f"{part}_codes": rows.to_bytes(), "n_bits": np.array(rows.n_bits)}
+            elif rows is not None:
+                arrays[f"{part}_embeddings"] = rows
+        if stored.contents is not None:
+            arrays["contents"] = stored.contents
+        about = provenance("model", similarity=stored.similarity, ids=self._fingerprint(stored.queries is not None))
+        if stored.recipe is not None:
+            about["recipe"] = asdict(stored.recipe)
+        write_arrays(vectors, arrays, about)
         run.unlink(missing_ok=True)
 
     def _read_vectors(self, name: str, path: Path) -> Stored:
         arrays, about = read_arrays(path)
         if about.get("lookalike") != "model":
             raise ValueError(f"{path} is not a model of a study: add it with add_model")
-        if about.get("ids") != self._fingerprint:
+        own_queries = bool({"query_codes", "query_embeddings"} & set(arrays))
+        if about.get("ids") != self._fingerprint(own_queries):
+            if "contents" in arrays:
+                raise ValueError(f"the images of the study have changed since {name!r} was made: run lookalike encode")
             raise ValueError(f"{path} was added to another study: its rows are not those of the queries and items here")
-        if {"query_codes", "gallery_codes", "n_bits"} <= set(arrays):
-            n_bits = int(arrays["n_bits"])
-            queries, gallery = arrays["query_codes"], arrays["gallery_codes"]
-            return Stored(name, Codes.from_bytes(queries, n_bits=n_bits), Codes.from_bytes(gallery, n_bits=n_bits))
-        if {"query_embeddings", "gallery_embeddings"} <= set(arrays):
-            return Stored(name, arrays["query_embeddings"], arrays["gallery_embeddings"], about.get("similarity"))
-        raise ValueError(f"{path} is not a whole model: it lacks codes or embeddings of queries or gallery")
+        stored = stored_vectors(name, arrays, about)
+        if stored is None or (self.wild and not own_queries):
+            raise ValueError(f"{path} is not a whole model: it lacks codes or embeddings of queries or gallery")
+        if own_queries:
+            return stored
+        assert stored.gallery is not None
+        rows = stored.gallery[self.catalogue.positions(self.queries.ids)]
+        return replaced(stored, queries=rows)
 
-    @functools.cached_property
-    def _fingerprint(self) -> str:
-        """Of the ids whose rows a model has."""
-        return digest(self.queries.ids, self.catalogue.ids)
+    @functools.cache  # noqa: B019  # a study is open as long as it is used
+    def _fingerprint(self, own_queries: bool) -> str:
+        """Of the ids whose rows a model has: of the items, and of the queries where it has rows of their own."""
+        return digest(self.queries.ids, self.catalogue.ids) if own_queries else digest(self.catalogue.ids)
 
     def _checked_vectors(
         self, name: str, queries: Any, gallery: Any, similarity: str | None, query_ids: Any, gallery_ids: Any
@@ -294,23 +371,21 @@ class Study:
             raise ValueError(f"the model {name!r} has ids of queries, but no queries")
         if queries is None and self.wild:
             raise ValueError(f"the model {name!r} needs the queries too: they are not in the catalogue")
-        if queries is None:
-            queries = gallery[self.catalogue.positions(self.queries.ids)]
-        else:
-            queries = self._rows(name, queries, query_ids, self.queries, "queries")
-        if isinstance(queries, Codes) and isinstance(gallery, Codes):
+        own = None if queries is None else self._rows(name, queries, query_ids, self.queries, "queries")
+        compared = gallery[:1] if own is None else own
+        if isinstance(compared, Codes) and isinstance(gallery, Codes):
             if similarity is not None:
                 raise ValueError(f"codes are compared by Hamming distance: similarity={similarity!r} is for embeddings")
-            if queries.n_bits != gallery.n_bits:
+            if compared.n_bits != gallery.n_bits:
                 raise ValueError(
-                    f"gallery codes have {gallery.n_bits} bits, queries have {queries.n_bits}: "
+                    f"gallery codes have {gallery.n_bits} bits, queries have {compared.n_bits}: "
                     "encode both with the same hasher"
                 )
-            return Stored(name, queries, gallery)
-        if isinstance(queries, Codes) or isinstance(gallery, Codes):
+            return Stored(name, own, gallery)
+        if isinstance(compared, Codes) or isinstance(gallery, Codes):
             raise TypeError("queries and gallery must both be Codes or both embeddings")
-        Embeddings(queries, gallery, similarity or self.similarity)  # raises for what cannot be compared
-        return Stored(name, queries, gallery, similarity or self.similarity)
+        Embeddings(compared, gallery, similarity or self.similarity)  # raises for what cannot be compared
+        return Stored(name, own, gallery, similarity or self.similarity)
 
     def _rows(self, name: str, given: Any, ids: Any, expected: Catalogue, what: str) -> Any:
         """Codes or a matrix with a row for each of the expected ids, in their order."""
@@ -431,6 +506,21 @@ class Study:
             yield
 
 
+def stored_vectors(name: str, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Stored | None:
+    """A model from the arrays of its file; None where some are missing."""
+    recipe = Recipe(**about["recipe"]) if "recipe" in about else None
+    more: dict[str, Any] = {"recipe": recipe, "contents": arrays.get("contents")}
+    if "gallery_codes" in arrays and "n_bits" in arrays:
+        n_bits = int(arrays["n_bits"])
+        own = Codes.from_bytes(arrays["query_codes"], n_bits=n_bits) if "query_codes" in arrays else None
+        return Stored(name, own, Codes.from_bytes(arrays["gallery_codes"], n_bits=n_bits), **more)
+    if "gallery_embeddings" in arrays:
+        return Stored(
+            name, arrays.get("query_embeddings"), arrays["gallery_embeddings"], about.get("similarity"), **more
+        )
+    return None
+
+
 def _closed_queries(queries: Any, catalogue: Catalogue) -> Catalogue:
     if isinstance(queries, Catalogue):
         queries = queries.ids
@@ -456,7 +546,10 @@ def _wild_queries(queries: Any, catalogue: Catalogue) -> Catalogue:
 
 @contextlib.contextmanager
 def _becoming(folder: Path) -> Iterator[Path]:
-    """A hidden folder inside; its files move up when the block has ended well, last study.toml, which makes a study."""
+    """A hidden folder inside; its files move up when the block has ended well, last study.toml, which makes a study.
+
+    An UNFINISHED folder may be there before, in which images were encoded.
+    """
     if not folder.parent.is_dir():
         raise ValueError(f"cannot make a study in {folder}: the folder {folder.parent} does not exist")
     taken = ValueError(f"cannot make a study in {folder}: it is not a new or empty folder; Study.open opens a study")
@@ -467,7 +560,7 @@ def _becoming(folder: Path) -> Iterator[Path]:
     try:
         _lock(handle, folder)
         left = list(folder.glob(".study.*.part"))  # of processes that were killed
-        if any(entry not in left for entry in folder.iterdir()):
+        if any(entry not in left and entry.name != UNFINISHED for entry in folder.iterdir()):
             raise taken
         for part in left:
             shutil.rmtree(part)
@@ -498,12 +591,17 @@ def _lock(handle: int, folder: Path) -> None:
 
 
 def _toml(about: Mapping[str, Any]) -> str:
-    """Text, whole numbers and times as TOML; of printable text, JSON's form is TOML's too."""
+    """Text and whole numbers as TOML, and tables of them; JSON's form of a text is TOML's too."""
     lines = ["# A study of lookalike; docs/formats.md says what is in this folder."]
-    for key, value in about.items():
-        when = isinstance(value, datetime)
-        lines.append(f"{key} = {value.isoformat() if when else json.dumps(value, ensure_ascii=False)}")
+    tables = {key: value for key, value in about.items() if isinstance(value, Mapping)}
+    lines += [_line(key, value) for key, value in about.items() if key not in tables]
+    for name, rows in tables.items():
+        lines += ["", f"[{name}]", *(_line(key, value) for key, value in rows.items() if value is not None)]
     return "\n".join(lines) + "\n"
+
+
+def _line(key: str, value: str | int) -> str:
+    return f"{key} = {json.dumps(value, ensure_ascii=False)}".replace("\x7f", "\\u007f")
 
 
 def _check_similarity(similarity: str) -> None:

@@ -1,0 +1,175 @@
+"""Look-alikes in a study: the items nearest to one of them, or to a new picture, by one of its models."""
+
+import functools
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lookalike.codes import Codes
+from lookalike.search import Index
+from lookalike.study import Stored, Study
+
+logger = logging.getLogger("lookalike")
+
+__all__ = ["Finder", "Looks", "build_index"]
+
+
+@dataclass(frozen=True, eq=False)
+class Looks:
+    """The items that look most alike, nearest first, ties by position.
+
+    items: (m,) positions in the catalogue. distances: (m,) of codes whole numbers of bits, of embeddings their scores,
+    higher being nearer. groups: (m,) 0, 0, 1, …, the same for equally near items. more: how many further items are as
+    near as the last.
+    """
+
+    items: np.ndarray
+    distances: np.ndarray
+    groups: np.ndarray
+    more: int
+
+
+class Finder:
+    """Searches a study by one of its models; an index that was built is used, and built again if it is stale.
+
+    >>> import tempfile
+    >>> from lookalike.discovery.catalogue import Catalogue
+    >>> study = Study.create(tempfile.mkdtemp(), "shop", Catalogue(["a", "b", "c", "d"]), queries=["a"])
+    >>> study.add_model("code", gallery=Codes.pack([[0, 0, 0], [1, 1, 1], [0, 0, 1], [0, 1, 0]]))
+    >>> looks = Finder(study, "code").like_item(0, k=1)
+    >>> looks.items, looks.distances, looks.more                # the last is as near as the one that was found
+    (array([2]), array([1]), 1)
+    """
+
+    def __init__(self, study: Study, model: str) -> None:
+        stored = study.model(model)
+        if stored.gallery is None:
+            raise ValueError(f"the model {model!r} is a run, which ranks only the queries it names: it has no vectors")
+        self.study, self.model, self.similarity = study, model, stored.similarity
+        self.n_bits = stored.gallery.n_bits if isinstance(stored.gallery, Codes) else None
+        self.recipe = stored.recipe
+        self.index = _index(study, stored)
+
+    @property
+    def can_encode(self) -> bool:
+        """Whether new pictures can be searched for: an encoder made the model."""
+        return self.recipe is not None
+
+    def like_item(self, item: int, k: int, *, among: np.ndarray | None = None) -> Looks:
+        """The k items nearest to the one at this position, itself left out; among: a mask of those to search."""
+        if not 0 <= item < len(self.index):
+            raise ValueError(f"items have positions from 0 to {len(self.index) - 1}, got {item}")
+        query = self.index.items[item : item + 1]
+        if among is not None:
+            among = among.copy()
+            among[item] = False
+            return self._looks(query, k, among)
+        found = self.index.search(query, k + 1)
+        itself = found.items[0] == item
+        if not itself.any():  # others are as near
+            itself[-1] = True
+        others = ~itself & (found.items[0] >= 0)
+        return self._cut(query, found.items[0][others], found.distances[0][others], itself_is_near=True)
+
+    def like_picture(self, picture: Path | np.ndarray, k: int, *, among: np.ndarray | None = None) -> Looks:
+        """The k items nearest to a picture: an image file, or (height, width, 3) of uint8."""
+        return self._looks(self.row(picture), k, among)
+
+    def row(self, picture: Path | np.ndarray) -> Any:
+        """What the model makes of a picture: one row of embeddings, or one code."""
+        if self.recipe is None:
+            raise ValueError(
+                f"the model {self.model!r} was added from a file, so that new pictures cannot be searched for: "
+                "choose a model that lookalike encode made, or an item of the study"
+            )
+        rows = _row(self._encoder, picture)
+        if self._hasher is not None:
+            return self._hasher.transform(rows)
+        return Codes.pack(rows) if self.n_bits is not None else rows
+
+    @functools.cached_property
+    def _encoder(self) -> Any:
+        from lookalike.encoders import load
+
+        assert self.recipe is not None
+        encoder = load(self.recipe.encoder, **self.recipe.options)
+        if encoder.version != self.recipe.version:
+            raise ValueError(
+                f"the encoder {self.recipe.encoder} has changed since {self.model!r} was made: run lookalike encode"
+            )
+        return encoder
+
+    @functools.cached_property
+    def _hasher(self) -> Any:
+        if self.recipe is None or self.recipe.hasher is None:
+            return None
+        from lookalike.hashers import load
+
+        return load(self.study.hasher_path(self.model))
+
+    def _looks(self, query: Any, k: int, among: np.ndarray | None) -> Looks:
+        found = self.index.search(query, k, among=among)
+        there = found.items[0] >= 0
+        return self._cut(query, found.items[0][there], found.distances[0][there], among=among)
+
+    def _cut(
+        self,
+        query: Any,
+        items: np.ndarray,
+        distances: np.ndarray,
+        *,
+        among: np.ndarray | None = None,
+        itself_is_near: bool = False,
+    ) -> Looks:
+        """What was found, and how many are as near as its last; `itself_is_near`: the query is one of those."""
+        if not len(items):
+            return Looks(items, distances, np.zeros(0, np.int64), 0)
+        near = int(self.index.count_within(query, distances[-1:], among=among)[0]) - itself_is_near
+        groups = np.concatenate([[0], np.cumsum(distances[1:] != distances[:-1])])
+        return Looks(items, distances, groups, max(0, near - len(items)))
+
+
+def build_index(study: Study, model: str, *, kind: str = "auto", target: float = 0.99, seed: int = 0) -> Index:
+    """Index a model of a study and keep what was built; an exact search needs nothing that would have to be kept."""
+    stored = study.model(model)
+    if stored.gallery is None:
+        raise ValueError(f"the model {model!r} is a run: it has no vectors to index")
+    index = Index.build(stored.gallery, similarity=stored.similarity or "cosine", kind=kind, target=target, seed=seed)
+    path = study.index_path(model)
+    with study.changing():
+        if index.kind == "exact":
+            path.unlink(missing_ok=True)
+        else:
+            path.parent.mkdir(exist_ok=True)
+            for left in path.parent.glob(".*.part"):  # of processes that were killed: only this one writes now
+                left.unlink()
+            index.save(path)
+    return index
+
+
+def _index(study: Study, stored: Stored) -> Index:
+    """The index that was kept, or a new one of its kind where the study has changed; an exact one where there is none."""
+    similarity = stored.similarity or "cosine"
+    path = study.index_path(stored.name)
+    try:
+        kept = Index.load(path)
+    except FileNotFoundError:
+        return Index.build(stored.gallery, similarity=similarity, kind="exact")
+    if kept.fits(stored.gallery):
+        return kept
+    logger.warning("the study has changed since %s was indexed: building the index again", stored.name)
+    return build_index(study, stored.name, kind=kept.kind)
+
+
+def _row(encoder: Any, picture: Path | np.ndarray) -> np.ndarray:
+    from lookalike.encoders import encode_files
+
+    if isinstance(picture, np.ndarray):
+        return np.asarray(encoder._rows([encoder._prepare_file(picture)]))
+    files = encode_files([picture], encoder, batch=1, threads=1)
+    for _, rows in files:
+        return rows
+    raise ValueError(files.reasons[0])
