@@ -199,7 +199,7 @@ def test_a_study_is_one_only_when_it_is_whole(tmp_path: Path, monkeypatch: pytes
         patch.setattr(Path, "rename", rename)
         create(tmp_path / "study")
     assert moved[-1] == "study.toml"
-    assert len(moved) == 7
+    assert len(moved) == 8
 
 
 def spoil(name: str, content: bytes | None) -> Callable[[Path], Any]:

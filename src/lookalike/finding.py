@@ -56,7 +56,7 @@ class Finder:
     @property
     def can_encode(self) -> bool:
         """Whether new pictures can be searched for: an encoder made the model."""
-        return self.recipe is not None
+        return self.recipe is not None and self.recipe.encoder is not None
 
     def like_item(self, item: int, k: int, *, among: np.ndarray | None = None) -> Looks:
         """The k items nearest to the one at this position, itself left out; among: a mask of those to search."""
@@ -71,8 +71,10 @@ class Finder:
         itself = found.items[0] == item
         if not itself.any():  # others are as near
             itself[-1] = True
+        among = np.ones(len(self.index), bool)
+        among[item] = False
         others = ~itself & (found.items[0] >= 0)
-        return self._cut(query, found.items[0][others], found.distances[0][others], itself_is_near=True)
+        return self._cut(query, found.items[0][others], found.distances[0][others], among)
 
     def like_picture(self, picture: Path | np.ndarray, k: int, *, among: np.ndarray | None = None) -> Looks:
         """The k items nearest to a picture: an image file, or (height, width, 3) of uint8."""
@@ -80,7 +82,7 @@ class Finder:
 
     def row(self, picture: Path | np.ndarray) -> Any:
         """What the model makes of a picture: one row of embeddings, or one code."""
-        if self.recipe is None:
+        if not self.can_encode:
             raise ValueError(
                 f"the model {self.model!r} was added from a file, so that new pictures cannot be searched for: "
                 "choose a model that lookalike encode made, or an item of the study"
@@ -95,6 +97,7 @@ class Finder:
         from lookalike.encoders import load
 
         assert self.recipe is not None
+        assert self.recipe.encoder is not None
         encoder = load(self.recipe.encoder, **self.recipe.options)
         if encoder.version != self.recipe.version:
             raise ValueError(
@@ -113,23 +116,17 @@ class Finder:
     def _looks(self, query: Any, k: int, among: np.ndarray | None) -> Looks:
         found = self.index.search(query, k, among=among)
         there = found.items[0] >= 0
-        return self._cut(query, found.items[0][there], found.distances[0][there], among=among)
+        return self._cut(query, found.items[0][there], found.distances[0][there], among)
 
-    def _cut(
-        self,
-        query: Any,
-        items: np.ndarray,
-        distances: np.ndarray,
-        *,
-        among: np.ndarray | None = None,
-        itself_is_near: bool = False,
-    ) -> Looks:
-        """What was found, and how many are as near as its last; `itself_is_near`: the query is one of those."""
+    def _cut(self, query: Any, items: np.ndarray, distances: np.ndarray, among: np.ndarray | None) -> Looks:
+        """What was found, and how many are as near as its last."""
         if not len(items):
             return Looks(items, distances, np.zeros(0, np.int64), 0)
-        near = int(self.index.count_within(query, distances[-1:], among=among)[0]) - itself_is_near
+        near = len(items)
+        if self.n_bits is not None or self.index.kind == "exact":  # scores hardly tie, and counting compares them all
+            near = int(self.index.count_within(query, distances[-1:], among=among)[0])
         groups = np.concatenate([[0], np.cumsum(distances[1:] != distances[:-1])])
-        return Looks(items, distances, groups, max(0, near - len(items)))
+        return Looks(items, distances, groups, near - len(items))
 
 
 def build_index(study: Study, model: str, *, kind: str = "auto", target: float = 0.99, seed: int = 0) -> Index:
@@ -151,7 +148,7 @@ def build_index(study: Study, model: str, *, kind: str = "auto", target: float =
 
 
 def _index(study: Study, stored: Stored) -> Index:
-    """The index that was kept, or a new one of its kind where the study has changed; an exact one where there is none."""
+    """The index that was kept, built again where the study has changed; an exact one where there is none."""
     similarity = stored.similarity or "cosine"
     path = study.index_path(stored.name)
     try:

@@ -4,6 +4,7 @@ A query's row of scores is sorted, and the items that are not of the background'
 judged ones) mark it: other items are counted around them, so that a tally is a few groups, not one for each item.
 """
 
+import copy
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -47,34 +48,59 @@ class Embeddings:
         if similarity not in SIMILARITIES:
             raise ValueError(f"similarity must be one of {', '.join(map(repr, SIMILARITIES))}, got {similarity!r}")
         left, right = as_floats(queries, "query embeddings"), as_floats(gallery, "gallery embeddings")
+        self.similarity = similarity
+        self.n_gallery, self._n_columns = right.shape
         # squared distances are small differences of large numbers: float32 would lose their digits
-        dtype = np.dtype(np.float64) if similarity == "euclidean" else np.result_type(left, right)
-        left, right = left.astype(dtype, copy=False), right.astype(dtype, copy=False)
-        if left.shape[1] != right.shape[1]:
+        self._dtype = np.dtype(np.float64) if similarity == "euclidean" else np.result_type(left, right)
+        self._ask(left)
+        self._lay_out(right.astype(self._dtype, copy=False))
+
+    def with_queries(self, queries: Any) -> "Embeddings":
+        """The same gallery, which is laid out already, with other queries; they must not be wider floats.
+
+        >>> gallery = np.array([[3.0, 4.0], [1.0, 0.0]])
+        >>> Embeddings(gallery, gallery, "dot").with_queries([[1.0, 1.0]]).rows(slice(0, 1))
+        array([[7., 1.]])
+        """
+        left = as_floats(queries, "query embeddings")
+        if np.result_type(left, self._dtype) != self._dtype:
+            raise ValueError(f"the gallery is laid out as {self._dtype}, queries are {left.dtype}: round them first")
+        other = copy.copy(self)
+        other._ask(left)
+        return other
+
+    def _ask(self, queries: np.ndarray) -> None:
+        """Take these queries."""
+        if queries.shape[1] != self._n_columns:
             raise ValueError(
-                f"gallery embeddings have {right.shape[1]} columns, queries have {left.shape[1]}: "
+                f"gallery embeddings have {self._n_columns} columns, queries have {queries.shape[1]}: "
                 "compute both with the same model"
             )
-        if left.shape[1] == 0:
+        if self._n_columns == 0:
             raise ValueError("embeddings have no column: there is nothing to compare")
-        self.similarity = similarity
-        self.n_queries, self.n_gallery = len(left), len(right)
-        self._query_squares, self._squares = _squares(left, "query"), _squares(right, "gallery")
+        self._queries = queries.astype(self._dtype, copy=False)
+        self.n_queries = len(queries)
+        self._query_squares = _squares(self._queries, "query")
+        self._query_scales = np.ones(len(queries), self._dtype)
+        self.query_lengths: np.ndarray | None = None  # where scores are cosines times a number for each query: that
+        if self.similarity == "cosine":
+            self._query_scales, self.query_lengths = _scales(self._queries, self._query_squares, "query")
+        else:
+            _check_range(self._query_squares, "query")
         self._buffers = threading.local()
+
+    def _lay_out(self, gallery: np.ndarray) -> None:
+        """Take this gallery."""
+        self._squares = _squares(gallery, "gallery")
         self._lengths: np.ndarray | None = None
-        self.query_lengths: np.ndarray | None = (
-            None  # where they are cosines times a number for each query: that number
-        )
-        query_scales, scales = np.ones(len(left), dtype), np.ones(len(right), dtype)
-        if similarity == "cosine":
+        scales = np.ones(len(gallery), self._dtype)
+        if self.similarity == "cosine":
             # Rows are scaled by powers of two, which rounds nothing, and their products divided by the rest of the
             # gallery's lengths: items of equal length and equal product tie, such as codes of -1 and +1.
-            query_scales, self.query_lengths = _scales(left, self._query_squares, "query")
-            scales, self._lengths = _scales(right, self._squares, "gallery")
+            scales, self._lengths = _scales(gallery, self._squares, "gallery")
         else:
-            _check_range(self._query_squares, self._squares)
-        self._queries, self._query_scales = left, query_scales
-        self._gallery = _panels(right, scales, product_kernel().panel_width(dtype))
+            _check_range(self._squares, "gallery")
+        self._gallery = _panels(gallery, scales, product_kernel().panel_width(self._dtype))
 
     def rows(self, block: slice) -> np.ndarray:
         """Scores of a block of queries with the whole gallery, for the caller to change, until the thread's next call.
@@ -250,14 +276,11 @@ def _squares(rows: np.ndarray, what: str) -> np.ndarray:
     return out
 
 
-def _check_range(query_squares: np.ndarray, gallery_squares: np.ndarray) -> None:
+def _check_range(squares: np.ndarray, what: str) -> None:
     """Raise where a product of two rows could pass the largest number of its type."""
-    for squares, what in ((query_squares, "query"), (gallery_squares, "gallery")):
-        too_large = squares > np.finfo(squares.dtype).max / 8
-        if too_large.any():
-            raise ValueError(
-                f"{what} embedding in row {too_large.argmax()} is too large for {squares.dtype}: scale them"
-            )
+    too_large = squares > np.finfo(squares.dtype).max / 8
+    if too_large.any():
+        raise ValueError(f"{what} embedding in row {too_large.argmax()} is too large for {squares.dtype}: scale them")
 
 
 def _scales(rows: np.ndarray, squares: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.codes import Codes
+from lookalike.codes import Codes, as_numpy
 from lookalike.evaluation import n_threads
 from lookalike.files import digest, provenance, read_arrays, write_arrays
 from lookalike.scoring import SIMILARITIES, Embeddings, as_floats
@@ -49,13 +49,14 @@ class Measured:
     """What an approximate index was measured to do, on queries that its effort was not chosen by.
 
     recall: the share of the k nearest that are found; what is as near as the k-th counts as found.
-    speedup: the time of exact search over its own, side by side on the machine that built it.
+    speedup: the time of exact search over its own, side by side when it was built. It is not saved, so that a file
+    depends on nothing but what was indexed, and None of an index that was loaded.
     """
 
     recall: float
-    speedup: float
     k: int
     n_queries: int
+    speedup: float | None = None
 
 
 class Index:
@@ -137,23 +138,47 @@ class Index:
             space.add(approximate, held)
         return cls(space, wanted, named, approximate, effort, measured, order)
 
-    def search(self, queries: Any, k: int, *, threads: int | None = None) -> Found:
+    def search(self, queries: Any, k: int, *, among: Any = None, threads: int | None = None) -> Found:
         """The k nearest items of each query: Codes for an index of codes, embeddings for one of embeddings.
 
         An exact search equals sorting all items by distance and position. An approximate one gives true distances,
         sorted in the same way; a query for which it finds fewer than k items is searched exactly.
+        among: a mask (n,) of the items to search, which is done exactly by every kind of index.
         threads: how many to use, all cores by default; results are the same.
         """
         _check_k(k)
         checked: Any = self._space.checked(queries)
+        rows = None if among is None else _checked_mask(among, len(self))
         workers = n_threads(threads)
-        n = min(k, len(self))
-        if self._approximate is None or n == len(self):
-            items, distances = self._space.exact(checked, n, workers)
+        n = min(k, len(self) if rows is None else len(rows))
+        if self._approximate is None or rows is not None or n == len(self):
+            items, distances = self._space.exact(checked, n, workers, rows)
         else:
             items, distances = self._nearby(checked, n, workers)
         items, distances = _widened(items, k, -1), _widened(distances, k, self._space.nothing)
         return Found(items, distances, None if self.ids is None else _named(self.ids, items))
+
+    def count_within(
+        self, queries: Any, distances: Any, *, among: Any = None, threads: int | None = None
+    ) -> np.ndarray:
+        """How many items are at most as far from each query as its distance (n,), counted exactly by every kind.
+
+        Of embeddings: how many have at least this score. With the last distance of a search it says how many items
+        were as near as the last that was found. among: a mask (n,) of the items to count; threads: as in `search`.
+
+        >>> index = Index.build(Codes.pack([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 0, 1]]))
+        >>> index.count_within(Codes.pack([[0, 0, 0]]), [1])
+        array([3])
+        """
+        checked: Any = self._space.checked(queries)
+        limits = as_numpy(distances)
+        if limits.shape != (len(checked),) or limits.dtype.kind not in "iuf":
+            raise ValueError(
+                f"distances must be one number for each of {len(checked)} queries, "
+                f"got shape {limits.shape} of {limits.dtype}"
+            )
+        rows = None if among is None else _checked_mask(among, len(self))
+        return self._space.count_within(checked, limits, n_threads(threads), rows)
 
     def _nearby(self, queries: Any, k: int, workers: int) -> tuple[np.ndarray, np.ndarray]:
         """As the space's `exact`, of the items that the approximate index finds."""
@@ -199,7 +224,10 @@ class Index:
         return self._space.similarity
 
     def save(self, path: str | Path) -> None:
-        """Write to .npz, whole or not at all: the items, their ids, the lists or the graph, and what was measured."""
+        """Write to .npz, whole or not at all: the items, their ids, the lists or the graph, and the recall.
+
+        The same items, ids, options and seed give the same bytes, if the versions are the same.
+        """
         if Path(path).suffix != ".npz":
             raise ValueError(f"cannot write {path}: the name of an index must end in .npz")
         arrays = self._space.arrays()
@@ -214,7 +242,7 @@ class Index:
             method=self.kind,
             similarity=self.similarity,
             effort=self.effort,
-            measured=None if self.measured is None else asdict(self.measured),
+            measured=None if self.measured is None else _without_times(self.measured),
             digest=self.digest,
             content=_content(arrays),
             faiss=None if self._approximate is None else version("faiss-cpu"),
@@ -253,10 +281,9 @@ class Index:
         effort = {"ivf": "lists visited", "hnsw": "candidates kept"}.get(self.kind)
         facts = [self._space.what, self.kind if effort is None else f"{self.kind} with {self.effort} {effort}"]
         if self.measured is not None:
-            facts += [
-                f"recall {self.measured.recall:.4f} of the first {self.measured.k}",
-                f"{self.measured.speedup:.1f} times as fast as exact",
-            ]
+            facts.append(f"recall {self.measured.recall:.4f} of the first {self.measured.k}")
+            if self.measured.speedup is not None:
+                facts.append(f"{self.measured.speedup:.1f} times as fast as exact")
         return f"Index({', '.join(facts)})"
 
 
@@ -297,12 +324,19 @@ class _Codes:
             )
         return queries
 
-    def exact(self, queries: Codes, k: int, workers: int) -> tuple[np.ndarray, np.ndarray]:
-        """The k nearest by distance, then position.
+    def exact(
+        self, queries: Codes, k: int, workers: int, rows: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The k nearest by distance, then position, of all items or of those at these positions, which rise.
 
         faiss's counting search reads items in order and keeps, at each distance, the first k: ties at the k-th place
         are settled by position. It needs room for k items at every distance, so that long lists are sorted instead.
         """
+        if k == 0:
+            return np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.int64)
+        if rows is not None:
+            items, distances = self.part(rows).exact(queries, k, workers)
+            return rows[items], distances
         if (self.items.n_bits + 1) * k > 1 << 20:
             return self._sorted(queries, k)
         if self._scanner is None:
@@ -317,10 +351,21 @@ class _Codes:
     def _sorted(self, queries: Codes, k: int) -> tuple[np.ndarray, np.ndarray]:
         items, distances = np.empty((len(queries), k), np.int64), np.empty((len(queries), k), np.int64)
         for i, words in enumerate(queries.words):
-            every = np.bitwise_count(self.items.words ^ words).sum(axis=1, dtype=np.uint16)
+            every = _bits_apart(self.items.words, words)
             items[i] = np.argsort(every, kind="stable")[:k]
             distances[i] = every[items[i]]
         return items, distances
+
+    def count_within(
+        self, queries: Codes, limits: np.ndarray, workers: int, rows: np.ndarray | None = None
+    ) -> np.ndarray:
+        words = self.items.words if rows is None else self.items.words[rows]
+
+        def count(query: int) -> int:
+            return int(np.count_nonzero(_bits_apart(words, queries.words[query]) <= limits[query]))
+
+        with ThreadPoolExecutor(workers) as pool:
+            return np.array(list(pool.map(count, range(len(queries)))), np.int64)
 
     def distances(self, queries: Codes, items: np.ndarray) -> np.ndarray:
         differing = self.items.words[items] ^ queries.words[:, None]
@@ -371,7 +416,7 @@ class _Embeddings:
         self.items = items.copy() if items.flags.writeable else items  # nobody else may change it
         self.items.flags.writeable = False
         self.similarity = similarity
-        self._prepared = {self.items.dtype: self._prepare(self.items.dtype)}
+        self._laid_out = {self.items.dtype: self._lay_out(self.items.dtype)}
         self._centre = self.items.mean(axis=0, dtype=np.float64) if similarity == "euclidean" else 0.0
         self._largest = 1.0 if similarity == "cosine" else float(np.abs(self.items).max()) or 1.0
 
@@ -386,7 +431,7 @@ class _Embeddings:
     def is_fast(self) -> bool:
         return self.items.size <= FAST_NUMBERS
 
-    def _prepare(self, dtype: Any) -> Embeddings:
+    def _lay_out(self, dtype: Any) -> Embeddings:
         return Embeddings(np.ones((1, self.items.shape[1]), dtype), self.items, self.similarity)
 
     def checked(self, queries: Any) -> np.ndarray:
@@ -396,32 +441,52 @@ class _Embeddings:
         Embeddings(queries, self.items[:1], self.similarity)  # raises for what cannot be compared
         return queries
 
-    def exact(self, queries: np.ndarray, k: int, workers: int) -> tuple[np.ndarray, np.ndarray]:
-        """The k of the highest score, then position: every score is computed, and all that reach the k-th sorted."""
-        scores = self._scores_of(queries)
+    def exact(
+        self, queries: np.ndarray, k: int, workers: int, rows: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The k of the highest score, then position, of all items or of those at these positions, which rise.
+
+        Every score is computed, and all that reach the k-th are sorted.
+        """
         items, found = np.empty((len(queries), k), np.int64), np.empty((len(queries), k))
+
+        def keep(query: int, scores: np.ndarray) -> None:
+            n = len(scores)
+            reach = np.arange(n) if k in (0, n) else np.flatnonzero(scores >= np.partition(scores, -k)[-k])
+            best = reach[np.argsort(-scores[reach], kind="stable")[:k]]
+            items[query], found[query] = best, scores[best]
+
+        self._scan(queries, workers, rows, keep)
+        return items if rows is None else rows[items], found
+
+    def count_within(
+        self, queries: np.ndarray, limits: np.ndarray, workers: int, rows: np.ndarray | None = None
+    ) -> np.ndarray:
+        counts = np.empty(len(queries), np.int64)
+
+        def count(query: int, scores: np.ndarray) -> None:
+            counts[query] = np.count_nonzero(scores >= limits[query])
+
+        self._scan(queries, workers, rows, count)
+        return counts
+
+    def _scan(
+        self, queries: np.ndarray, workers: int, rows: np.ndarray | None, use: Callable[[int, np.ndarray], None]
+    ) -> None:
+        """Call `use` with each query's number and its scores, of all items or of those at these positions."""
+        dtype = np.result_type(queries, self.items)
+        if dtype not in self._laid_out:  # once, and not for every search
+            self._laid_out[dtype] = self._lay_out(dtype)
+        scores = self._laid_out[dtype].with_queries(queries)
         size = min(48, max(6, (1 << 27) // (8 * len(self)) // 6 * 6))
 
         def fill(start: int) -> None:
             block = slice(start, min(start + size, len(queries)))
-            for i, row in enumerate(_scores(scores, block), start):
-                reach = np.arange(len(row)) if k == len(row) else np.flatnonzero(row >= np.partition(row, -k)[-k])
-                items[i] = reach[np.argsort(-row[reach], kind="stable")[:k]]
-                found[i] = row[items[i]]
+            for query, row in enumerate(_scores(scores, block), start):
+                use(query, row if rows is None else row[rows])
 
         with ThreadPoolExecutor(workers) as pool:
             list(pool.map(fill, range(0, len(queries), size)))
-        return items, found
-
-    def _scores_of(self, queries: np.ndarray) -> Embeddings:
-        """Scores of queries with all items, which are laid out for the product once and not for every search."""
-        dtype = np.result_type(queries, self.items)
-        if dtype not in self._prepared:
-            self._prepared[dtype] = self._prepare(dtype)
-        ready, scores = self._prepared[dtype], Embeddings(queries, self.items[:1], self.similarity)
-        scores._gallery, scores._squares, scores._lengths = ready._gallery, ready._squares, ready._lengths
-        scores.n_gallery = ready.n_gallery
-        return scores
 
     def distances(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
         found = np.empty(items.shape)
@@ -534,7 +599,7 @@ def _tuned(index: Index, sample: Any, k: int, target: float, rng: np.random.Gene
     few = measuring[:TIMED]
     slow = _best_time(lambda: space.exact(few, k, workers)) / len(few)
     fast = _best_time(lambda: index._nearby(measuring, k, workers)) / len(measuring)
-    return effort, Measured(reached, slow / fast, k, len(measuring))
+    return effort, Measured(reached, k, len(measuring), slow / fast)
 
 
 def _least(reaches: Callable[[int], bool], most: int) -> int:
@@ -605,6 +670,23 @@ def _width(codes: Codes) -> int:
 
 
 # Small things
+
+
+def _bits_apart(words: np.ndarray, query: np.ndarray) -> np.ndarray:
+    """Hamming distances of all codes from one, (n,)."""
+    return np.bitwise_count(words ^ query).sum(axis=1, dtype=np.uint16)
+
+
+def _without_times(measured: Measured) -> dict[str, Any]:
+    return {name: value for name, value in asdict(measured).items() if name != "speedup"}
+
+
+def _checked_mask(among: Any, n: int) -> np.ndarray:
+    """The positions of a mask."""
+    mask = as_numpy(among)
+    if mask.shape != (n,) or mask.dtype != bool:
+        raise ValueError(f"among must be a mask ({n},) of bool, got {mask.shape} of {mask.dtype}")
+    return np.flatnonzero(mask)
 
 
 def _check_k(k: int) -> None:

@@ -30,11 +30,12 @@ from lookalike.files import check_format, digest, provenance, read_arrays, write
 from lookalike.scoring import SIMILARITIES, Embeddings
 from lookalike.trec import read_run, rows_of_run, write_run
 
+READY = ".study.ready"  # the folder of a study whose files are whole and move to their place
 UNFINISHED = "encoding"  # the folder for rows of images that are not yet a model
 WAIT = 60.0  # seconds to wait for another process that changes the study
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,99}")
 
-__all__ = ["UNFINISHED", "Recipe", "Stored", "Study", "stored_vectors"]
+__all__ = ["UNFINISHED", "Recipe", "Stored", "Study", "check_name", "stored_vectors"]
 
 Run = dict[str, dict[str, float]]
 
@@ -43,8 +44,8 @@ Run = dict[str, dict[str, float]]
 class Recipe:
     """How a model was made from images, so that it can be made of others: by an encoder, and perhaps a hasher."""
 
-    encoder: str  # as `encoders.load` takes it
-    version: str  # of the encoder: another one gives other numbers
+    encoder: str | None = None  # as `encoders.load` takes it; None: embeddings came from a file, and were hashed
+    version: str | None = None  # of the encoder: another one gives other numbers
     options: Mapping[str, Any] = field(default_factory=dict)  # of the encoder
     source: str | None = None  # the model whose embeddings were hashed
     hasher: str | None = None  # as `hashers.make` takes it
@@ -165,6 +166,9 @@ class Study:
         if not folder.is_dir():
             raise FileNotFoundError(f"there is no folder {path}")
         settings = folder / "study.toml"
+        if (folder / READY).is_dir():
+            with _locked(folder):
+                _move_up(folder)
         if not settings.is_file():
             if (folder / UNFINISHED).is_dir():
                 raise ValueError(f"{path} is not yet a study: lookalike encode was ended early, run it again")
@@ -224,6 +228,29 @@ class Study:
             write_text(self.path / "study.toml", _toml(about))
         return Study(self.path, about)
 
+    def set_queries(self, queries: Any) -> "Study":
+        """Choose other items as queries, positions or ids, and return the study as it then is."""
+        if self.wild:
+            raise ValueError(f"the study {self.name!r} has queries from elsewhere, not from its catalogue")
+        chosen = _closed_queries(queries, self.catalogue)
+        if not len(chosen):
+            raise ValueError("a study needs at least one query")
+        with self.changing():
+            if self.pool_path.exists():
+                raise ValueError(f"the study {self.name!r} has a pool, which was made for its queries: they stay")
+            if self.models() and (fixed := self._with_own_queries()):
+                raise ValueError(f"the model {fixed!r} was added with queries of its own: remove it first")
+            chosen.write(self.path / "queries.parquet")
+        return Study.open(self.path)
+
+    def _with_own_queries(self) -> str | None:
+        """A model that ranks or has rows of just the present queries, if there is one."""
+        for name in self.models():
+            path, _ = self._model_files(name)
+            if not path.is_file() or {"query_codes", "query_embeddings"} & set(read_arrays(path)[0]):
+                return name
+        return None
+
     # Models
 
     def models(self) -> list[str]:
@@ -257,7 +284,7 @@ class Study:
         `gallery_ids`; where the queries are of the catalogue they may be left out. run: a TREC file, or
         {query: {item: score}}. recipe and contents: how and of which files it was made, where it was encoded here.
         """
-        _check_name(name, "a model")
+        check_name(name, "a model")
         if name == RANDOM:
             raise ValueError(f"a model cannot be named {name!r}, which is what pairs drawn by chance are marked with")
         if (run is None) == (gallery is None):
@@ -295,16 +322,16 @@ class Study:
 
     def index_path(self, name: str) -> Path:
         """Where the index of a model is kept, which may be missing or stale."""
-        _check_name(name, "a model")
+        check_name(name, "a model")
         return self.path / "indexes" / f"{name}.npz"
 
     def hasher_path(self, name: str) -> Path:
         """Where the hasher of a model is kept, for models that are hashed embeddings."""
-        _check_name(name, "a model")
+        check_name(name, "a model")
         return self.path / "hashers" / f"{name}.npz"
 
     def _model_files(self, name: str) -> tuple[Path, Path]:
-        _check_name(name, "a model")
+        check_name(name, "a model")
         return self.path / "models" / f"{name}.npz", self.path / "models" / f"{name}.run.gz"
 
     def _no_model(self, name: str) -> str:
@@ -320,8 +347,6 @@ class Study:
         """
         vectors, run = self._model_files(stored.name)
         vectors.parent.mkdir(exist_ok=True)
-        for left in vectors.parent.glob(".*.part"):  # of processes that were killed: only this one writes now
-            left.unlink()
         if stored.run is not None:
             write_run(run, stored.run, stored.name)
             vectors.unlink(missing_ok=True)
@@ -491,7 +516,7 @@ class Study:
 
     def write_result(self, name: str, text: str) -> Path:
         """Write a result into the folder `results`; a file of the same name is replaced."""
-        _check_name(name, "a result")
+        check_name(name, "a result")
         path = self.path / "results" / name
         with self.changing():
             path.parent.mkdir(exist_ok=True)
@@ -503,6 +528,9 @@ class Study:
         """Keep all other processes from changing the study meanwhile; do not nest. Votes are added without it."""
         with (self.path / "study.lock").open("ab") as file:
             _lock(file.fileno(), self.path)
+            for left in [*self.path.glob(".*.part"), *self.path.glob("*/.*.part")]:
+                if left.parent.name != UNFINISHED:  # of a process that was killed: only this one writes now
+                    left.unlink()
             yield
 
 
@@ -556,9 +584,8 @@ def _becoming(folder: Path) -> Iterator[Path]:
     if folder.exists() and not folder.is_dir():
         raise taken
     folder.mkdir(exist_ok=True)
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        _lock(handle, folder)
+    with _locked(folder):
+        _move_up(folder)
         left = list(folder.glob(".study.*.part"))  # of processes that were killed
         if any(entry not in left and entry.name != UNFINISHED for entry in folder.iterdir()):
             raise taken
@@ -567,12 +594,30 @@ def _becoming(folder: Path) -> Iterator[Path]:
         made = Path(tempfile.mkdtemp(dir=folder, prefix=".study.", suffix=".part"))
         try:
             yield made
-            for entry in sorted(made.iterdir(), key=lambda entry: entry.name == "study.toml"):
-                entry.rename(folder / entry.name)
+            made.rename(folder / READY)
+            _move_up(folder)
         finally:
             shutil.rmtree(made, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep all other processes from making a study in this folder meanwhile."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        _lock(handle, folder)
+        yield
     finally:
         os.close(handle)
+
+
+def _move_up(folder: Path) -> None:
+    """Give the files of a study that is READY their place, those that are left if another process was killed at it."""
+    ready = folder / READY
+    if ready.is_dir():
+        for entry in sorted(ready.iterdir(), key=lambda entry: entry.name == "study.toml"):
+            entry.rename(folder / entry.name)
+        ready.rmdir()
 
 
 def _lock(handle: int, folder: Path) -> None:
@@ -609,7 +654,8 @@ def _check_similarity(similarity: str) -> None:
         raise ValueError(f"similarity must be one of {', '.join(map(repr, SIMILARITIES))}, got {similarity!r}")
 
 
-def _check_name(name: str, what: str) -> None:
+def check_name(name: str, what: str) -> None:
+    """Raise for a name that is not that of a file."""
     if not isinstance(name, str) or not NAME.fullmatch(name):
         raise ValueError(
             f"the name of {what} is a file's: it has letters from a to z, digits and . _ + -, begins with a letter or "

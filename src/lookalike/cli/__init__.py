@@ -6,7 +6,7 @@ import sys
 from cyclopts import App, CycloptsError, Parameter
 
 from lookalike._version import __version__
-from lookalike.cli import data, discovering, evaluating, hashing, reports, studies, training
+from lookalike.cli import data, discovering, evaluating, hashing, reports, searching, studies, training
 from lookalike.cli.terminal import fail
 
 app = App(
@@ -23,6 +23,9 @@ for command in (
     hashing.hash_items,
     hashing.usage,
     training.train,
+    searching.encode,
+    searching.index,
+    searching.search,
     discovering.pool,
     discovering.leaderboard,
     data.data,

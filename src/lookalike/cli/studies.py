@@ -111,6 +111,50 @@ def add(
 
 
 @study.command
+def remove(folder: STUDY, name: Annotated[str, Parameter(help="of the model")], /, *, as_json: JSON = False) -> None:
+    """Forget a model; what it proposed stays in the pool.
+
+    Example: lookalike study remove shop old-search
+    """
+    from lookalike.study import Study
+
+    opened = Study.open(folder)
+    opened.remove_model(name)
+    _say(opened, f"{name} is removed", as_json)
+
+
+@study.command
+def queries(
+    folder: STUDY,
+    /,
+    *,
+    draw: Annotated[int | None, Parameter(help="draw so many from the catalogue")] = None,
+    stratify: Annotated[
+        str | None, Parameter(help="a column, such as category, of which each value gets its share")
+    ] = None,
+    file: Annotated[Path | None, Parameter(help="or take these: ids, a line each")] = None,
+    seed: SEED = 0,
+    as_json: JSON = False,
+) -> None:
+    """Choose which items of a study are its queries, before it has a pool.
+
+    Example: lookalike study queries photos-study --draw 100 --stratify category
+    """
+    from lookalike.study import Study
+
+    opened = Study.open(folder)
+    if (draw is None) == (file is None):
+        raise ValueError("say which items are queries: --file FILE, or --draw N")
+    if draw is None and stratify is not None:
+        raise ValueError("--stratify is for queries that are drawn: add --draw")
+    items = opened.catalogue
+    chosen = opened.set_queries(
+        _ids(file, items) if file is not None else items.draw(draw or 0, stratify=stratify, seed=seed)
+    )
+    _say(chosen, f"Next: lookalike pool {folder}", as_json)
+
+
+@study.command
 def votes(
     folder: STUDY,
     file: Annotated[

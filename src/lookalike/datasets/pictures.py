@@ -14,7 +14,28 @@ if TYPE_CHECKING:
 
 __all__ = ["SUFFIXES", "fitted", "guarded", "pillow", "square"]
 
-SUFFIXES = frozenset((".bmp", ".gif", ".jfif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"))
+SUFFIXES = frozenset(
+    [
+        ".avif",
+        ".bmp",
+        ".gif",
+        ".j2k",
+        ".jfif",
+        ".jp2",
+        ".jpe",
+        ".jpeg",
+        ".jpg",
+        ".mpo",
+        ".pbm",
+        ".pgm",
+        ".png",
+        ".pnm",
+        ".ppm",
+        ".tif",
+        ".tiff",
+        ".webp",
+    ]
+)
 
 
 def pillow() -> ModuleType:

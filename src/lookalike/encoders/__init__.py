@@ -39,6 +39,7 @@ __all__ = [
     "decode",
     "encode_files",
     "features",
+    "kind_of",
     "load",
 ]
 
@@ -62,6 +63,16 @@ def load(name: str, **options: Any) -> Encoder:
         f"there is no encoder {name!r}: {_hint(name)}Known are {', '.join(ENCODERS)}, and onnx:FILE, timm:NAME, "
         "open_clip:NAME, hf:NAME"
     )
+
+
+def kind_of(name: str) -> type[Encoder]:
+    """The class of an encoder, which is not loaded.
+
+    >>> kind_of("phash").gives_codes
+    True
+    """
+    kind, colon, _ = name.lower().partition(":")
+    return KINDS[kind] if colon else ENCODERS[kind]
 
 
 def _made(cls: type[Encoder], name: str, *given: str, **options: Any) -> Encoder:

@@ -25,6 +25,7 @@ class Encoder(ABC):
     enough: int | None = None  # pixels on either side, of which more change next to nothing; None: all are needed
     is_cached: ClassVar[bool] = True  # whether rows take so long that `features` keeps them on disk
     gives_codes: ClassVar[bool] = False  # whether rows are bits, 0 or 1
+    similarity: ClassVar[str] = "cosine"  # by which rows are compared in a study
 
     @property
     @abstractmethod

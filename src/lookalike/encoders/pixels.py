@@ -21,6 +21,7 @@ class Pixels(Encoder):
 
     name = "pixels"
     is_cached = False
+    similarity = "euclidean"  # a black picture has no direction
 
     def __init__(self, size: int = 32) -> None:
         if isinstance(size, bool) or not isinstance(size, int) or size < 1:

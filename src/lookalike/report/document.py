@@ -3,7 +3,6 @@
 import base64
 import functools
 import hashlib
-import importlib.resources
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +11,7 @@ import vl_convert
 from lookalike._version import __version__
 from lookalike.report.drawing import CONFIG
 from lookalike.report.markup import script_json, text
+from lookalike.report.templates import filled, resource
 
 __all__ = ["document", "filled", "made_by", "resource"]
 
@@ -42,25 +42,6 @@ def document(
         "data": script_json({**data, "config": CONFIG}),
     }
     return filled(resource("document.html"), parts | code)
-
-
-def filled(template: str, parts: Mapping[str, str]) -> str:
-    """The template with each `{{name}}` replaced, in one pass: what is put in is never searched.
-
-    >>> filled("{{a}} {{b}}", {"a": "{{b}}", "b": "c"})
-    '{{b}} c'
-    """
-    pieces = template.split("{{")
-    out = [pieces[0]]
-    for piece in pieces[1:]:
-        name, _, rest = piece.partition("}}")
-        out += [parts[name], rest]
-    return "".join(out)
-
-
-def resource(name: str) -> str:
-    """A file of this package."""
-    return importlib.resources.files("lookalike.report").joinpath(name).read_text(encoding="utf-8")
 
 
 def made_by() -> dict[str, str]:

@@ -1,0 +1,108 @@
+"""Rows of images by one encoder, found by the images' contents: what is encoded is kept, and never encoded twice."""
+
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lookalike.codes import Codes
+from lookalike.files import digest, provenance, read_arrays, write_arrays
+from lookalike.images import PRESENT, ImageFile
+from lookalike.study import Recipe
+
+if TYPE_CHECKING:
+    from lookalike.encoders import Encoder
+
+BATCH = 64  # images that are encoded at once: cut otherwise, numbers would be rounded otherwise
+KEEP_EVERY = 2.0  # seconds of work that a kill may cost
+ARRAYS = ("contents", "rows", "failed", "reasons")
+
+__all__ = ["Rows"]
+
+
+class Rows:
+    """Rows by content, and of contents that have none the reasons; those of a run that was ended early are there."""
+
+    def __init__(self, unfinished: Path, name: str, recipe: Recipe, max_pixels: int) -> None:
+        self.recipe, self.max_pixels = recipe, max_pixels
+        self.folder = unfinished / f"{name}-{digest(np.array(recipe.version), np.array(max_pixels))}"
+        self.rows: dict[str, np.ndarray] = {}
+        self.reasons: dict[str, str] = {}
+        for path in sorted(self.folder.glob("*.npz")):
+            arrays, about = read_arrays(path)
+            if about.get("digest") != digest(*(arrays[name] for name in ARRAYS)):
+                raise ValueError(f"{path} is damaged: remove it and encode again")
+            self.rows |= zip(arrays["contents"].astype(str).tolist(), arrays["rows"], strict=True)
+            self.reasons |= zip(arrays["failed"].astype(str).tolist(), arrays["reasons"].tolist(), strict=True)
+
+    def know(self, rows: Mapping[str, np.ndarray]) -> None:
+        """Take rows that were made before."""
+        self.rows = {**rows, **self.rows}
+
+    def of(self, contents: Sequence[str]) -> Any:
+        """The rows of these contents: Codes where the encoder gives codes, else an array."""
+        from lookalike.encoders import kind_of
+
+        assert self.recipe.encoder is not None
+        found = np.array([self.rows[content] for content in contents])
+        return Codes.pack(found) if kind_of(self.recipe.encoder).gives_codes else found
+
+    def encode(self, root: Path, files: Sequence[ImageFile], encoder: "Encoder | None", threads: int | None) -> int:
+        """Encode what is not known of files below a root; how many contents that could be.
+
+        Rows are written at the ends of batches, so that a run that was ended early cuts the rest into the same batches.
+        """
+        from lookalike.encoders import encode_files, load
+
+        first: dict[str, Path] = {}
+        for file in files:
+            if file.state == PRESENT and file.content not in self.rows and file.content not in self.reasons:
+                first.setdefault(file.content, root / file.path)
+        if not first:
+            return 0
+        assert self.recipe.encoder is not None
+        contents, paths = [*first], [*first.values()]
+        encoder = encoder or load(self.recipe.encoder, **self.recipe.options)
+        found = encode_files(paths, encoder, batch=BATCH, threads=threads, max_pixels=self.max_pixels)
+        new: dict[str, np.ndarray] = {}
+        done, last = 0, time.monotonic()
+        for positions, block in found:
+            for at, row in zip(positions.tolist(), block, strict=True):
+                if wrong := _fault(row, encoder):
+                    found.reasons[at] = wrong
+                else:
+                    new[contents[at]] = row
+            if time.monotonic() - last > KEEP_EVERY:
+                upto = (int(positions[-1]) // BATCH + 1) * BATCH
+                failed = {at: reason for at, reason in found.reasons.items() if done <= at < upto}
+                self._keep(new, _shortened(failed, contents, paths))
+                self.rows |= new
+                new, done, last = {}, upto, time.monotonic()
+        self.rows |= new
+        self.reasons |= _shortened(found.reasons, contents, paths)
+        return len(first) - len(found.reasons)
+
+    def _keep(self, rows: Mapping[str, np.ndarray], reasons: Mapping[str, str]) -> None:
+        """Write rows, so that a kill does not lose them."""
+        contents, failed = (np.array([*part], "S32") for part in (rows, reasons))
+        parts = (contents, np.array([*rows.values()]), failed, np.array([*reasons.values()], str))
+        self.folder.mkdir(exist_ok=True)
+        number = len([*self.folder.glob("*.npz")])
+        about = provenance("rows", digest=digest(*parts))
+        write_arrays(self.folder / f"{number:06}.npz", dict(zip(ARRAYS, parts, strict=True)), about)
+
+
+def _shortened(reasons: Mapping[int, str], contents: Sequence[str], paths: Sequence[Path]) -> dict[str, str]:
+    """Reasons by content, without the path that each begins with."""
+    return {contents[at]: reason.removeprefix(f"{paths[at]} ").removeprefix("is ") for at, reason in reasons.items()}
+
+
+def _fault(row: np.ndarray, encoder: "Encoder") -> str | None:
+    """Why a row cannot be compared with others; None where it can."""
+    if not np.isfinite(row).all():
+        return f"{encoder.name} makes numbers of it that are not finite"
+    if encoder.similarity == "cosine" and not encoder.gives_codes and not row.any():
+        return f"{encoder.name} makes nothing but zeros of it"
+    return None
