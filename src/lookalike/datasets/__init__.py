@@ -10,11 +10,12 @@ from lookalike.datasets.digits import read_digits
 from lookalike.datasets.fashion_mnist import FASHION_MNIST
 from lookalike.datasets.folder import image_folder
 from lookalike.datasets.origins import obtain
+from lookalike.datasets.writing import write_images
 
 NAMES = ("digits", "cifar10", "cifar100", "fashion-mnist")
 _ORIGINS = {origin.name: origin for origin in (CIFAR10, CIFAR100, FASHION_MNIST)}
 
-__all__ = ["NAMES", "Dataset", "Split", "cache_folder", "image_folder", "load"]
+__all__ = ["NAMES", "Dataset", "Split", "cache_folder", "image_folder", "load", "write_images"]
 
 
 def load(

@@ -82,6 +82,20 @@ class Dataset:
         image = self.images[row]
         return image.copy() if image.ndim == 3 else np.repeat(image[:, :, None], 3, axis=2)
 
+    def shuffled(self, random_state: int = 0) -> np.ndarray:
+        """All rows at random, but classes take turns: of the first n, each class has as many, if it has enough.
+
+        >>> tiny = Dataset("tiny", np.zeros((6, 8, 8), np.uint8), np.array([0, 0, 0, 0, 1, 1]), ("cat", "dog"))
+        >>> tiny.labels[tiny.shuffled()]
+        array([0, 1, 0, 1, 0, 0])
+        """
+        rows = np.random.default_rng(random_state).permutation(len(self))
+        turns = np.empty(len(self), np.int64)
+        for label in range(len(self.classes)):
+            own = self.labels[rows] == label
+            turns[own] = np.arange(own.sum())
+        return rows[np.lexsort((self.labels[rows], turns))]
+
     def split(self, setting: int = 1, *, random_state: int = 0) -> Split:
         """Queries, training images and gallery, as papers on hashing have them.
 
