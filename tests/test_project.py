@@ -58,10 +58,11 @@ def test_the_reader_of_imports_sees_them() -> None:
 
 # Layers
 
-METRICS, HASHERS, DATASETS, REPORT, CLI, LEARNING, ENCODERS, DISCOVERY = (
+METRICS, HASHERS, DATASETS, REPORT, CLI, LEARNING, ENCODERS, DISCOVERY, WEB = (
     {name for name in SOURCES if name.startswith(f"{package}/")}
-    for package in ("metrics", "hashers", "datasets", "report", "cli", "learning", "encoders", "discovery")
+    for package in ("metrics", "hashers", "datasets", "report", "cli", "learning", "encoders", "discovery", "web")
 )
+STUDIES = {"study.py", "images.py", "rows.py", "encoding.py", "finding.py", "survey.py"}
 LOWEST = {"codes.py", "relevance.py", "files.py", "trec.py", "progress.py", "_compiled.py", "_version.py"}
 
 
@@ -82,7 +83,9 @@ LOWEST = {"codes.py", "relevance.py", "files.py", "trec.py", "progress.py", "_co
         (LEARNING, ["datasets", "encoders", "tasks", "trials", "report"]),
         (ENCODERS, ["learning", "hashers", "evaluation", "metrics", "trials", "report", "tasks"]),
         (DISCOVERY, ["study", "report", "hashers", "learning", "encoders", "datasets", "trials", "tasks"]),
-        (set(SOURCES) - DISCOVERY - CLI - REPORT - {"study.py", "__init__.py"}, ["discovery", "study"]),
+        (set(SOURCES) - DISCOVERY - CLI - REPORT - WEB - STUDIES - {"__init__.py"}, ["discovery", "study", "finding"]),
+        (set(SOURCES) - CLI - WEB, ["web"]),
+        (WEB, ["report", "learning", "hashers", "evaluation", "metrics"]),
         (set(SOURCES), ["_kernels", "_product", "_bends", "_soft"]),
     ],
     ids=[
@@ -101,6 +104,8 @@ LOWEST = {"codes.py", "relevance.py", "files.py", "trec.py", "progress.py", "_co
         "encoders see images only",
         "discovery sees rankings and votes",
         "nothing below knows of discovery",
+        "only commands know of the web",
+        "the web shows what is found",
         "compiled loops",
     ],
 )

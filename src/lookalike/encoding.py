@@ -79,7 +79,7 @@ def encode_folder(
     name = name or model_name(model, options or {})
     recipe = Recipe(encoder.name, encoder.version, dict(options or {}))
     _check_model(opened, name, recipe)
-    table = Path(os.path.normpath(place / origin["labels"])) if "labels" in origin else None
+    table = (place / origin["labels"]).resolve() if "labels" in origin else None
     labelled = Labels(origin["folders"], table)
     with _alone(place) as unfinished:
         before = read_files(place / "images.csv") if (place / "images.csv").is_file() else {}
@@ -169,9 +169,9 @@ def _origin(
                 f"{place} is a study of the images in {(place / before['images']).resolve()}: "
                 f"choose another --study for those in {root}"
             )
-    origin = {"images": os.path.relpath(root, place), "folders": folders or before.get("folders", "category")}
+    origin = {"images": _relative(root, place), "folders": folders or before.get("folders", "category")}
     if labels is not None:
-        origin["labels"] = os.path.relpath(Path(labels).resolve(), place)
+        origin["labels"] = _relative(Path(labels).resolve(), place)
     elif "labels" in before:
         origin["labels"] = before["labels"]
     return origin
@@ -183,6 +183,18 @@ def _anywhere(model: str) -> str:
     return (
         f"{kind}:{Path(rest).resolve()}" if colon and kind.lower() in ("onnx", "hf") and Path(rest).exists() else model
     )
+
+
+def _relative(path: Path, start: Path) -> str:
+    """A path as seen from a folder, with as many .. as it takes.
+
+    >>> _relative(Path("/data/photos"), Path("/data/studies/shop"))
+    '../../photos'
+    """
+    n_common = next((n for n, (a, b) in enumerate(zip(path.parts, start.parts, strict=False)) if a != b), None)
+    if n_common is None:
+        n_common = min(len(path.parts), len(start.parts))
+    return "/".join([*[".."] * (len(start.parts) - n_common), *path.parts[n_common:]]) or "."
 
 
 def _check_model(opened: Study | None, name: str, recipe: Recipe) -> None:
@@ -348,7 +360,7 @@ def _write(
 def _catalogue(place: Path, root: Path, labels: Labels, usable: Sequence[ImageFile]) -> Catalogue:
     ids = [file.path for file in usable]
     columns = labels.of(ids)
-    lead = os.path.relpath(root, place)  # may begin with ..
+    lead = _relative(root, place)  # may begin with ..
     paths = [f"{lead}/{path}" for path in ids]
     category, identity = columns.pop("category", None), columns.pop("identity", None)
     return Catalogue(ids, identity, category, paths, columns)  # type: ignore[arg-type]

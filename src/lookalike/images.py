@@ -88,8 +88,8 @@ def files_below(folder: Path, before: Mapping[str, ImageFile], *, leave_out: Pat
 
 def _walk(root: str, below: str, above: tuple[str, ...], leave_out: Path) -> Iterator[tuple[str, str]]:
     """Paths below the root, each with a reason to leave it out, or none."""
-    folder = os.path.join(root, below)  # noqa: PTH118  # here and below: paths as text, since there may be very many
-    real = os.path.realpath(folder)
+    folder = f"{root}/{below}"  # paths are text here, since there may be very many
+    real = str(Path(folder).resolve())
     if real == str(leave_out):
         return
     if real in above:
@@ -105,14 +105,21 @@ def _walk(root: str, below: str, above: tuple[str, ...], leave_out: Path) -> Ite
         if entry.name.startswith("."):
             continue
         name = f"{below}/{entry.name}" if below else entry.name
-        if os.path.isdir(entry.path):  # noqa: PTH112  # of a link to itself, entry.is_dir() would raise
+        if _is_folder(entry):
             yield from _walk(root, name, (*above, real), leave_out)
         elif _text(name) != name:
             yield _text(name), "its name is not valid Unicode: rename it"
-        elif os.path.splitext(name)[1].lower() not in SUFFIXES:  # noqa: PTH122
+        elif f".{entry.name.rpartition('.')[2].lower()}" not in SUFFIXES:
             yield name, "not named like an image"
         else:
             yield name, ""
+
+
+def _is_folder(entry: os.DirEntry[str]) -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself
+        return False
 
 
 def _text(name: str) -> str:
