@@ -6,7 +6,7 @@ import sys
 from cyclopts import App, CycloptsError, Parameter
 
 from lookalike._version import __version__
-from lookalike.cli import data, discovering, evaluating, hashing, reports, searching, studies, training
+from lookalike.cli import data, discovering, evaluating, hashing, looking, reports, searching, studies, training
 from lookalike.cli.terminal import fail
 
 app = App(
@@ -26,6 +26,7 @@ for command in (
     searching.encode,
     searching.index,
     searching.search,
+    looking.look,
     discovering.pool,
     discovering.leaderboard,
     data.data,

@@ -1,0 +1,183 @@
+"""What stands between the network and a page: hosts, other sites, sizes, headers, and errors without details."""
+
+import hashlib
+import hmac
+import logging
+import re
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["LOOPBACK", "Guard", "RefusedError", "Tokens", "host_of"]
+
+LOOPBACK = frozenset(("localhost", "127.0.0.1", "[::1]"))
+SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",  # no other site may show our images
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "referrer-policy": "same-origin",  # with no-referrer, browsers would send "Origin: null" with our own posts
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+
+logger = logging.getLogger(__name__)
+
+
+class RefusedError(Exception):
+    """A request that is answered with a status and one sentence."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status, self.sentence = status, sentence
+
+
+class Tokens:
+    """Proofs that a form was made by this server for somebody, which other sites can neither read nor make.
+
+    >>> tokens = Tokens(b"key")
+    >>> tokens.right(tokens.make("ann"), "ann"), tokens.right(tokens.make("ann"), "bob"), tokens.right(None, "ann")
+    (True, False, False)
+    """
+
+    def __init__(self, key: bytes | None = None) -> None:
+        self._key = secrets.token_bytes(32) if key is None else key
+
+    def make(self, subject: str = "") -> str:
+        """The proof for a subject, such as a session."""
+        return hmac.new(self._key, subject.encode(), hashlib.sha256).hexdigest()
+
+    def right(self, given: Any, subject: str = "") -> bool:
+        """Whether this is the proof; how long it takes to tell does not depend on what was given."""
+        return isinstance(given, str) and hmac.compare_digest(self.make(subject).encode(), given.encode())
+
+
+class Guard:
+    """Checks every request before an app sees it, and adds the headers of safety to every answer.
+
+    hosts: names that the server answers to, beside those of the loopback; with any other, another site may have led a
+    browser here by a name of its own (DNS rebinding). limit: bytes that a request may have. refuse: makes the page
+    that says why, an ASGI app.
+    """
+
+    def __init__(
+        self, app: "ASGIApp", *, hosts: Iterable[str], limit: int, refuse: Callable[[RefusedError, Any], "ASGIApp"]
+    ) -> None:
+        self.app, self.limit, self.refuse = app, limit, refuse
+        self.hosts = LOOPBACK | {name.lower() for name in hosts}
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":  # there is no websocket here
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        answered = False
+
+        async def answer(message: "Message") -> None:
+            nonlocal answered
+            if message["type"] == "http.response.start":
+                answered = True
+                message = {**message, "headers": _with_safety(message.get("headers", []))}
+            await send(message)
+
+        try:
+            check(scope, self.hosts)
+            await self.app(scope, self._counted(scope, receive), answer)
+        except Exception as error:  # whatever happens, the visitor gets a page and the server goes on
+            refused = error if isinstance(error, RefusedError) else RefusedError(500, "Something went wrong here.")
+            if refused is not error:
+                logger.error("%s %.200r: %s: %s", scope["method"], scope["path"], type(error).__name__, error)
+                logger.debug("in full", exc_info=error)
+            if answered:
+                return
+            if refused.status == 413:
+                await _drain(receive, 4 * self.limit)
+            await self.refuse(refused, scope)(scope, receive, answer)
+
+    def _counted(self, scope: "Scope", receive: "Receive") -> Callable[[], Awaitable["Message"]]:
+        """What was sent, up to the limit."""
+        too_large = RefusedError(413, f"That is too large: at most {self.limit / 1e6:,.0f} MB can be sent.")
+        promised = _headers(scope).get("content-length", ["0"])[-1]
+        received = 0
+
+        async def counted() -> "Message":
+            nonlocal received
+            if not promised.isdecimal() or len(promised) > 15 or int(promised) > self.limit:
+                raise too_large
+            message = await receive()
+            received += len(message.get("body", b""))
+            if received > self.limit:
+                raise too_large
+            return message
+
+        return counted
+
+
+def check(scope: "Scope", hosts: frozenset[str]) -> None:
+    """Raise RefusedError for a request by a foreign name or from a foreign site."""
+    headers = _headers(scope)
+    named = headers.get("host", [])
+    if len(named) != 1 or host_of(named[0]) not in hosts:
+        shown = named[0][:100] if len(named) == 1 else "no name, or several"
+        raise RefusedError(
+            403,
+            f"This server does not answer to {shown!r}. If that is a name of yours, start it with --allow-host NAME.",
+        )
+    site = headers.get("sec-fetch-site", ["same-origin"])
+    own = set(site) <= {"same-origin", "none"}
+    if scope["method"] in SAFE:
+        if not own and headers.get("sec-fetch-mode") != ["navigate"]:  # a link may lead here; nothing may be embedded
+            raise RefusedError(403, "Other sites may link to this page, but not use what is on it.")
+        return
+    if not set(site) <= {"same-origin"} or any(not _is_own(origin, named[0]) for origin in headers.get("origin", [])):
+        raise RefusedError(
+            403, "This was sent from another site, which is not allowed. Open the page itself and try again."
+        )
+
+
+def host_of(header: str) -> str | None:
+    """The name in a Host header, without the port and in small letters; None for what is none.
+
+    >>> host_of("Localhost:8000"), host_of("[::1]:80"), host_of("shop.example"), host_of("a b"), host_of("localhost:")
+    ('localhost', '[::1]', 'shop.example', None, None)
+    """
+    found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?", header.strip().lower())
+    return found[1] if found else None
+
+
+def _is_own(origin: str, host: str) -> bool:
+    """Whether an Origin header names the site that was asked; its scheme is the business of a proxy."""
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and parts.netloc.lower() == host.strip().lower()
+
+
+def _headers(scope: "Scope") -> Mapping[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for name, value in scope["headers"]:
+        found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    return found
+
+
+def _with_safety(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    ours = {name.encode(): value.encode() for name, value in HEADERS.items()}
+    return [(name, value) for name, value in headers if name.lower() not in ours] + list(ours.items())
+
+
+async def _drain(receive: "Receive", limit: int) -> None:
+    """Read what a browser is still sending: only then does it look at the answer."""
+    read, more = 0, True
+    while more and read <= limit:
+        message = await receive()
+        read += len(message.get("body", b""))
+        more = message.get("more_body", False)
