@@ -7,7 +7,8 @@ from PIL import Image
 
 from lookalike import Codes
 from lookalike.discovery.catalogue import Catalogue
-from lookalike.encoding import encode_folder, hash_model
+from lookalike.encoding import encode_folder
+from lookalike.hashed import hash_model
 from lookalike.study import Study
 from pages import HOSTILE
 

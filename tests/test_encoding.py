@@ -30,8 +30,9 @@ from PIL import Image
 import lookalike as la
 from lookalike import encoding, images, rows
 from lookalike.cli import main
-from lookalike.encoding import NothingUsableError, encode_folder, hash_model, model_name
+from lookalike.encoding import NothingUsableError, encode_folder, model_name
 from lookalike.finding import Finder, build_index
+from lookalike.hashed import hash_model
 from lookalike.study import Study
 
 
@@ -723,3 +724,201 @@ def test_nothing_usable_says_why(tmp_path: Path) -> None:
         encode_folder(tmp_path / "photos", tmp_path / "study", model="phash")
     assert [(file.path, file.reason) for file in caught.value.skipped] == [("a.png", "empty")]
     assert not (tmp_path / "study").exists()
+
+
+# Odd orders
+
+
+STOPPED = """
+import os, sys
+from pathlib import Path
+from lookalike import rows
+rows.KEEP_EVERY = 0.0
+left, take = int(sys.argv[1]), Path.replace
+def stop(*given):
+    global left
+    if left == 0:
+        os._exit(9)
+    left -= 1
+    return take(*given)
+Path.replace = stop
+from lookalike.encoding import encode_folder
+encode_folder("photos", "study", model="phash")
+"""
+
+
+def test_an_update_is_the_same_whichever_write_it_was_killed_at(photos: Path, tmp_path: Path) -> None:
+    place = tmp_path / "study"
+    for model in ("colour", "phash"):
+        encode_folder(photos, place, model=model)
+    hash_model(Study.open(place), "colour", "LSH", 8)
+    Study.open(place).set_queries([0, 2, 4])
+    begun = tmp_path / "begun"
+    shutil.copytree(place, begun)
+    (photos / "cats" / "0.png").unlink()  # the first of the queries
+    write(photos / "cats" / "new.png", 50)
+    (photos / "text.png").write_text("no image")
+    encode_folder(photos, place, model="phash")
+    expected = contents(place)
+    kills = 0
+    for n_writes in range(30):
+        shutil.rmtree(place)
+        shutil.copytree(begun, place)
+        stopped = subprocess.run([sys.executable, "-c", STOPPED, str(n_writes)], cwd=tmp_path, capture_output=True)
+        if stopped.returncode == 0:
+            break
+        assert stopped.returncode == 9, stopped.stderr.decode()
+        kills += 1
+        encode_folder(photos, place, model="phash")
+        assert contents(place) == expected, n_writes
+    assert kills >= 8  # rows of two encoders, queries, catalogue, study.toml, four files of models, images.csv
+    assert Study.open(place).queries.ids.tolist() == ["cats/2.png", "dogs/4.png"]
+
+
+def test_other_models_are_not_mixed_of_two_versions(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encode_folder(photos, tmp_path / "study", model="colour")
+    encode_folder(photos, tmp_path / "study", model="phash")
+    monkeypatch.setattr(la.encoders.Colour, "version", property(lambda self: "2"))
+    write(photos / "cats" / "new.png", 50)
+    assert encode_folder(photos, tmp_path / "study", model="phash").encoded == 7 + 1
+    recipe = Study.open(tmp_path / "study").recipe("colour")
+    assert recipe is not None
+    assert recipe.version == "2"
+
+
+def test_rows_of_another_encoder_are_not_taken_up(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rows, "KEEP_EVERY", 0.0)
+    with monkeypatch.context() as patch:
+        patch.setattr(Study, "create", lambda *given, **options: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            encode_folder(photos, tmp_path / "study", model="phash", name="bits")
+    done = encode_folder(photos, tmp_path / "study", model="dhash", name="bits")
+    assert done.encoded == 6
+    assert done.study.model("bits").gallery == la.encoders.load("dhash").codes([picture(n) for n in range(6)])
+
+
+def test_a_pool_holds_labels_and_unreadable_images_too(photos: Path, tmp_path: Path) -> None:
+    from lookalike.discovery import Pool
+
+    place = tmp_path / "study"
+    (photos / "text.png").write_text("no image")
+    Image.fromarray(picture(0, (60, 60))).save(photos / "cats" / "0.png")
+    study = encode_folder(photos, place, model="colour").study
+    study.write_pool(Pool.build({"colour": study.model("colour").given}, study.collection, k=2))
+    with pytest.raises(ValueError, match=r"has a pool, which was made of its items, but cats/0\.png cannot be"):
+        encode_folder(photos, place, model="phash", max_pixels=1000)
+    with pytest.raises(ValueError, match="has a pool, which was made of its items, but labels have changed"):
+        encode_folder(photos, place, model="phash", folders="identity")
+    assert len(Study.open(place).pool()) == len(study.pool())
+    done = encode_folder(photos, place, model="phash")
+    assert [(file.path, file.reason) for file in done.skipped] == [("text.png", states(place)["text.png"][1])]
+    assert done.left_out == []
+    with pytest.raises(ValueError, match="has a pool, which was made of its items: they stay"):
+        study.set_items(study.catalogue, [0], study.folder or {})
+
+
+def test_hashed_models_and_their_sources(photos: Path, tmp_path: Path) -> None:
+    study = encode_folder(photos, tmp_path / "study", model="colour").study
+    name = hash_model(study, "colour", "LSH", 8)
+    with pytest.raises(ValueError, match="'colour-lsh-8' was hashed from 'colour': remove that first"):
+        study.remove_model("colour")
+    with pytest.raises(ValueError, match="'colour-lsh-8' was hashed from 'colour': remove that first"):
+        study.add_model("colour", gallery=np.eye(6), replace=True)
+    other = hash_model(study, "colour", "LSH", 8, seed=5)
+    assert other == name
+    assert Finder(study, name).like_picture(picture(3), 1).items.tolist() == [3]
+    la.hashers.LSH(8, random_state=9).fit(study.model("colour").gallery).save(study.hasher_path(name))
+    with pytest.raises(ValueError, match="the codes of 'colour-lsh-8' are not of its hasher: run lookalike index"):
+        Finder(study, name).like_picture(picture(3), 1)
+    study.add_model("colour-itq-4", gallery=np.eye(6))
+    with pytest.raises(ValueError, match="the study has another model 'colour-itq-4': remove it first"):
+        hash_model(study, "colour", "ITQ", 4)
+    with pytest.raises(ValueError, match="is codes of 8 bits, LSH of colour: a hasher learns from embeddings"):
+        hash_model(study, name, "ITQ", 4)
+    study.remove_model(name)
+    assert not study.hasher_path(name).exists()
+    assert study.models() == ["colour", "colour-itq-4"]
+
+
+def test_a_repaired_file_needs_a_row_of_every_model(photos: Path, tmp_path: Path) -> None:
+    (photos / "cats" / "large.png").write_bytes(write(tmp_path / "large.png", 9).read_bytes())
+    Image.fromarray(picture(9, (60, 60))).save(photos / "cats" / "large.png")
+    study = encode_folder(photos, tmp_path / "study", model="phash", max_pixels=1000).study
+    study.add_model("other", gallery=np.eye(6))
+    with pytest.raises(ValueError, match="'other' was added from a file and cannot follow"):
+        encode_folder(photos, tmp_path / "study", model="phash")
+    assert Study.open(tmp_path / "study").model("other").kind == "embeddings of 6 numbers, cosine"
+
+
+def test_queries_that_were_chosen_and_are_gone(photos: Path, tmp_path: Path) -> None:
+    study = encode_folder(photos, tmp_path / "study", model="phash").study
+    study.set_queries(["cats/0.png", "cats/1.png"])
+    for number in range(2, 6):
+        (photos / ("cats" if number < 3 else "dogs") / f"{number}.png").unlink()
+    write(photos / "cats" / "new.png", 50)
+    assert encode_folder(photos, tmp_path / "study", model="phash").study.queries.ids.tolist() == [
+        "cats/0.png",
+        "cats/1.png",
+    ]
+    for number in range(2):
+        (photos / "cats" / f"{number}.png").unlink()
+    with pytest.raises(ValueError, match="none of the images is left that were chosen as queries: choose others with"):
+        encode_folder(photos, tmp_path / "study", model="phash")
+
+
+def test_an_index_of_another_similarity_is_stale_and_ties_are_counted_by_every_kind(tmp_path: Path) -> None:
+    from lookalike.discovery import Catalogue
+
+    rng = np.random.default_rng(0)
+    gallery = np.repeat(rng.normal(size=(40, 8)), 10, axis=0)
+    study = Study.create(tmp_path / "s", "s", Catalogue([f"i{n}" for n in range(400)]), [0])
+    study.add_model("net", gallery=gallery)
+    build_index(study, "net", kind="ivf", target=0.7, seed=4)
+    looks = Finder(study, "net").like_item(0, 3)
+    assert len(set(looks.distances.tolist())) == 1
+    assert (len({*looks.items.tolist()} - {*range(1, 10)}), looks.more) == (0, 6)
+    study.add_model("net", gallery=gallery, similarity="dot", replace=True)
+    index = Finder(study, "net").index
+    assert (index.kind, index.similarity) == ("ivf", "dot")
+    assert index.measured is not None
+    assert (index.measured.target, index.measured.seed) == (0.7, 4)
+
+
+@pytest.mark.parametrize("wrong", [np.zeros((4, 4)), np.zeros((4, 4, 4), np.uint8), np.zeros(4, np.uint8)])
+def test_an_array_that_is_no_picture(wrong: np.ndarray, photos: Path, tmp_path: Path) -> None:
+    finder = Finder(encode_folder(photos, tmp_path / "study", model="phash").study, "phash")
+    with pytest.raises(ValueError, match="image 0 must be"):
+        finder.like_picture(wrong, 1)
+
+
+def test_an_item_that_is_a_link_is_found_by_its_path(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (photos / "linked.png").symlink_to(write(tmp_path / "elsewhere.png", 70))
+    encode_folder(photos, tmp_path / "study", model="phash")
+    assert command("search", "study", "photos/linked.png", "--json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["is_item"]
+    assert "linked.png" not in [each["id"] for each in found["found"]]
+    (tmp_path / "file").touch()
+    assert command("encode", "photos", "--model", "phash", "--study", "file") == 2
+    assert "file: it is a file" in capsys.readouterr().err
+
+
+def test_the_model_to_search_by(photos: Path, tmp_path: Path) -> None:
+    from lookalike.finding import default_model
+
+    place = tmp_path / "study"
+    expected = {"dhash": "dhash", "pixels": "pixels", "colour": "colour"}
+    for model, first in expected.items():
+        study = encode_folder(photos, place, model=model).study
+        assert default_model(study) == first
+    hash_model(study, "colour", "LSH", 8)
+    assert default_model(study) == "colour"
+    study.add_model("net", gallery=np.eye(6))
+    assert default_model(study) == "net"

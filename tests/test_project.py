@@ -62,7 +62,7 @@ METRICS, HASHERS, DATASETS, REPORT, CLI, LEARNING, ENCODERS, DISCOVERY, WEB = (
     {name for name in SOURCES if name.startswith(f"{package}/")}
     for package in ("metrics", "hashers", "datasets", "report", "cli", "learning", "encoders", "discovery", "web")
 )
-STUDIES = {"study.py", "images.py", "rows.py", "encoding.py", "finding.py", "survey.py"}
+STUDIES = {"study.py", "images.py", "rows.py", "encoding.py", "hashed.py", "finding.py", "survey.py"}
 LOWEST = {"codes.py", "relevance.py", "files.py", "trec.py", "progress.py", "_compiled.py", "_version.py"}
 
 

@@ -16,20 +16,12 @@ import numpy as np
 from lookalike.codes import Codes
 from lookalike.discovery.catalogue import Catalogue
 from lookalike.files import read_arrays
-from lookalike.images import (
-    PRESENT,
-    REMOVED,
-    SKIPPED,
-    ImageFile,
-    Labels,
-    files_below,
-    read_files,
-    write_files,
-)
+from lookalike.hashed import hash_again
+from lookalike.images import PRESENT, REMOVED, SKIPPED, ImageFile, Labels, files_below, read_files, write_files
 from lookalike.rows import Rows
 from lookalike.study import UNFINISHED, Recipe, Study, check_name, stored_vectors
 
-__all__ = ["Encoded", "encode_folder", "hash_model", "model_name"]
+__all__ = ["Encoded", "NothingUsableError", "encode_folder", "model_name"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +30,7 @@ class Encoded:
 
     study: Study
     model: str
-    encoded: int  # by a network, all models together; the others were known
+    encoded: int  # by all models together; the others were known
     new: int
     changed: int
     same: int
@@ -47,6 +39,21 @@ class Encoded:
     left_out: list[str]  # new files, where a pool holds the study to its items
     unlabelled: list[str]
     strange_labels: list[str]
+
+
+class NothingUsableError(ValueError):
+    """None of the files of a folder is an image that can be encoded; `skipped` says why."""
+
+    def __init__(self, folder: str, skipped: Sequence[ImageFile]) -> None:
+        named = [file for file in skipped if file.reason != "not named like an image"]
+        if not skipped:
+            why = f"there is no image in {folder}: it is empty"
+        elif not named:
+            why = f"there is no image in {folder}: none of its {len(skipped):,} files is named like one"
+        else:
+            why = f"none of the {len(named):,} images in {folder} can be used; {named[0].path}: {named[0].reason}"
+        super().__init__(why)
+        self.skipped = skipped
 
 
 def encode_folder(
@@ -68,62 +75,19 @@ def encode_folder(
     was ended goes on where it was, and its result is the same to the last bit. name: of the model in the study.
     labels, folders: as in `lookalike.images.Labels`; an existing study remembers them.
     """
-    from lookalike.encoders import MAX_PIXELS, load
+    from lookalike.encoders import load
 
     root, place = Path(folder).resolve(), Path(study).resolve()
     if not root.is_dir():
         raise FileNotFoundError(f"there is no folder {folder}")
-    opened = _existing(place)
-    origin = _origin(opened, place, root, labels, folders)
     encoder = load(_anywhere(model), **options or {})
     name = name or model_name(model, options or {})
-    recipe = Recipe(encoder.name, encoder.version, dict(options or {}))
-    _check_model(opened, name, recipe)
-    table = (place / origin["labels"]).resolve() if "labels" in origin else None
-    labelled = Labels(origin["folders"], table)
+    check_name(name, "a model")
+    if place.is_dir():
+        _existing(place)  # raises where there is something else
     with _alone(place) as unfinished:
-        before = read_files(place / "images.csv") if (place / "images.csv").is_file() else {}
-        files = files_below(root, before, leave_out=place)
-        frozen = opened is not None and opened.pool_path.exists()
-        files, left_out = _frozen(files, before) if frozen else (files, [])
-        _check_followers(opened, files, before)
-        todo = _recipes(opened) | {name: recipe}
-        known: dict[str, Rows] = {}
-        n_encoded = 0
-        for each, made_by in todo.items():
-            rows = Rows(unfinished, each, made_by, max_pixels or MAX_PIXELS)
-            rows.know(_of_model(place, each, made_by))
-            n_encoded += rows.encode(root, files, encoder if each == name else None, threads)
-            files = [_skipped(file, rows.reasons) for file in files]
-            known[each] = rows
-        usable = [file for file in files if file.state == PRESENT]
-        if not usable:
-            raise NothingUsableError(folder, [file for file in files if file.state == SKIPPED])
-        done = _write(opened, place, root, origin, labelled, usable, known, todo)
-        removed = _removed(files, before)
-        write_files(place / "images.csv", sorted([*files, *removed], key=lambda file: file.path))
-        shutil.rmtree(unfinished)
-    counts = Counter(_change(file, before) for file in usable)
-    unlabelled, strange = labelled.strangers([file.path for file in usable])
-    return Encoded(
-        done, name, n_encoded, counts["new"], counts["changed"], counts["same"], [file.path for file in removed],
-        [file for file in files if file.state == SKIPPED], left_out, unlabelled, strange,
-    )  # fmt: skip
-
-
-class NothingUsableError(ValueError):
-    """None of the files of a folder is an image that can be encoded; `skipped` says why."""
-
-    def __init__(self, folder: str | Path, skipped: Sequence[ImageFile]) -> None:
-        named = [file for file in skipped if file.reason != "not named like an image"]
-        if not skipped:
-            why = f"there is no image in {folder}: it is empty"
-        elif not named:
-            why = f"there is no image in {folder}: none of its {len(skipped):,} files is named like one"
-        else:
-            why = f"none of the {len(named):,} images in {folder} can be used; {named[0].path}: {named[0].reason}"
-        super().__init__(why)
-        self.skipped = skipped
+        update = _Update(root, place, unfinished, labels, folders, threads, max_pixels)
+        return update.run(encoder, options or {}, name)
 
 
 def model_name(model: str, options: Mapping[str, Any]) -> str:
@@ -138,14 +102,200 @@ def model_name(model: str, options: Mapping[str, Any]) -> str:
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", name).strip("-._+")[:100] or "model"
 
 
-# Before anything is encoded
+class _Update:
+    """One run: the study as it was, the files as they are, and what becomes of both."""
+
+    def __init__(
+        self,
+        root: Path,
+        place: Path,
+        unfinished: Path,
+        labels: str | Path | None,
+        folders: str | None,
+        threads: int | None,
+        max_pixels: int | None,
+    ) -> None:
+        from lookalike.encoders import MAX_PIXELS
+
+        self.root, self.place, self.unfinished = root, place, unfinished
+        self.threads, self.max_pixels = threads, max_pixels or MAX_PIXELS
+        self.opened = _existing(place)
+        self.frozen = self.opened is not None and self.opened.pool_path.exists()
+        self.origin = _origin(self.opened, place, root, labels, folders)
+        table = (place / self.origin["labels"]).resolve() if "labels" in self.origin else None
+        self.labels = Labels(self.origin["folders"], table)
+        self.recipes = {} if self.opened is None else self.opened.recipes()
+        known = place / "images.csv"
+        self.before = read_files(known) if known.is_file() else {}
+
+    def run(self, encoder: Any, options: Mapping[str, Any], name: str) -> Encoded:
+        """Go through the files, encode what is new of them, and write the study."""
+        recipe = Recipe(encoder.name, encoder.version, dict(options))
+        self._check_model(name, recipe)
+        files = files_below(self.root, self.before, leave_out=self.place)
+        files, left_out = self._held(files) if self.frozen else (files, [])
+        self._check_followers([file for file in files if file.state == PRESENT and not self._was_skipped(file)])
+        wanted = {each: made for each, made in self.recipes.items() if made is not None and not made.hasher}
+        known: dict[str, Rows] = {}
+        n_encoded = 0
+        for each, made in (wanted | {name: recipe}).items():
+            rows = self._rows(each, made, files, encoder if each == name else None)
+            n_encoded += rows.encode(self.root, files, self.threads)
+            files = [_skipped(file, rows.reasons) for file in files]
+            known[each] = rows
+        usable = [file for file in files if file.state == PRESENT]
+        if not usable:
+            raise NothingUsableError(self.root.name, [file for file in files if file.state == SKIPPED])
+        self._check_followers(usable)
+        removed = self._removed(files)
+        done = self._write(usable, known)
+        with done.changing():
+            write_files(self.place / "images.csv", sorted([*files, *removed], key=lambda file: file.path))
+        shutil.rmtree(self.unfinished)
+        counts = Counter(self._change(file) for file in usable)
+        unlabelled, strange = self.labels.strangers([file.path for file in usable])
+        return Encoded(
+            done, name, n_encoded, counts["new"], counts["changed"], counts["same"], [file.path for file in removed],
+            [file for file in files if file.state == SKIPPED], left_out, unlabelled, strange,
+        )  # fmt: skip
+
+    # Before anything is encoded
+
+    def _check_model(self, name: str, recipe: Recipe) -> None:
+        """Raise where the study has another model of this name; one of another version is encoded anew."""
+        if name not in self.recipes:
+            return
+        before = self.recipes[name]
+        if before is None or replace(before, version=recipe.version) != recipe:
+            other = "was not encoded here" if before is None else f"is of {before.encoder}, made otherwise"
+            raise ValueError(f"the study has a model {name!r} that {other}: choose another --name")
+
+    def _check_followers(self, items: Sequence[ImageFile]) -> None:
+        """Raise where the items change, but a model came from a file and cannot follow."""
+        fixed = [name for name, recipe in self.recipes.items() if recipe is None]
+        if self.opened is None or not fixed:
+            return
+        same = [file.path for file in items] == self.opened.catalogue.ids.tolist()
+        if not same or any(self._change(file) == "changed" for file in items):
+            raise ValueError(
+                f"images of the study have changed, but its model {fixed[0]!r} was added from a file and cannot "
+                f"follow: remove it with lookalike study remove {self.place.name} {fixed[0]}, or make another study"
+            )
+
+    def _held(self, files: Sequence[ImageFile]) -> tuple[list[ImageFile], list[str]]:
+        """The files of a study that has a pool, which must be as they were; and the paths of new ones."""
+        kept = {name: file for name, file in self.before.items() if file.state == PRESENT}
+        now = {file.path: file for file in files}
+        for name, file in kept.items():
+            if name not in now or now[name].content != file.content:
+                what = "has changed" if name in now else "is gone"
+                raise ValueError(
+                    f"the study has a pool, which was made of its images, but {name} {what}: put it back, or make "
+                    "another study for the images as they are now"
+                )
+        held = [self.before[file.path] if self._was_skipped(file) else file for file in files]
+        new = [file.path for file in held if file.path not in kept and file.state == PRESENT]
+        return [file for file in held if file.path in kept or file.state == SKIPPED], new
+
+    def _was_skipped(self, file: ImageFile) -> bool:
+        was = self.before.get(file.path)
+        return was is not None and was.state == SKIPPED and was.content == file.content
+
+    def _change(self, file: ImageFile) -> str:
+        was = self.before.get(file.path)
+        if was is None or was.state != PRESENT:
+            return "new"
+        return "same" if was.content == file.content else "changed"
+
+    def _removed(self, files: Sequence[ImageFile]) -> list[ImageFile]:
+        """Files that are gone; those that were skipped before are forgotten."""
+        there = {file.path for file in files}
+        gone = (file for name, file in self.before.items() if name not in there and file.state != SKIPPED)
+        return [replace(file, state=REMOVED) for file in gone]
+
+    # Encoding
+
+    def _rows(self, name: str, recipe: Recipe, files: Sequence[ImageFile], encoder: Any) -> Rows:
+        """The rows that are known of a model; all are new where its encoder has changed."""
+        from lookalike.encoders import load
+
+        rows = Rows(self.unfinished, name, recipe, self.max_pixels, encoder)
+        rows.know(_of_model(self.place, name, recipe))
+        if encoder is not None or not rows.missing(files):
+            return rows
+        assert recipe.encoder is not None
+        encoder = load(recipe.encoder, **recipe.options)
+        now = replace(recipe, version=encoder.version)
+        if now != recipe:
+            return Rows(self.unfinished, name, now, self.max_pixels, encoder)
+        rows.encoder = encoder
+        return rows
+
+    # When everything is encoded
+
+    def _write(self, usable: Sequence[ImageFile], known: Mapping[str, Rows]) -> Study:
+        """Make the study, or replace its items; then write the models that have changed."""
+        catalogue = self._catalogue(usable)
+        if self.opened is None:
+            title = "".join(letter for letter in self.root.name if letter.isprintable()).strip() or "images"
+            study = Study.create(self.place, title, catalogue, np.arange(len(catalogue)), folder=self.origin)
+        elif self.opened.catalogue.digest != catalogue.digest or self.opened.folder != self.origin:
+            if self.frozen and self.opened.catalogue.digest != catalogue.digest:
+                raise ValueError(self._why_not(usable))
+            study = self.opened.set_items(catalogue, self._queries(catalogue), self.origin)
+        else:
+            study = self.opened
+        contents = np.array([file.content for file in usable], "S32")
+        for name, rows in known.items():
+            if not _is_up_to_date(study, name, rows.recipe, contents):
+                gallery, similarity = rows.of([file.content for file in usable])
+                study.add_model(
+                    name, gallery=gallery, similarity=similarity, recipe=rows.recipe, contents=contents, replace=True
+                )
+        for name in study.recipes():
+            hash_again(study, name)
+        return study
+
+    def _why_not(self, usable: Sequence[ImageFile]) -> str:
+        """Why the items of a study with a pool cannot become these."""
+        assert self.opened is not None
+        lost = sorted(set(self.opened.catalogue.ids.tolist()) - {file.path for file in usable})
+        what = f"{lost[0]} cannot be encoded" if lost else "labels have changed"
+        return (
+            f"the study has a pool, which was made of its items, but {what}: make another study for what is there now"
+        )
+
+    def _catalogue(self, usable: Sequence[ImageFile]) -> Catalogue:
+        ids = [file.path for file in usable]
+        columns = self.labels.of(ids)
+        category, identity = columns.pop("category", None), columns.pop("identity", None)
+        paths = [f"{self.origin['images']}/{path}" for path in ids]
+        return Catalogue(ids, identity, category, paths, columns)  # type: ignore[arg-type]
+
+    def _queries(self, catalogue: Catalogue) -> np.ndarray:
+        """Positions of the queries: all items, or those that are left of the ones that were chosen."""
+        assert self.opened is not None
+        if self.origin["queries"] == "all":
+            return np.arange(len(catalogue))
+        left = np.flatnonzero(np.isin(catalogue.ids, self.opened.queries.ids))
+        if not len(left):
+            raise ValueError(
+                "none of the images is left that were chosen as queries: "
+                f"choose others with lookalike study queries {self.place.name}"
+            )
+        return left
+
+
+def _anywhere(model: str) -> str:
+    """The name of an encoder, such that it is found from other folders too."""
+    kind, colon, rest = model.partition(":")
+    is_file = colon and kind.lower() in ("onnx", "hf") and Path(rest).exists()
+    return f"{kind}:{Path(rest).resolve()}" if is_file else model
 
 
 def _existing(place: Path) -> Study | None:
     try:
         return Study.open(place)
-    except FileNotFoundError:
-        return None
     except ValueError:
         begun = [entry for entry in place.iterdir() if entry.name == UNFINISHED or entry.name.startswith(".study.")]
         if len(begun) < len([*place.iterdir()]):
@@ -156,7 +306,7 @@ def _existing(place: Path) -> Study | None:
 def _origin(
     opened: Study | None, place: Path, root: Path, labels: str | Path | None, folders: str | None
 ) -> dict[str, Any]:
-    """Where a study's images and labels come from, as study.toml has it."""
+    """Where a study's images and labels come from, and whether all of its items are queries, as study.toml has it."""
     before: dict[str, Any] = {}
     if opened is not None:
         if opened.folder is None:
@@ -169,20 +319,16 @@ def _origin(
                 f"{place} is a study of the images in {(place / before['images']).resolve()}: "
                 f"choose another --study for those in {root}"
             )
-    origin = {"images": _relative(root, place), "folders": folders or before.get("folders", "category")}
+    origin = {
+        "images": _relative(root, place),
+        "folders": folders or before.get("folders", "category"),
+        "queries": before.get("queries", "all"),
+    }
     if labels is not None:
         origin["labels"] = _relative(Path(labels).resolve(), place)
     elif "labels" in before:
         origin["labels"] = before["labels"]
     return origin
-
-
-def _anywhere(model: str) -> str:
-    """The name of an encoder, such that it is found from other folders too."""
-    kind, colon, rest = model.partition(":")
-    return (
-        f"{kind}:{Path(rest).resolve()}" if colon and kind.lower() in ("onnx", "hf") and Path(rest).exists() else model
-    )
 
 
 def _relative(path: Path, start: Path) -> str:
@@ -197,87 +343,13 @@ def _relative(path: Path, start: Path) -> str:
     return "/".join([*[".."] * (len(start.parts) - n_common), *path.parts[n_common:]]) or "."
 
 
-def _check_model(opened: Study | None, name: str, recipe: Recipe) -> None:
-    """Raise where the study has another model of this name; one of another version is encoded anew."""
-    check_name(name, "a model")
-    if opened is None or name not in opened.models():
-        return
-    before = _all_recipes(opened)[name]
-    if before is None or replace(before, version=recipe.version) != recipe:
-        other = "was not encoded here" if before is None else f"is of {before.encoder}, made otherwise"
-        raise ValueError(f"the study has a model {name!r} that {other}: choose another --name")
-
-
-def _recipes(study: Study | None) -> dict[str, Recipe]:
-    """How the models of a study were encoded, those that were, hashed ones apart."""
-    if study is None:
-        return {}
-    return {name: recipe for name, recipe in _all_recipes(study).items() if recipe is not None and not recipe.hasher}
-
-
-def _all_recipes(study: Study) -> dict[str, Recipe | None]:
-    """How each model of a study was made; None: it came from a file. Its items may have changed since."""
-    found: dict[str, Recipe | None] = {}
-    for name in study.models():
-        path = study.path / "models" / f"{name}.npz"
-        about = read_arrays(path, [])[1] if path.is_file() else {}
-        found[name] = Recipe(**about["recipe"]) if "recipe" in about else None
-    return found
-
-
-def _check_followers(opened: Study | None, files: Sequence[ImageFile], before: Mapping[str, ImageFile]) -> None:
-    """Raise where the items change, but a model came from a file and cannot follow."""
-    if opened is None:
-        return
-    there = {file.path for file in files if file.state == PRESENT}
-    items = set(opened.catalogue.ids.tolist())
-    skipped = {name for name, file in before.items() if file.state == SKIPPED}
-    changed = {file.path for file in files if _change(file, before) == "changed"}
-    if not (there - items - skipped or items - there or changed & items):
-        return
-    fixed = [name for name, recipe in _all_recipes(opened).items() if recipe is None]
-    if fixed:
-        raise ValueError(
-            f"images of the study have changed, but its model {fixed[0]!r} was added from a file and cannot follow: "
-            f"remove it with lookalike study remove {opened.path.name} {fixed[0]}, or make another study"
-        )
-
-
-def _frozen(files: Sequence[ImageFile], before: Mapping[str, ImageFile]) -> tuple[list[ImageFile], list[str]]:
-    """The files of a study that has a pool, which must be as they were; and the paths of new ones."""
-    kept = {name: file for name, file in before.items() if file.state == PRESENT}
-    now = {file.path: file for file in files}
-    for name, file in kept.items():
-        if name not in now or now[name].content != file.content:
-            what = "has changed" if name in now else "is gone"
-            raise ValueError(
-                f"the study has a pool, which was made of its images, but {name} {what}: put it back, or make another "
-                "study for the images as they are now"
-            )
-    new = [file.path for file in files if file.path not in kept and file.state == PRESENT]
-    return [file for file in files if file.path in kept or file.state == SKIPPED], new
-
-
-def _change(file: ImageFile, before: Mapping[str, ImageFile]) -> str:
-    was = before.get(file.path)
-    if was is None or was.state != PRESENT:
-        return "new"
-    return "same" if was.content == file.content else "changed"
-
-
-def _removed(files: Sequence[ImageFile], before: Mapping[str, ImageFile]) -> list[ImageFile]:
-    """Files that are gone; those that were skipped before are forgotten."""
-    there = {file.path for file in files}
-    return [
-        replace(file, state=REMOVED) for name, file in before.items() if name not in there and file.state != SKIPPED
-    ]
-
-
 @contextlib.contextmanager
 def _alone(place: Path) -> Iterator[Path]:
     """The folder for what is encoded but not yet a model, held by this process alone."""
     if not place.parent.is_dir():
         raise ValueError(f"cannot make a study in {place}: the folder {place.parent} does not exist")
+    if place.exists() and not place.is_dir():
+        raise ValueError(f"cannot make a study in {place}: it is a file")
     is_new = not place.exists()
     unfinished = place / UNFINISHED
     unfinished.mkdir(parents=True, exist_ok=True)
@@ -285,15 +357,21 @@ def _alone(place: Path) -> Iterator[Path]:
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_there = unfinished.exists() and os.fstat(handle).st_ino == unfinished.stat().st_ino
         except BlockingIOError:
-            raise ValueError(f"another process is encoding into {place}: wait until it has ended") from None
-        yield unfinished
+            is_there = False
+        if not is_there:  # another holds it, or has just done its work and removed it
+            raise ValueError(f"another process is encoding into {place}: try again when it has ended")
+        try:
+            yield unfinished
+        finally:
+            with contextlib.suppress(OSError):  # where something was encoded, it stays for the next time
+                unfinished.rmdir()
+            if is_new:
+                with contextlib.suppress(OSError):
+                    place.rmdir()
     finally:
         os.close(handle)
-        with contextlib.suppress(OSError):  # where something was encoded, it stays for the next time
-            unfinished.rmdir()
-            if is_new:
-                place.rmdir()
 
 
 def _of_model(place: Path, name: str, recipe: Recipe) -> dict[str, np.ndarray]:
@@ -316,100 +394,9 @@ def _skipped(file: ImageFile, reasons: Mapping[str, str]) -> ImageFile:
     return file
 
 
-# When everything is encoded
-
-
-def _write(
-    opened: Study | None,
-    place: Path,
-    root: Path,
-    origin: Mapping[str, Any],
-    labels: Labels,
-    usable: Sequence[ImageFile],
-    known: Mapping[str, Rows],
-    recipes: Mapping[str, Recipe],
-) -> Study:
-    """Make the study, or replace its items; then write the models that have changed."""
-    from lookalike.encoders import kind_of
-
-    catalogue = _catalogue(place, root, labels, usable)
-    if opened is None:
-        name = "".join(letter for letter in root.name if letter.isprintable()).strip() or "images"
-        study = Study.create(place, name, catalogue, np.arange(len(catalogue)), folder=origin)
-    elif opened.catalogue.digest != catalogue.digest or opened.folder != origin:
-        study = opened.set_items(catalogue, _queries(opened, catalogue), origin)
-    else:
-        study = opened
-    contents = np.array([file.content for file in usable], "S32")
-    for name, recipe in recipes.items():
-        if not _is_up_to_date(study, name, recipe, contents):
-            gallery = known[name].of([file.content for file in usable])
-            similarity = None if isinstance(gallery, Codes) else kind_of(recipe.encoder or "").similarity
-            study.add_model(
-                name, gallery=gallery, similarity=similarity, recipe=recipe, contents=contents, replace=True
-            )
-    for name, made in _all_recipes(study).items():
-        if made is not None and made.hasher is not None:
-            source = recipes.get(made.source or "", made)
-            due = replace(made, version=source.version)
-            if not _is_up_to_date(study, name, due, contents):
-                _hash(study, name, due, contents)
-    return study
-
-
-def _catalogue(place: Path, root: Path, labels: Labels, usable: Sequence[ImageFile]) -> Catalogue:
-    ids = [file.path for file in usable]
-    columns = labels.of(ids)
-    lead = _relative(root, place)  # may begin with ..
-    paths = [f"{lead}/{path}" for path in ids]
-    category, identity = columns.pop("category", None), columns.pop("identity", None)
-    return Catalogue(ids, identity, category, paths, columns)  # type: ignore[arg-type]
-
-
-def _queries(opened: Study, catalogue: Catalogue) -> np.ndarray:
-    """Positions of the queries: all items, or those that are left of the ones that were chosen."""
-    if len(opened.queries) == len(opened.catalogue):
-        return np.arange(len(catalogue))
-    left = np.flatnonzero(np.isin(catalogue.ids, opened.queries.ids))
-    return left if len(left) else np.arange(len(catalogue))
-
-
 def _is_up_to_date(study: Study, name: str, recipe: Recipe, contents: np.ndarray) -> bool:
     try:
         stored = study.model(name)
     except ValueError:  # there is none, or of other items
         return False
     return stored.recipe == recipe and stored.contents is not None and np.array_equal(stored.contents, contents)
-
-
-# Hashed models
-
-
-def hash_model(study: Study, source: str, hasher: str, n_bits: int, seed: int = 0) -> str:
-    """Learn a hasher on the embeddings of a model, and keep the codes as a model of their own; its name."""
-    from lookalike.hashers import make
-
-    stored = study.model(source)
-    if stored.gallery is None or isinstance(stored.gallery, Codes):
-        raise ValueError(f"the model {source!r} is {stored.kind}: a hasher learns from embeddings")
-    made = make(hasher, n_bits, seed)
-    name = f"{source}-{hasher.lower()}-{n_bits}"
-    recipe = stored.recipe or Recipe()
-    recipe = replace(recipe, source=source, hasher=type(made).__name__, n_bits=n_bits, seed=seed)
-    _hash(study, name, recipe, stored.contents)
-    return name
-
-
-def _hash(study: Study, name: str, recipe: Recipe, contents: np.ndarray | None) -> None:
-    from lookalike.hashers import make
-
-    assert recipe.source is not None
-    assert recipe.hasher is not None
-    assert recipe.n_bits is not None
-    vectors = study.model(recipe.source).gallery
-    hasher = make(recipe.hasher, recipe.n_bits, recipe.seed).fit(vectors)
-    path = study.hasher_path(name)
-    with study.changing():
-        path.parent.mkdir(exist_ok=True)
-        hasher.save(path)
-    study.add_model(name, gallery=hasher.transform(vectors), recipe=recipe, contents=contents, replace=True)

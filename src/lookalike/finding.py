@@ -2,7 +2,9 @@
 
 import functools
 import logging
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from lookalike.study import Stored, Study
 
 logger = logging.getLogger("lookalike")
 
-__all__ = ["Finder", "Looks", "build_index"]
+__all__ = ["Finder", "Group", "Looks", "build_index", "default_model", "grouped", "nearness"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -111,6 +113,8 @@ class Finder:
             return None
         from lookalike.hashers import load
 
+        if self.study.hasher_digest(self.model) != self.recipe.hasher_digest:
+            raise ValueError(f"the codes of {self.model!r} are not of its hasher: run lookalike index --hasher again")
         return load(self.study.hasher_path(self.model))
 
     def _looks(self, query: Any, k: int, among: np.ndarray | None) -> Looks:
@@ -122,11 +126,74 @@ class Finder:
         """What was found, and how many are as near as its last."""
         if not len(items):
             return Looks(items, distances, np.zeros(0, np.int64), 0)
-        near = len(items)
-        if self.n_bits is not None or self.index.kind == "exact":  # scores hardly tie, and counting compares them all
-            near = int(self.index.count_within(query, distances[-1:], among=among)[0])
+        near = int(self.index.count_within(query, distances[-1:], among=among)[0])
         groups = np.concatenate([[0], np.cumsum(distances[1:] != distances[:-1])])
         return Looks(items, distances, groups, near - len(items))
+
+
+@dataclass(frozen=True)
+class Group:
+    """Items that are equally near, the rank of the first, and how near they are."""
+
+    first: int
+    distance: Any
+    items: tuple[int, ...]
+    more: int = 0  # as near, and not shown
+
+    @property
+    def size(self) -> int:
+        """How many items are as near, shown or not."""
+        return len(self.items) + self.more
+
+    @property
+    def ranks(self) -> str:
+        """Of all that are as near.
+
+        >>> Group(3, 2, (8, 9), more=4).ranks
+        '3–8'
+        """
+        last = self.first + self.size - 1
+        return f"{self.first:,}–{last:,}" if last > self.first else f"{self.first:,}"
+
+
+def grouped(looks: Looks) -> list[Group]:
+    """What was found as groups of equally near items.
+
+    >>> looks = Looks(np.array([7, 2, 5]), np.array([1, 3, 3]), np.array([0, 1, 1]), more=2)
+    >>> [(group.ranks, group.distance, group.items) for group in grouped(looks)]
+    [('1', 1, (7,)), ('2–5', 3, (2, 5))]
+    """
+    bounds = [*np.flatnonzero(np.diff(looks.groups, prepend=-1)).tolist(), len(looks.items)]
+    made: list[Group] = []
+    for start, end in pairwise(bounds):
+        more = looks.more if end == len(looks.items) else 0
+        made.append(Group(start + 1, looks.distances[start].item(), tuple(looks.items[start:end].tolist()), more))
+    return made
+
+
+def nearness(finder: Finder) -> tuple[str, Callable[[Any], str]]:
+    """What is compared, in a word, and a function that says how near something is as people do."""
+    if finder.n_bits is not None:
+        return "distance", lambda distance: f"{distance:,}"
+    if finder.similarity == "euclidean":  # scores are minus the squared distance
+        return "distance", lambda score: f"{max(0.0, -score) ** 0.5:.3g}"
+    return "similarity", lambda score: f"{score:.3f}"
+
+
+def default_model(study: Study, names: Sequence[str] | None = None) -> str:
+    """The model to search by where none is named: a network's, else one that was added, else one of embeddings."""
+    if names is None:
+        names = [name for name in study.models() if (study.path / "models" / f"{name}.npz").is_file()]
+    if not names:
+        raise ValueError(f"the study {study.name!r} has no model to search by: lookalike encode makes one")
+
+    def order(name: str) -> tuple[bool, int, str]:
+        recipe = study.recipe(name)
+        simple = recipe is not None and recipe.encoder in ("pixels", "colour", "phash", "dhash")
+        hashed = recipe is not None and (recipe.hasher is not None or recipe.encoder in ("phash", "dhash"))
+        return name != "efficientnet-lite0", 2 * hashed + simple, name
+
+    return min(names, key=order)
 
 
 def build_index(study: Study, model: str, *, kind: str = "auto", target: float = 0.99, seed: int = 0) -> Index:
@@ -141,8 +208,6 @@ def build_index(study: Study, model: str, *, kind: str = "auto", target: float =
             path.unlink(missing_ok=True)
         else:
             path.parent.mkdir(exist_ok=True)
-            for left in path.parent.glob(".*.part"):  # of processes that were killed: only this one writes now
-                left.unlink()
             index.save(path)
     return index
 
@@ -155,17 +220,18 @@ def _index(study: Study, stored: Stored) -> Index:
         kept = Index.load(path)
     except FileNotFoundError:
         return Index.build(stored.gallery, similarity=similarity, kind="exact")
-    if kept.fits(stored.gallery):
+    if kept.fits(stored.gallery) and kept.similarity == stored.similarity:
         return kept
     logger.warning("the study has changed since %s was indexed: building the index again", stored.name)
-    return build_index(study, stored.name, kind=kept.kind)
+    assert kept.measured is not None
+    return build_index(study, stored.name, kind=kept.kind, target=kept.measured.target, seed=kept.measured.seed)
 
 
 def _row(encoder: Any, picture: Path | np.ndarray) -> np.ndarray:
     from lookalike.encoders import encode_files
 
     if isinstance(picture, np.ndarray):
-        return np.asarray(encoder._rows([encoder._prepare_file(picture)]))
+        return np.asarray(encoder.row(picture))
     files = encode_files([picture], encoder, batch=1, threads=1)
     for _, rows in files:
         return rows

@@ -1,7 +1,9 @@
 """Rows of images by one encoder, found by the images' contents: what is encoded is kept, and never encoded twice."""
 
+import json
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,9 +27,10 @@ __all__ = ["Rows"]
 class Rows:
     """Rows by content, and of contents that have none the reasons; those of a run that was ended early are there."""
 
-    def __init__(self, unfinished: Path, name: str, recipe: Recipe, max_pixels: int) -> None:
-        self.recipe, self.max_pixels = recipe, max_pixels
-        self.folder = unfinished / f"{name}-{digest(np.array(recipe.version), np.array(max_pixels))}"
+    def __init__(self, unfinished: Path, name: str, recipe: Recipe, max_pixels: int, encoder: Any = None) -> None:
+        self.recipe, self.max_pixels, self.encoder = recipe, max_pixels, encoder
+        made = json.dumps([asdict(recipe), max_pixels], sort_keys=True)
+        self.folder = unfinished / f"{name}-{digest(np.array(made))}"
         self.rows: dict[str, np.ndarray] = {}
         self.reasons: dict[str, str] = {}
         for path in sorted(self.folder.glob("*.npz")):
@@ -41,36 +44,40 @@ class Rows:
         """Take rows that were made before."""
         self.rows = {**rows, **self.rows}
 
-    def of(self, contents: Sequence[str]) -> Any:
-        """The rows of these contents: Codes where the encoder gives codes, else an array."""
+    def of(self, contents: Sequence[str]) -> tuple[Any, str | None]:
+        """The rows of these contents and their similarity; where the encoder gives codes, Codes and None."""
         from lookalike.encoders import kind_of
 
         assert self.recipe.encoder is not None
+        kind = kind_of(self.recipe.encoder)
         found = np.array([self.rows[content] for content in contents])
-        return Codes.pack(found) if kind_of(self.recipe.encoder).gives_codes else found
+        return (Codes.pack(found), None) if kind.gives_codes else (found, kind.similarity)
 
-    def encode(self, root: Path, files: Sequence[ImageFile], encoder: "Encoder | None", threads: int | None) -> int:
-        """Encode what is not known of files below a root; how many contents that could be.
+    def missing(self, files: Sequence[ImageFile]) -> dict[str, str]:
+        """Contents of which nothing is known, each with the path of its first file."""
+        first: dict[str, str] = {}
+        for file in files:
+            if file.state == PRESENT and file.content not in self.rows and file.content not in self.reasons:
+                first.setdefault(file.content, file.path)
+        return first
+
+    def encode(self, root: Path, files: Sequence[ImageFile], threads: int | None) -> int:
+        """Encode what is missing of files below a root; how many contents could be.
 
         Rows are written at the ends of batches, so that a run that was ended early cuts the rest into the same batches.
         """
-        from lookalike.encoders import encode_files, load
+        from lookalike.encoders import encode_files
 
-        first: dict[str, Path] = {}
-        for file in files:
-            if file.state == PRESENT and file.content not in self.rows and file.content not in self.reasons:
-                first.setdefault(file.content, root / file.path)
+        first = self.missing(files)
         if not first:
             return 0
-        assert self.recipe.encoder is not None
-        contents, paths = [*first], [*first.values()]
-        encoder = encoder or load(self.recipe.encoder, **self.recipe.options)
-        found = encode_files(paths, encoder, batch=BATCH, threads=threads, max_pixels=self.max_pixels)
+        contents, paths = [*first], [root / path for path in first.values()]
+        found = encode_files(paths, self.encoder, batch=BATCH, threads=threads, max_pixels=self.max_pixels)
         new: dict[str, np.ndarray] = {}
         done, last = 0, time.monotonic()
         for positions, block in found:
             for at, row in zip(positions.tolist(), block, strict=True):
-                if wrong := _fault(row, encoder):
+                if wrong := _fault(row, self.encoder):
                     found.reasons[at] = wrong
                 else:
                     new[contents[at]] = row
@@ -89,7 +96,7 @@ class Rows:
         contents, failed = (np.array([*part], "S32") for part in (rows, reasons))
         parts = (contents, np.array([*rows.values()]), failed, np.array([*reasons.values()], str))
         self.folder.mkdir(exist_ok=True)
-        number = len([*self.folder.glob("*.npz")])
+        number = max((int(path.stem) for path in self.folder.glob("*.npz")), default=-1) + 1
         about = provenance("rows", digest=digest(*parts))
         write_arrays(self.folder / f"{number:06}.npz", dict(zip(ARRAYS, parts, strict=True)), about)
 

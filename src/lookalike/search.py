@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -57,6 +57,8 @@ class Measured:
     k: int
     n_queries: int
     speedup: float | None = None
+    target: float = 0.99  # what was asked for
+    seed: int = 0
 
 
 class Index:
@@ -132,6 +134,7 @@ class Index:
         with _faiss_threads(1):  # several would add to sums and graphs in an order of chance
             approximate = part.approximate(wanted, rng)
         effort, measured = _tuned(cls(part, wanted, None, approximate), sample, min(k, len(part)), target, rng)
+        measured = replace(measured, target=target, seed=seed)
         if kind == "auto" and effort > MOST_VISITED * approximate.nlist:
             return cls(space, "exact", named)
         with _faiss_threads(1):

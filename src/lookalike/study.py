@@ -4,6 +4,7 @@ import contextlib
 import difflib
 import fcntl
 import functools
+import hashlib
 import json
 import os
 import re
@@ -48,7 +49,9 @@ class Recipe:
     version: str | None = None  # of the encoder: another one gives other numbers
     options: Mapping[str, Any] = field(default_factory=dict)  # of the encoder
     source: str | None = None  # the model whose embeddings were hashed
+    source_digest: str | None = None  # of its embeddings
     hasher: str | None = None  # as `hashers.make` takes it
+    hasher_digest: str | None = None  # of the file in which it is kept
     n_bits: int | None = None
     seed: int | None = None
 
@@ -223,8 +226,10 @@ class Study:
             raise ValueError("a study needs at least one query")
         about = provenance("study", name=self.name, queries="closed", similarity=self.similarity, folder=dict(folder))
         with self.changing():
+            if self.pool_path.exists():
+                raise ValueError(f"the study {self.name!r} has a pool, which was made of its items: they stay")
+            chosen.write(self.path / "queries.parquet")  # first: a kill leaves a catalogue that is replaced again
             catalogue.write(self.path / "catalogue.parquet")
-            chosen.write(self.path / "queries.parquet")
             write_text(self.path / "study.toml", _toml(about))
         return Study(self.path, about)
 
@@ -238,16 +243,19 @@ class Study:
         with self.changing():
             if self.pool_path.exists():
                 raise ValueError(f"the study {self.name!r} has a pool, which was made for its queries: they stay")
-            if self.models() and (fixed := self._with_own_queries()):
+            if fixed := self._with_own_queries():
                 raise ValueError(f"the model {fixed!r} was added with queries of its own: remove it first")
             chosen.write(self.path / "queries.parquet")
+            if self.folder is not None:
+                about = provenance("study", name=self.name, queries="closed", similarity=self.similarity)
+                write_text(self.path / "study.toml", _toml(about | {"folder": {**self.folder, "queries": "chosen"}}))
         return Study.open(self.path)
 
     def _with_own_queries(self) -> str | None:
         """A model that ranks or has rows of just the present queries, if there is one."""
         for name in self.models():
             path, _ = self._model_files(name)
-            if not path.is_file() or {"query_codes", "query_embeddings"} & set(read_arrays(path)[0]):
+            if not path.is_file() or read_arrays(path, ["query_codes", "query_embeddings"])[0]:
                 return name
         return None
 
@@ -299,6 +307,8 @@ class Study:
         with self.changing():
             if name in self.models() and not replace:
                 raise ValueError(f"the study has a model {name!r} already: choose another name, or replace it")
+            if recipe is None:
+                self._check_not_hashed(name)
             self._write_model(stored)
 
     def model(self, name: str) -> Stored:
@@ -314,11 +324,28 @@ class Study:
         with self.changing():
             if name not in self.models():
                 raise ValueError(self._no_model(name))
+            self._check_not_hashed(name)
             vectors, run = self._model_files(name)
             run.unlink(missing_ok=True)  # first, since vectors come before a run of the same name
             vectors.unlink(missing_ok=True)
             for file in (self.index_path(name), self.hasher_path(name)):
                 file.unlink(missing_ok=True)
+
+    def recipes(self) -> dict[str, Recipe | None]:
+        """How each model was made; see `recipe`."""
+        return {name: self.recipe(name) for name in self.models()}
+
+    def recipe(self, name: str) -> Recipe | None:
+        """How a model was made; None: it came from a file. The items may have changed since."""
+        path, _ = self._model_files(name)
+        about = read_arrays(path, [])[1] if path.is_file() else {}
+        return Recipe(**about["recipe"]) if "recipe" in about else None
+
+    def _check_not_hashed(self, name: str) -> None:
+        """Raise where codes of the study were made of this model."""
+        for other, recipe in self.recipes().items():
+            if recipe is not None and recipe.source == name:
+                raise ValueError(f"the model {other!r} was hashed from {name!r}: remove that first")
 
     def index_path(self, name: str) -> Path:
         """Where the index of a model is kept, which may be missing or stale."""
@@ -333,6 +360,10 @@ class Study:
     def _model_files(self, name: str) -> tuple[Path, Path]:
         check_name(name, "a model")
         return self.path / "models" / f"{name}.npz", self.path / "models" / f"{name}.run.gz"
+
+    def hasher_digest(self, name: str) -> str:
+        """The fingerprint of the hasher of a model."""
+        return hashlib.sha256(self.hasher_path(name).read_bytes()).hexdigest()[:16]
 
     def _no_model(self, name: str) -> str:
         known = self.models()
@@ -380,8 +411,9 @@ class Study:
         if own_queries:
             return stored
         assert stored.gallery is not None
-        rows = stored.gallery[self.catalogue.positions(self.queries.ids)]
-        return replaced(stored, queries=rows)
+        if np.array_equal(self.queries.ids, self.catalogue.ids):
+            return replaced(stored, queries=stored.gallery)
+        return replaced(stored, queries=stored.gallery[self.catalogue.positions(self.queries.ids)])
 
     @functools.cache  # noqa: B019  # a study is open as long as it is used
     def _fingerprint(self, own_queries: bool) -> str:
@@ -529,8 +561,7 @@ class Study:
         with (self.path / "study.lock").open("ab") as file:
             _lock(file.fileno(), self.path)
             for left in [*self.path.glob(".*.part"), *self.path.glob("*/.*.part")]:
-                if left.parent.name != UNFINISHED:  # of a process that was killed: only this one writes now
-                    left.unlink()
+                left.unlink()  # of a process that was killed: only this one writes now
             yield
 
 

@@ -129,8 +129,8 @@ def _say_encoded(done: "Encoded", seconds: float, place: Path) -> None:
         if count
     ]
     rate = f", {done.encoded / seconds:,.0f} a second" if done.encoded else ""
-    say(f"{len(done.study.catalogue):,} images: {', '.join(changes) or 'nothing new'}")
-    say(f"{done.encoded:,} encoded by {done.model} in {seconds:.1f} s{rate}")
+    say(f"{len(done.study.catalogue):,} images: {', '.join(changes) or 'nothing new'}; model {done.model}")
+    say(f"{done.encoded:,} encoded in {seconds:.1f} s{rate}")
     _list_skipped(done.skipped, place)
     for names, what in (
         (done.left_out, "are new, but left out, since the study has a pool"),
@@ -190,8 +190,8 @@ def index(
 
     Example: lookalike index photos-study --model efficientnet-lite0 --hasher ITQ --bits 64
     """
-    from lookalike.encoding import hash_model
-    from lookalike.finding import build_index
+    from lookalike.finding import build_index, default_model
+    from lookalike.hashed import hash_model
     from lookalike.study import Study
 
     opened = Study.open(folder)
@@ -199,7 +199,7 @@ def index(
         raise ValueError("--bits is the length of codes that a hasher makes: add --hasher ITQ")
     with progress():
         if hasher is not None:
-            names = [hash_model(opened, model or _default_model(opened, codes=False), hasher, bits or 64, seed)]
+            names = [hash_model(opened, model or default_model(opened), hasher, bits or 64, seed)]
         else:
             names = [model] if model is not None else _searchable(opened)
         rows = [_measured(name, build_index(opened, name, kind=kind, target=recall, seed=seed)) for name in names]
@@ -238,19 +238,6 @@ def _searchable(opened: "Study") -> list[str]:
     return names
 
 
-def _default_model(opened: "Study", codes: bool = True) -> str:
-    """The model to search by where none is named: a network's, where there is one."""
-    from lookalike.codes import Codes
-
-    names = _searchable(opened)
-    if "efficientnet-lite0" in names:
-        return "efficientnet-lite0"
-    numbers = [name for name in names if not isinstance(opened.model(name).gallery, Codes)]
-    if not numbers and not codes:
-        raise ValueError(f"the study {opened.name!r} has no embeddings that could be hashed")
-    return (numbers or names)[0]
-
-
 def search(
     folder: STUDY,
     image: Annotated[str, Parameter(help="an image file, or the id of an item of the study")],
@@ -269,13 +256,13 @@ def search(
 
     Example: lookalike search photos-study shoes/001.jpg -k 50 --html
     """
-    from lookalike.finding import Finder
+    from lookalike.finding import Finder, default_model
     from lookalike.study import Study
 
     if html:
         check_target(output)
     opened = Study.open(folder)
-    finder = Finder(opened, model or _default_model(opened))
+    finder = Finder(opened, model or default_model(opened))
     item = _item(opened, image)
     among = None if where is None else _among(opened, where)
     looks = (
@@ -310,9 +297,12 @@ def _item(opened: "Study", image: str) -> int | None:
     if opened.folder is None:
         return None
     images = (opened.path / opened.folder["images"]).resolve()
-    if not path.resolve().is_relative_to(images):
-        return None
-    return next(iter((ids == path.resolve().relative_to(images).as_posix()).nonzero()[0].tolist()), None)
+    for there in (path.parent.resolve() / path.name, path.resolve()):  # it may be a link, and is then named as one
+        if there.is_relative_to(images):
+            named = (ids == there.relative_to(images).as_posix()).nonzero()[0].tolist()
+            if named:
+                return int(named[0])
+    return None
 
 
 def _among(opened: "Study", where: str) -> Any:
@@ -329,32 +319,23 @@ def _among(opened: "Study", where: str) -> Any:
 
 def _rows(finder: "Finder", looks: "Looks") -> list[dict[str, Any]]:
     """What was found, a dictionary for each item; tied items share the ranks from the first to the last of them."""
+    from lookalike.finding import grouped
+
     catalogue = finder.study.catalogue
-    sizes: dict[int, int] = defaultdict(int)
-    for group in looks.groups.tolist():
-        sizes[group] += 1
-    if looks.more:
-        sizes[int(looks.groups[-1])] += looks.more
-    starts, rank = {}, 1
-    for group, size in sizes.items():
-        starts[group], rank = rank, rank + size
+    labels = {"category": catalogue.categories, "identity": catalogue.identities}
     rows = []
-    for item, distance, group in zip(
-        looks.items.tolist(), looks.distances.tolist(), looks.groups.tolist(), strict=True
-    ):
-        row: dict[str, Any] = {
-            "id": str(catalogue.ids[item]),
-            "rank": starts[group],
-            "last_rank": starts[group] + sizes[group] - 1,
-            "distance" if finder.n_bits is not None else "score": distance,
-        }
-        for name in ("category", "identity"):
-            if getattr(catalogue, {"category": "categories", "identity": "identities"}[name]) is not None:
-                row[name] = str(catalogue.column(name)[item])
-        path = finder.study.image_path(item)
-        if path is not None:
-            row["path"] = str(path)
-        rows.append(row)
+    for group in grouped(looks):
+        for item in group.items:
+            row: dict[str, Any] = {
+                "id": str(catalogue.ids[item]),
+                "rank": group.first,
+                "last_rank": group.first + group.size - 1,
+                "distance" if finder.n_bits is not None else "score": group.distance,
+            }
+            row |= {name: str(values[item]) for name, values in labels.items() if values is not None}
+            if (path := finder.study.image_path(item)) is not None:
+                row["path"] = str(path)
+            rows.append(row)
     return rows
 
 
@@ -371,20 +352,22 @@ def _looks_facts(finder: "Finder", looks: "Looks", image: str, is_item: bool) ->
 
 
 def _show_looks(finder: "Finder", looks: "Looks") -> None:
-    rows = _rows(finder, looks)
-    measure = "distance" if finder.n_bits is not None else "score"
-    named = [name for name in ("category", "identity") if rows and name in rows[0]]
-    shown = table((measure, "bold"), first="rank")
+    from lookalike.finding import grouped, nearness
+
+    catalogue = finder.study.catalogue
+    labels = {"category": catalogue.categories, "identity": catalogue.identities}
+    named = {name: values for name, values in labels.items() if values is not None}
+    word, shown = nearness(finder)
+    rows = table((word, "bold"), first="rank")
     for name in ("item", *named):
-        shown.add_column(name, no_wrap=True)
-    for row in rows:
-        tied = row["last_rank"] > row["rank"]
-        ranks = f"{row['rank']}–{row['last_rank']}" if tied else str(row["rank"])
-        value = str(row[measure]) if finder.n_bits is not None else f"{row[measure]:.4f}"
-        shown.add_row(ranks, value, _printable(row["id"]), *(_printable(row[name]) for name in named))
+        rows.add_column(name, no_wrap=True)
+    for group in grouped(looks):
+        for item in group.items:
+            columns = (str(values[item]) for values in (catalogue.ids, *named.values()))
+            rows.add_row(group.ranks, shown(group.distance), *map(_printable, columns))
     say = tables().print
     what = f"Hamming distance of {finder.n_bits} bits" if finder.n_bits is not None else str(finder.similarity)
     say(f"{finder.model}, {what}{'' if finder.index.kind == 'exact' else f', {finder.index.kind}'}\n")
-    say(shown)
+    say(rows)
     if looks.more:
         say(f"and {looks.more:,} more that {'is' if looks.more == 1 else 'are'} as near as the last")

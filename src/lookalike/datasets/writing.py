@@ -60,7 +60,8 @@ def check_new(folder: Path) -> None:
         raise ValueError(f"cannot write images into {folder}: the folder {folder.parent} does not exist")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"cannot write images into {folder}: it is not a folder")
-    there = min(folder.iterdir(), default=None) if folder.exists() else None
+    found = folder.iterdir() if folder.exists() else iter([])
+    there = min((entry for entry in found if not _is_left(entry)), default=None)
     if there is not None:
         raise ValueError(
             f"cannot write images into {folder}: it is not empty, it holds {there.name}; name a new folder"
@@ -72,6 +73,8 @@ def _becoming(folder: Path) -> Iterator[Path]:
     """A hidden folder inside; what is in it moves up when the block has ended well, else nothing stays."""
     is_new = not folder.exists()
     folder.mkdir(exist_ok=True)
+    for left in filter(_is_left, [*folder.iterdir()]):
+        shutil.rmtree(left)
     made = Path(tempfile.mkdtemp(dir=folder, prefix=".images.", suffix=".part"))
     try:
         yield made
@@ -81,6 +84,11 @@ def _becoming(folder: Path) -> Iterator[Path]:
         shutil.rmtree(made, ignore_errors=True)
         if is_new and not any(folder.iterdir()):
             folder.rmdir()
+
+
+def _is_left(entry: Path) -> bool:
+    """Whether this was left by a process that was killed."""
+    return entry.name.startswith(".images.") and entry.name.endswith(".part")
 
 
 def _folder_names(classes: tuple[str, ...]) -> list[str]:

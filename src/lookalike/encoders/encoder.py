@@ -67,6 +67,10 @@ class Encoder(ABC):
             rows[start : start + len(batch)] = batch
         return rows
 
+    def row(self, picture: np.ndarray) -> np.ndarray:
+        """The row of one picture as that of its file would be, (1, n_features): (height, width[, 3]) of uint8."""
+        return self._rows([self._prepare_file(_checked(np.asarray(picture), 0))])
+
     def codes(self, images: np.ndarray | Sequence[Any], *, batch_size: int = 64) -> Codes:
         """The codes of images, from an encoder that gives codes."""
         if not self.gives_codes:

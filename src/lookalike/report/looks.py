@@ -1,16 +1,16 @@
 """What looks like an image, as one HTML page with the pictures."""
 
-from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lookalike.files import write_text
+from lookalike.finding import grouped, nearness
 from lookalike.report.markup import text
 from lookalike.report.pictures import uri
 from lookalike.report.templates import filled, resource
 
 if TYPE_CHECKING:
-    from lookalike.finding import Finder, Looks
+    from lookalike.finding import Finder, Group, Looks
 
 PIXELS = 288  # of a picture's longest side: enough for two of a screen's to each of the page's
 SMALL = 64  # up to which a picture is enlarged as squares
@@ -20,13 +20,8 @@ __all__ = ["write_looks"]
 
 def write_looks(path: str | Path, finder: "Finder", looks: "Looks", query: Path | None, name: str) -> None:
     """Write a page of what was found for a query, equally near items in one box."""
-    found = zip(looks.groups.tolist(), looks.items.tolist(), looks.distances.tolist(), strict=True)
-    groups, rank = [], 1
-    for number, tied in groupby(found, key=lambda each: each[0]):
-        members = list(tied)
-        more = looks.more if number == int(looks.groups[-1]) else 0
-        groups.append(_group(finder, rank, [(item, distance) for _, item, distance in members], more))
-        rank += len(members) + more
+    word, shown = nearness(finder)
+    groups = [_group(finder, group, f"{word} {shown(group.distance)}") for group in grouped(looks)]
     measure = f"Hamming distance of {finder.n_bits} bits" if finder.n_bits is not None else f"{finder.similarity}"
     parts = {
         "title": text(f"What looks like {name}"),
@@ -41,15 +36,11 @@ def write_looks(path: str | Path, finder: "Finder", looks: "Looks", query: Path 
     write_text(path, filled(resource("looks.html"), parts))
 
 
-def _group(finder: "Finder", rank: int, members: list[tuple[int, Any]], more: int) -> str:
+def _group(finder: "Finder", group: "Group", near: str) -> str:
     """Equally near items."""
-    last = rank + len(members) + more - 1
-    ranks = f"{rank}" if last == rank else f"{rank}–{last}"
-    distance = members[0][1]
-    near = f"{distance} bits" if finder.n_bits is not None else f"{distance:.3f}"
-    figures = "".join(_item(finder, item) for item, _ in members)
-    tied = ' class="tied"' if last > rank else ""
-    return f"<li{tied}><h2><strong>{ranks}</strong> · {near}</h2><div>{figures}</div></li>\n"
+    figures = "".join(_item(finder, item) for item in group.items)
+    tied = ' class="tied"' if group.size > 1 else ""
+    return f"<li{tied}><h2><strong>{group.ranks}</strong> · {text(near)}</h2><div>{figures}</div></li>\n"
 
 
 def _item(finder: "Finder", item: int) -> str:

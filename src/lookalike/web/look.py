@@ -2,7 +2,7 @@
 
 import dataclasses
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -15,10 +15,11 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from lookalike.encoders.decoding import MAX_PIXELS, guard, opened
+from lookalike.finding import Group, grouped, nearness
 from lookalike.web.guarding import RefusedError, Tokens
 from lookalike.web.pictures import THUMBNAIL, VIEW, Drawn, Thumbnails, lent, render, version_of
 from lookalike.web.serving import LIMIT, Pages, Sent, create_app, read_form
-from lookalike.web.shelf import Group, Model, Shelf, Shelves, grouped, near_words
+from lookalike.web.shelf import Model, Shelf, Shelves
 from lookalike.web.uploads import Upload, Uploads
 
 if TYPE_CHECKING:
@@ -96,18 +97,20 @@ class Answer:
 
     model: Model
     unit: str = ""
+    near: Callable[[Any], str] = str  # how near that is, in words
     groups: tuple[Group, ...] = ()
+    same: Mapping[int, str | None] = dataclasses.field(default_factory=dict)  # what each item shares with the query
     problem: str | None = None
 
     @property
     def shown(self) -> int:
         """How many items."""
-        return sum(len(group.hits) for group in self.groups)
+        return len(self.same)
 
     def sharing(self, what: str) -> int:
         """How many items share an identity, or a category, with the query."""
         kinds = {"identity": ("identity",), "category": ("identity", "category")}[what]
-        return sum(hit.same in kinds for group in self.groups for hit in group.hits)
+        return sum(same in kinds for same in self.same.values())
 
 
 class Looking:
@@ -198,7 +201,7 @@ class Looking:
     # What pages are made of
 
     def _settled(self, state: State) -> tuple[Shelf, State]:
-        """The study, and the state with a model to search by where it names none."""
+        """The study, and the state, whose models it must have."""
         shelf = self.shelves.now()
         known = [model.name for model in shelf.models]
         if unknown := [name for name in state.models if name not in known]:
@@ -228,11 +231,11 @@ class Looking:
                 return Answer(model, problem=f"{model.name} {words}")
             looks = shelf.looks(model.name, query, k, among)
         except (ValueError, OSError, ModuleNotFoundError, MemoryError) as error:
-            return Answer(model, problem=str(error).replace(str(query), "this picture") or "there is not enough memory")
+            said = str(error) or "there is not enough memory"
+            return Answer(model, problem=said if isinstance(query, int) else said.replace(str(query), "this picture"))
         item = query if isinstance(query, int) else None
-        same = [shelf.shared(item, other) for other in looks.items.tolist()]
-        unit = "distance" if finder.n_bits is not None or finder.similarity == "euclidean" else "similarity"
-        return Answer(model, unit, tuple(grouped(looks, same, near_words(finder))))
+        same = {other: shelf.shared(item, other) for other in looks.items.tolist()}
+        return Answer(model, *nearness(finder), tuple(grouped(looks)), same)
 
     def _page(
         self, template: str, shelf: Shelf, state: State, here: tuple[str, dict[str, str]], **values: Any

@@ -2,22 +2,21 @@
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lookalike.codes import Codes
-from lookalike.finding import Finder, Looks
+from lookalike.finding import Finder, Looks, default_model
 
 if TYPE_CHECKING:
     from lookalike.study import Study
 
-__all__ = ["Column", "Group", "Hit", "Model", "Shelf", "Shelves", "grouped", "near_words"]
+__all__ = ["Column", "Model", "Shelf", "Shelves"]
 
 CHOICES = 60  # values of a column up to which they are listed to choose from
 FINDERS = 6  # models that are held in memory
@@ -41,39 +40,6 @@ class Model:
     size: str  # in few words
     encoder: str | None = None
     problem: str | None = None
-
-
-@dataclass(frozen=True)
-class Hit:
-    """An item that was found; same: "identity" or "category" that it shares with the query."""
-
-    item: int
-    same: str | None
-
-
-@dataclass(frozen=True)
-class Group:
-    """Items that are equally near, their ranks, and how near they are, in words."""
-
-    first: int  # rank of the first
-    distance: str
-    hits: tuple[Hit, ...]
-    more: int = 0  # as near, and not shown
-
-    @property
-    def size(self) -> int:
-        """How many items are as near, shown or not."""
-        return len(self.hits) + self.more
-
-    @property
-    def ranks(self) -> str:
-        """Of all that are as near.
-
-        >>> Group(3, "2", (Hit(8, None), Hit(9, None)), more=4).ranks
-        '3–8'
-        """
-        last = self.first + self.size - 1
-        return f"{self.first:,}–{last:,}" if last > self.first else f"{self.first:,}"
 
 
 class Shelf:
@@ -156,9 +122,12 @@ class Shelf:
 
     @cached_property
     def models(self) -> list[Model]:
-        """Those with vectors: a run ranks only the queries that it names."""
+        """Those with vectors, first the one to search by unless told: a run ranks only the queries that it names."""
         found = [self._described(name) for name in self.study.models()]
-        return [model for model in found if model.kind != "run"]
+        usable = [model for model in found if model.kind != "run"]
+        whole = [model.name for model in usable if model.problem is None]
+        first = default_model(self.study, whole) if whole else None
+        return sorted(usable, key=lambda model: model.name != first)
 
     def _described(self, name: str) -> Model:
         try:
@@ -226,31 +195,6 @@ class Shelves:
             if not file.name.startswith("."):
                 states.append((file.name, state.st_ino, state.st_size, state.st_mtime_ns))
         return states
-
-
-def grouped(looks: Looks, same: list[str | None], words: Any) -> list[Group]:
-    """What was found as groups of equally near items; words: how near that is, from a distance.
-
-    >>> looks = Looks(np.array([7, 2, 5]), np.array([1, 3, 3]), np.array([0, 1, 1]), more=2)
-    >>> [(group.ranks, group.distance, group.size) for group in grouped(looks, [None] * 3, str)]
-    [('1', '1', 1), ('2–5', '3', 4)]
-    """
-    bounds = [*np.flatnonzero(np.diff(looks.groups, prepend=-1)).tolist(), len(looks.items)]
-    made: list[Group] = []
-    for start, end in pairwise(bounds):
-        hits = tuple(map(Hit, looks.items[start:end].tolist(), same[start:end]))
-        more = looks.more if end == len(looks.items) else 0
-        made.append(Group(start + 1, words(looks.distances[start].item()), hits, more))
-    return made
-
-
-def near_words(finder: Finder) -> Callable[[Any], str]:
-    """How near something is, as people say it."""
-    if finder.n_bits is not None:
-        return lambda distance: f"{distance:,}"
-    if finder.similarity == "euclidean":  # scores are minus the squared distance
-        return lambda score: f"{max(0.0, -score) ** 0.5:.3g}"
-    return lambda score: f"{score:.3f}"
 
 
 def _column(name: str, values: np.ndarray) -> Column:
