@@ -198,7 +198,7 @@ def test_a_report_of_a_study(study: Path, capsys: pytest.CaptureFixture[str]) ->
     page = study.parent / "shop.html"
     done(capsys, "report", str(study), "--output", str(page))
     assert "What each model owes to its own pairs" in page.read_text(encoding="utf-8")
-    refused(capsys, "--bits", "report", str(study), "--bits", "12")
+    refused(capsys, "--features", "report", str(study), "--features", "pixels")
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """`lookalike report` and `lookalike demo`."""
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -8,18 +9,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from lookalike.cli.data import LABELS, SETTING, SOURCE, task_and_shape
-from lookalike.cli.discovering import leaderboard
 from lookalike.cli.hashing import choose
-from lookalike.cli.terminal import JSON, SEED, print_json, progress, prose, say_how_to_open, table, tables
+from lookalike.cli.studies import judgements_of
+from lookalike.cli.terminal import JSON, SEED, print_json, progress, prose, remark, say_how_to_open, table, tables
 from lookalike.files import check_target
+from lookalike.results import shown, without_nan
 
 if TYPE_CHECKING:
     from lookalike.demo import Story
     from lookalike.hashers import Hasher
+    from lookalike.report.collection import JudgedStudy
+    from lookalike.study import Study
+    from lookalike.survey import Survey
     from lookalike.tasks import Task
     from lookalike.trials import Trials
 
-LENGTHS = "12 24 48"
+LENGTHS, STUDY_LENGTHS = "12 24 48", "32 64 128"
 
 __all__ = ["demo", "report"]
 
@@ -77,9 +82,12 @@ def report(
     ] = None,
     hashers: Annotated[
         str | None,
-        Parameter(help="names, losses to learn with, and files of saved hashers; by default the eight without labels"),
+        Parameter(
+            help="names, losses to learn with, and files of saved hashers; by default the eight without labels, of a "
+            "study ITQ"
+        ),
     ] = None,
-    bits: Annotated[str | None, Parameter(help="lengths of the codes (12 24 48)")] = None,
+    bits: Annotated[str | None, Parameter(help="lengths of the codes (12 24 48; of a study 32 64 128)")] = None,
     codes: Annotated[
         list[str] | None, Parameter(help="codes made elsewhere, NAME=QUERIES,GALLERY; may be given several times")
     ] = None,
@@ -87,6 +95,10 @@ def report(
     similarity: Annotated[
         Literal["cosine", "dot", "euclidean"] | None,
         Parameter(help="how the features themselves are searched, for comparison (euclidean)"),
+    ] = None,
+    near: Annotated[
+        str | None,
+        Parameter(help='in a study, which items are near-duplicates, by model: such as "phash=6 dino=0.97"'),
     ] = None,
     title: Annotated[str | None, Parameter(help="of the report; by default the name of the data")] = None,
     output: Annotated[Path, Parameter(help="where to write the report")] = Path("lookalike-report.html"),
@@ -96,27 +108,27 @@ def report(
     seed: SEED = 0,
     as_json: JSON = False,
 ) -> None:
-    """Compare hashers on your data, or the models of a study: one HTML file with numbers, charts and pictures.
+    """Compare hashers on your data, or show what is in a study: one HTML file with numbers, charts and pictures.
+
+    Of a study: near-duplicates, look-alikes, models compared, what shorter codes cost; and once experts have voted, the
+    leaderboard.
 
     Example: lookalike report photos/ --features efficientnet-lite0 --hashers "ITQ SH tie-aware-ap" --bits "32 64"
 
     Example: lookalike report queries.npz gallery.npz --codes mine=my-queries.npz,my-gallery.npz
 
-    Example: lookalike report shop --output shop.html
+    Example: lookalike report shop --hashers "ITQ SH" --bits "32 64" --output shop.html
     """
     if gallery is None and (Path(data) / "study.toml").is_file():
-        given: dict[str, Any] = {
-            "features": features,
-            "hashers": hashers,
-            "bits": bits,
-            "codes": codes,
-            "fit": fit,
-            "title": title,
-        }
+        given: dict[str, Any] = {"features": features, "codes": codes, "fit": fit, "title": title}
         given |= {"similarity": similarity, "setting": setting, "source": source, "labels": labels}
-        _refuse("is for hashers: this is a study, of which the leaderboard is shown", **given)
-        leaderboard(Path(data), leave_one_out=None, report=output, seed=seed, as_json=as_json)
+        _refuse("is not for a study, whose models and labels are known", **given)
+        chosen = None
+        if hashers is not None or bits is not None:
+            chosen = _hashers(hashers or "ITQ", bits or STUDY_LENGTHS, seed)
+        _report_study(Path(data), output, chosen, _limits(near), seed, as_json)
         return
+    _refuse("is for a study, in which near-duplicates are looked for", near=near)
     others = [_named_codes(text) for text in codes or []]
     _check(output, Path(data), gallery, fit, *(path for _, *paths in others for path in paths))
     if gallery is None:
@@ -140,6 +152,126 @@ def report(
         return
     _show_trials(found)
     say_how_to_open(output)
+
+
+def _report_study(
+    folder: Path,
+    output: Path,
+    chosen: list[tuple[str, "Hasher"]] | None,
+    near: dict[str, float],
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Survey a study, and where experts voted, compare its models on what they said."""
+    from lookalike.report.collection import write_collection
+    from lookalike.study import Study
+    from lookalike.survey import survey
+
+    _check(output)
+    opened = Study.open(folder)
+    if not opened.models():
+        raise ValueError(
+            f"the study has no model yet: lookalike study add {folder} NAME FILE, or make one of a folder of images "
+            "with lookalike encode"
+        )
+    with progress():
+        found = survey(opened, near=near, hashers=chosen, seed=seed)
+        judged = _judged(opened, seed) if len(opened.votes()) else None
+    everything: dict[str, Any] = {"survey": found.to_dict()}
+    if judged is not None:
+        everything["leaderboard"] = judged.board.to_dict()
+        if judged.loo is not None:
+            everything["leaderboard"]["leave_one_out"] = judged.loo.rows()
+    for name, part in everything.items():
+        opened.write_result(f"{name}.json", json.dumps(without_nan(part), indent=1, allow_nan=False) + "\n")
+    write_collection(output, found, opened, judged)
+    if as_json:
+        print_json(everything | {"report": str(output)})
+        return
+    _show_survey(found)
+    if judged is not None:
+        tables().print(f"\n{judged.board.text(warnings=False)}")
+        for warning in judged.board.warnings:
+            remark(warning)
+    say_how_to_open(output)
+
+
+def _judged(opened: "Study", seed: int) -> "JudgedStudy":
+    from lookalike import discovery
+    from lookalike.report.collection import JudgedStudy
+
+    judgements = judgements_of(opened, "majority")
+    pool = opened.pool() if opened.pool_path.exists() else None
+    models = {name: opened.model(name).given for name in opened.models()}
+    board = discovery.leaderboard(models, judgements, opened.collection, pool=pool, seed=seed)
+    several = pool is not None and len(pool.models) > 1
+    loo = discovery.leave_one_out(board.contest, pool) if several and pool is not None else None
+    return JudgedStudy(board, pool, loo, opened.votes(), judgements)
+
+
+def _limits(near: str | None) -> dict[str, float]:
+    """Up to which two items are near-duplicates, by model."""
+    found = {}
+    for part in re.split(r"[,\s]+", (near or "").strip()):
+        if part:
+            model, _, value = part.rpartition("=")
+            try:
+                found[model] = float(value)
+            except ValueError:
+                raise ValueError(f'--near must be like "phash=6 dino=0.97", got {near!r}') from None
+            if not model:
+                raise ValueError(f'--near must be like "phash=6 dino=0.97", got {near!r}')
+    return found
+
+
+def _show_survey(found: "Survey") -> None:
+    say = prose().print
+    say(f"{found.title}: {len(found.ids):,} items, {len(found.models)} models\n")
+    if found.skipped:
+        say(f"{len(found.skipped):,} files of the folder were left out\n")
+    near = table(
+        ("near-duplicates", ""), ("groups", ""), ("from", ""), ("nearest of different label", ""), first="model"
+    )
+    for name, alike in found.alike.items():
+        first = alike.near.pairs[0].distance if alike.near.pairs else None
+        near.add_row(
+            name,
+            f"{alike.near.grouped:,}",
+            f"{len(alike.near.groups):,}",
+            f"{alike.near.limit:.4g} ({alike.unit})",
+            "–" if first is None else f"{first:.4g}",
+        )
+    if found.alike:
+        tables().print(near)
+    for retrieval in found.retrieval:
+        metrics = retrieval.metrics
+        rows = table(*((metric.label, "") for metric in metrics), first=f"\nsame {retrieval.label}")
+        for model in retrieval.ranking():
+            rows.add_row(model, *(shown(retrieval.evaluations[model][metric].mean) for metric in metrics))
+        tables().print(rows)
+    _show_tradeoff(found)
+    for part, why in found.missing.items():
+        say(f"\nnot measured: {part}: {why}")
+
+
+def _show_tradeoff(found: "Survey") -> None:
+    if found.tradeoff is None:
+        return
+    k = found.tradeoff.k
+    columns = ("bits", "bytes", f"of the {k} nearest", *(["AP"] if found.tradeoff.label else []), "queries/s")
+    rows = table(*((name, "") for name in columns), first=f"\n{found.tradeoff.model} as")
+    for option in found.tradeoff.options:
+        rows.add_row(
+            option.name,
+            "–" if option.n_bits is None else str(option.n_bits),
+            f"{option.bytes:,}",
+            shown(option.agreement),
+            *([shown(option.quality)] if found.tradeoff.label else []),
+            f"{option.per_second:,.0f}",
+        )
+    tables().print(rows)
+    for name, why in found.tradeoff.left_out:
+        prose().print(f"\nleft out: {name}: {why}")
 
 
 def _check(output: Path, *inputs: Path | None) -> None:
@@ -230,8 +362,6 @@ def _print_rows(found: "Trials", output: Path, story: dict[str, Any] | None = No
 
 
 def _show_trials(found: "Trials") -> None:
-    from lookalike.results import shown
-
     task, say = found.task, prose().print
     features = f"; features: {task.about['features']}" if "features" in task.about else ""
     say(f"{task.title}: {len(task.query_labels):,} queries × {len(task.gallery_labels):,} items{features}\n")

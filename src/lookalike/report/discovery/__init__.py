@@ -33,9 +33,9 @@ def render_leaderboard(
     if not board.evaluations:
         raise ValueError("there is no model on the leaderboard to show")
     check_installed()
-    from lookalike.report.discovery.page import page
+    from lookalike.report.discovery.page import page, parts
 
-    return page(board, title, pool, loo, study, votes, judgements)
+    return page(title, parts(board, title, pool, loo, study, votes, judgements))
 
 
 def write_leaderboard(

@@ -1,22 +1,19 @@
 """The charts of a leaderboard."""
 
-import functools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import altair as alt
 
 from lookalike.discovery.bias import LeftOut
 from lookalike.metrics.names import Metric
+from lookalike.report.bars import ROW, Bar, interval_bars, margin, rowed, ticks
 from lookalike.report.discovery.standing import Standing, called
 from lookalike.report.discovery.words import signed
-from lookalike.report.drawing import Layer, Look, Rows, Spec, drawn, layer, shortened
+from lookalike.report.drawing import Layer, Look, Rows, Spec, drawn, layer
 from lookalike.report.markup import short
-from lookalike.report.numbers import number
 
-ROW = 27  # pixels of a model's bar and the space below it
-NARROW = "containerSize()[0] < 420"  # a phone
 NAME = 20  # characters of a name beside its mark
 
 __all__ = ["Place", "bars_chart", "bias_chart", "change_chart", "label_places"]
@@ -24,44 +21,10 @@ __all__ = ["Place", "bars_chart", "bias_chart", "change_chart", "label_places"]
 
 def bars_chart(standing: Standing, metric: Metric) -> Spec | None:
     """A bar for each model that has a value, the best first, with its interval: solid for those that built the pool."""
-    bars, whiskers = [], []
-    for model in standing.ranking(metric):
-        value, (low, high) = standing.value(model, metric), standing.interval(model, metric)
-        if not math.isnan(value):
-            bars.append({"model": model, "value": value, "shown": number(value), "solid": _solid(standing, model)})
-            if not math.isnan(low):
-                bars[-1] |= {"low": low, "high": high}
-                whiskers.append({"model": model, "low": low, "high": high})
-    if not bars:
-        return None
-    rows = {name: shortened(found) for name, found in (("rows0", bars), ("rows1", whiskers)) if found}
-    layers = [part for part in _bars()["layer"] if part["data"]["name"] in rows]
-    return _bars() | {"height": ROW * len(bars), "layer": layers, "datasets": rows}
-
-
-@functools.cache
-def _bars() -> Spec:
-    """Bars of any metric, without rows: Altair takes its time."""
-    x = alt.X("value:Q", title=None, scale=alt.Scale(zero=True, nice=True), axis=_ticks())
-    tips = [
-        alt.Tooltip("model:N"),
-        alt.Tooltip("value:Q", format=".4f"),
-        alt.Tooltip("low:Q", format=".4f", title="95 % from"),
-        alt.Tooltip("high:Q", format=".4f", title="to"),
-    ]
-    base = _rowed()
-    bars = base.mark_bar(cornerRadiusEnd=3, stroke="var(--accent)", strokeWidth=1.25)
-    paint = alt.condition("datum.solid", alt.value("var(--bar)"), alt.value("var(--bar-later)"))
-    rows: Rows = []
-    whiskers: Rows = []
-    layers: list[Layer] = [(rows, bars.encode(x=x, fill=paint, tooltip=tips))]
-    for colour, thick in (("var(--surface)", 4.5), ("var(--ink)", 1.5)):  # a halo, so that it is seen on the bar
-        rule = base.mark_rule(stroke=colour, strokeWidth=thick, strokeCap="round")
-        layers.append((whiskers, rule.encode(x=alt.X("low:Q", title=None), x2="high:Q")))
-    for end in ("low", "high"):
-        cap = base.mark_tick(color="var(--ink)", thickness=1.5, size=9)
-        layers.append((whiskers, cap.encode(x=alt.X(f"{end}:Q", title=None))))
-    return drawn(ROW, *layers, (rows, _margin(base)))
+    return interval_bars(
+        Bar(model, standing.value(model, metric), standing.interval(model, metric), _solid(standing, model))
+        for model in standing.ranking(metric)
+    )
 
 
 def bias_chart(standing: Standing, hits: Metric, area: Metric) -> Spec | None:
@@ -122,18 +85,18 @@ def change_chart(found: Sequence[LeftOut]) -> Spec | None:
     least = 0.08 * max(map(abs, changes)) or 0.01  # of both sides, so that 0 is seen as the middle
     scale = alt.Scale(domain=[min([-least, *changes]), max([least, *changes])], nice=False)
     words = "datum.value == 0 ? '0' : replace(format(datum.value, '+~g'), '-', '−')"
-    x = alt.X("change:Q", title="change without its own pairs", scale=scale, axis=_ticks(labelExpr=words))
+    x = alt.X("change:Q", title="change without its own pairs", scale=scale, axis=ticks(labelExpr=words))
     tips = [
         alt.Tooltip("model:N"),
         alt.Tooltip("change:Q", format="+.4f"),
         alt.Tooltip("shift:Q", format="+~g", title="places up"),
         alt.Tooltip("dropped:Q", format=",d", title="pairs dropped"),
     ]
-    base = _rowed()
+    base = rowed()
     paint = alt.condition("datum.gain", alt.value("var(--gain)"), alt.value("var(--loss)"))
     bars = base.mark_bar(cornerRadiusEnd=3).encode(x=x, fill=paint, tooltip=tips)
     zero = layer().mark_rule(stroke="var(--ink)", strokeWidth=1.25).encode(x=alt.X("zero:Q", scale=scale))
-    return drawn(ROW * len(rows), (rows, bars), ([{"zero": 0}], zero), (rows, _margin(base)))
+    return drawn(ROW * len(rows), (rows, bars), ([{"zero": 0}], zero), (rows, margin(base)))
 
 
 class Place(NamedTuple):
@@ -204,31 +167,6 @@ def _scaled(value: float, span: list[float], pixels: int) -> float:
 
 def _solid(standing: Standing, model: str) -> bool:
     return not standing.grouped or standing.board.helped[model]
-
-
-def _rowed() -> alt.Chart:
-    """A layer with a row for each model, in the order of the data; names are cut where the screen is narrow."""
-    axis = alt.Axis(labelExpr=f"{NARROW} ? {_shortened(17)} : {_shortened(34)}", labelLimit=230, labelOverlap=False)
-    scale = alt.Scale(paddingInner=0.32, paddingOuter=0.16)
-    y = alt.Y("model:N", sort=None, title=None, scale=scale, axis=axis)
-    return layer().encode(y=y, opacity=Look("model", []).opacity())
-
-
-def _shortened(most: int) -> str:
-    """What `short` makes of a label, as an expression of the chart."""
-    ends = f"slice(datum.label, 0, {most // 2}) + '…' + slice(datum.label, -{(most - 1) // 2})"
-    return f"(length(datum.label) <= {most} ? datum.label : {ends})"
-
-
-def _ticks(**options: Any) -> alt.Axis:
-    """The axis along which bars run."""
-    few = alt.ExprRef(f"{NARROW} ? 2 : 5")
-    return alt.Axis(tickCount=few, labelSeparation=10, grid=True, domain=False, ticks=False, **options)
-
-
-def _margin(base: alt.Chart) -> Any:
-    """The numbers of bars in the margin at their right, where nothing covers them."""
-    return base.mark_text(align="left", dx=8, fontWeight=600).encode(x=alt.value("width"), text="shown:N")
 
 
 def _span(values: list[float]) -> list[float]:

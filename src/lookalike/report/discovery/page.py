@@ -1,6 +1,7 @@
 """The page of a leaderboard: its parts, filled."""
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lookalike.report.discovery.experts import Disputes, agreement_section
@@ -10,6 +11,7 @@ from lookalike.report.discovery.standing import Standing, called
 from lookalike.report.discovery.table import leaderboard_table, meanings
 from lookalike.report.discovery.words import interval, signed, summary
 from lookalike.report.document import document, filled, made_by, resource
+from lookalike.report.drawing import Spec
 from lookalike.report.markup import Card, cards, choice, facts, menu, short, text
 from lookalike.report.numbers import number, percent, plural
 
@@ -18,10 +20,26 @@ if TYPE_CHECKING:
     from lookalike.discovery.bias import LeaveOneOut
     from lookalike.study import Study
 
-__all__ = ["page"]
+__all__ = ["Parts", "page", "parts"]
 
 
-def page(
+@dataclass(frozen=True)
+class Parts:
+    """A leaderboard in the pieces that a page is made of."""
+
+    links: list[tuple[str, str]]  # of its sections, for the menu
+    sentences: list[str]
+    cards: str
+    warnings: str
+    main: str
+    formulas: str
+    about: dict[str, Any]
+    charts: dict[str, Spec]
+    models: list[str]
+    pictures: str  # style that holds them
+
+
+def parts(
     board: "Leaderboard",
     title: str,
     pool: "Pool | None",
@@ -29,8 +47,8 @@ def page(
     study: "Study | None",
     votes: "Votes | None",
     judgements: "Judgements | None",
-) -> str:
-    """The whole page as text."""
+) -> Parts:
+    """The pieces of a leaderboard's page."""
     standing = Standing(board)
     figures = all_figures(standing, loo)
     disputes = Disputes(votes, study, judgements)
@@ -41,13 +59,7 @@ def page(
     }
     links = [("table", "Table"), *((figure.name, figure.short) for figure in figures)]
     links += [(name, short) for name, (short, section) in sections.items() if section]
-    sentences = summary(standing)
-    parts = {
-        "title": text(title),
-        "menu": menu([*links, ("about", "About")]),
-        "summary": f"<p>{text(sentences[0])}</p><p>{text(' '.join(sentences[1:]))}</p>",
-        "cards": cards("In short", _cards(standing)),
-        "warnings": _warnings(board.warnings),
+    main = {
         "grouping": choice("grouping", "Rows", [("groups", "by who built the pool"), ("all", "together")])
         if standing.grouped
         else "",
@@ -58,17 +70,41 @@ def page(
         "legend": _legend(standing),
         "figures": "".join(figure.html() for figure in figures),
         "sections": "".join(section for _, section in sections.values()),
-        "footer": facts(_about(standing, title, pool) | made_by()),
     }
-    charts = {name: spec for figure in figures for name, spec in figure.specs().items()}
+    return Parts(
+        links,
+        summary(standing),
+        cards("In short", _cards(standing)),
+        _warnings(board.warnings),
+        filled(resource("discovery/main.html"), main),
+        resource("discovery/formulas.html"),
+        _about(standing, title, pool),
+        {name: spec for figure in figures for name, spec in figure.specs().items()},
+        standing.models,
+        disputes.style(),
+    )
+
+
+def page(title: str, found: Parts) -> str:
+    """The whole page as text."""
+    body = {
+        "title": text(title),
+        "menu": menu([*found.links, ("about", "About")]),
+        "summary": f"<p>{text(found.sentences[0])}</p><p>{text(' '.join(found.sentences[1:]))}</p>",
+        "cards": found.cards,
+        "warnings": found.warnings,
+        "main": found.main,
+        "formulas": found.formulas,
+        "footer": facts(found.about | made_by()),
+    }
     return document(
         f"{title} · models compared",
-        " ".join(sentences),
-        filled(resource("discovery/page.html"), parts),
+        " ".join(found.sentences),
+        filled(resource("discovery/page.html"), body),
         styles=["page.css", "discovery/page.css"],
         scripts=["common.js", "discovery/page.js"],
-        data={"models": standing.models, "charts": charts},
-        pictures=disputes.style(),
+        data={"models": found.models, "charts": found.charts},
+        pictures=found.pictures,
     )
 
 

@@ -1,0 +1,177 @@
+"""Models compared on a page: how well each finds the query's identity and category, beside what experts say."""
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from lookalike.metrics.names import Metric
+from lookalike.report.bars import Bar, interval_bars
+from lookalike.report.collection.words import called
+from lookalike.report.discovery.standing import Standing
+from lookalike.report.discovery.standing import called as called_on_board
+from lookalike.report.discovery.words import interval
+from lookalike.report.figure import Figure, Panel
+from lookalike.report.markup import data_table, mark, short, text
+from lookalike.report.numbers import MISSING, number, plural
+from lookalike.survey import Retrieval, Survey
+
+if TYPE_CHECKING:
+    from lookalike.discovery import Leaderboard
+
+__all__ = ["comparison_section"]
+
+JUDGED = "Judged by experts"
+DIFFERENT = (
+    " To find the same thing again, to find its kind and to find what people call alike are different questions: the "
+    "best model may not be the same."
+)
+GROUPS = {"identity": "Same identity, other image", "category": "Same category"}
+
+
+@dataclass(frozen=True)
+class _Column:
+    group: str
+    title: str
+    value: Callable[[str], float]  # of a model
+    interval: Callable[[str], tuple[float, float]]
+
+
+def comparison_section(survey: Survey, board: "Leaderboard | None") -> tuple[str, Figure | None]:
+    """The table of models, and the figure that belongs below it; nothing without labels."""
+    if not survey.retrieval:
+        return "", None
+    columns = _columns(survey, board)
+    said = " ".join(_asked(found) for found in survey.retrieval)
+    html = (
+        '<section id="models"><h2>Which model finds what</h2>'
+        f'<p class="reading">{text(said)} Numbers are expected over ties; below them, 95\u202f% intervals over '
+        'queries. Bold: best.</p><div class="scroll fit plain" tabindex="0" role="region" aria-label="Models compared">'
+        f"{_table(survey, columns)}</div></section>"
+    )
+    return html, _figure(survey, columns)
+
+
+def _asked(found: Retrieval) -> str:
+    drawn = f"{len(found.queries):,} of the {plural(found.eligible, 'item')}"
+    if len(found.queries) == found.eligible:
+        drawn = f"all {plural(found.eligible, 'item')}"
+    if found.label == "identity":
+        return f"Identity: {drawn} with another image of the same thing search for it; the query itself does not rank."
+    out = "images of the query’s own identity do not rank" if found.without_identity else "the query does not rank"
+    return f"Category: {drawn} with others of their category search for these; {out}."
+
+
+def _columns(survey: Survey, board: "Leaderboard | None") -> list[_Column]:
+    columns = [
+        _Column(
+            GROUPS[found.label],
+            called(metric.label),
+            partial(_found, found, metric),
+            partial(_found_ends, found, metric),
+        )
+        for found in survey.retrieval
+        for metric in found.metrics
+    ]
+    if board is None:
+        return columns
+    standing = Standing(board)
+    shown = dict.fromkeys(filter(None, [standing.main, standing.hits]))
+    return columns + [
+        _Column(JUDGED, called_on_board(metric), partial(_on_board, standing, metric), partial(_ends, standing, metric))
+        for metric in shown
+    ]
+
+
+def _on_board(standing: Standing, metric: Metric, model: str) -> float:
+    return standing.value(model, metric) if model in standing.models else math.nan
+
+
+def _ends(standing: Standing, metric: Metric, model: str) -> tuple[float, float]:
+    return standing.interval(model, metric)
+
+
+def _found(retrieval: Retrieval, metric: Metric, model: str) -> float:
+    return retrieval.evaluations[model][metric].mean if model in retrieval.evaluations else math.nan
+
+
+def _found_ends(retrieval: Retrieval, metric: Metric, model: str) -> tuple[float, float]:
+    return retrieval.intervals[model][metric] if model in retrieval.intervals else (math.nan, math.nan)
+
+
+def _table(survey: Survey, columns: list[_Column]) -> str:
+    groups = "".join(
+        f"<th colspan='{sum(column.group == group for column in columns)}' scope='colgroup'>{group}</th>"
+        for group in dict.fromkeys(column.group for column in columns)
+    )
+    heads = "".join(
+        f"<th scope='col'{_first(columns, place)}>{text(column.title)}</th>" for place, column in enumerate(columns)
+    )
+    best = [_highest(map(column.value, survey.models)) for column in columns]
+    ranked = survey.retrieval[0].ranking()
+    models = [*ranked, *(model for model in survey.models if model not in ranked)]
+    rows = "".join(_row(survey, model, columns, best) for model in models)
+    return (
+        f"<table class='models'><thead><tr class='heads'><td></td><td class='kind'></td>{groups}</tr>"
+        f"<tr><th scope='col'>Model</th><th scope='col' class='kind'>Kind</th>{heads}</tr></thead>"
+        f"<tbody>{rows}</tbody></table>"
+    )
+
+
+def _kind(words: str) -> str:
+    """What a model is, shorter.
+
+    >>> _kind("embeddings of 1,280 numbers, cosine"), _kind("codes of 64 bits"), _kind("run")
+    ('1,280 numbers, cosine', '64 bits', 'run')
+    """
+    return words.removeprefix("embeddings of ").removeprefix("codes of ")
+
+
+def _highest(values: Iterable[float]) -> float:
+    return max((value for value in values if not math.isnan(value)), default=math.nan)
+
+
+def _first(columns: list[_Column], place: int) -> str:
+    return " class='first'" if place == 0 or columns[place - 1].group != columns[place].group else ""
+
+
+def _row(survey: Survey, model: str, columns: list[_Column], best: list[float]) -> str:
+    place = list(survey.models).index(model)
+    cells = [
+        f"<th scope='row' title='{text(model)}'>{mark(place)} {text(short(model, 28))}</th>",
+        f"<td class='kind'>{text(_kind(survey.models[model]))}</td>",
+    ]
+    for at, (column, highest) in enumerate(zip(columns, best, strict=True)):
+        value = column.value(model)
+        shown = text(number(value))
+        ends = interval(column.interval(model)).replace(" to ", "–")
+        below = f"<small>{text(ends)}</small>" if ends and not math.isnan(value) else ""
+        inner = f"<b>{shown}</b>" if value == highest and len(survey.models) > 1 else shown
+        cells.append(f"<td{_first(columns, at)}>{inner}{below}</td>")
+    return f"<tr data-model='{place}'>{''.join(cells)}</tr>"
+
+
+def _figure(survey: Survey, columns: list[_Column]) -> Figure:
+    """Bars of each group's main number."""
+    panels, rows = [], []
+    mains = {column.group: column for column in reversed(columns) if column.title == "AP" or column.group == JUDGED}
+    for column in reversed(mains.values()):
+        models = sorted(
+            (model for model in survey.models if not math.isnan(column.value(model))), key=lambda m: -column.value(m)
+        )
+        bars = [Bar(model, column.value(model), column.interval(model)) for model in models]
+        title = f"{column.group}: {column.title}"
+        told = "; ".join(f"{bar.model} {number(bar.value)} ({interval(bar.interval)})" for bar in bars)
+        panels.append(Panel(text(title), f"{title}. {told}.", interval_bars(bars)))
+        rows += [(bar.model, title, number(bar.value), interval(bar.interval) or MISSING) for bar in bars]
+    return Figure(
+        "identification",
+        "Bars",
+        "Side by side",
+        f"The best first; the whisker is the 95 % interval over queries.{DIFFERENT if len(panels) > 1 else ''}",
+        panels,
+        data_table(["model", "number", "expected", "95 % interval"], rows),
+        least="20rem",
+        most=min(3, len(panels)),
+    )

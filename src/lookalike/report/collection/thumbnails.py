@@ -1,0 +1,56 @@
+"""The pictures of items, each once on a page however often it is shown."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lookalike.datasets.pictures import fitted, guarded
+from lookalike.report.markup import text
+from lookalike.report.pictures import PIXELATED, uri
+
+if TYPE_CHECKING:
+    from lookalike.study import Study
+
+PIXELS = 144  # a picture's longest side
+
+__all__ = ["Thumbnails"]
+
+
+class Thumbnails:
+    """Pictures of a study's items, and the style that holds them."""
+
+    def __init__(self, study: "Study") -> None:
+        self._study = study
+        self._classes: dict[int, str] = {}
+        self._rules: list[str] = []
+
+    def of(self, item: int, said: str) -> str:
+        """The picture of an item, or a place that says its id; said: what it shows, for those who do not see it."""
+        if item not in self._classes:
+            self._classes[item] = self._read(item)
+        if self._classes[item]:
+            return f'<i class="picture {self._classes[item]}" role="img" aria-label="{text(said)}"></i>'
+        return f'<span class="absent"><small>no picture</small>{text(self._study.catalogue.ids[item])}</span>'
+
+    def style(self) -> str:
+        """A class for every picture that was asked for."""
+        return "\n".join(self._rules)
+
+    def _read(self, item: int) -> str:
+        picture = _decoded(self._study, item)
+        if picture is None:
+            return ""
+        name = f"t{item}"
+        self._rules.append(f".{name}{{background-image:url({uri(picture, PIXELS)})}}")
+        return f"{name} tiny" if max(picture.shape[:2]) <= PIXELATED else name
+
+
+def _decoded(study: "Study", item: int) -> np.ndarray | None:
+    path = study.image_path(item)
+    if path is None or not path.is_file():
+        return None
+    try:
+        with guarded():
+            return fitted(path, PIXELS)
+    except Exception:  # whatever is wrong with a file, its place says its id
+        return None
