@@ -210,7 +210,7 @@ def test_a_report_of_a_study(study: Path, capsys: pytest.CaptureFixture[str]) ->
         (["study", "add", "{}/shop", "good", "{}/good.npz"], "already"),
         (["study", "add", "{}/nowhere", "good", "{}/good.npz"], "no folder"),
         (["study", "add", "{}", "good", "{}/good.npz"], "not a study"),
-        (["pool", "{}/shop", "--k", "500"], "k must be from 1 to"),
+        (["pool", "{}/shop", "--k", "500", "--replace"], "k must be from 1 to"),
         (["pool", "{}/shop", "--top-up", "nobody"], "no model 'nobody'"),
         (["pool", "{}/shop", "--top-up", "late", "--next", "3"], "either --top-up or --next"),
         (["pool", "{}/shop", "--seconds", "0"], "seconds"),

@@ -917,3 +917,57 @@ def test_a_study_whose_maker_was_killed_can_be_made_again(tmp_path: Path) -> Non
     create(tmp_path / "study")
     assert Study.open(tmp_path / "study").catalogue.digest == SHOP.digest
     assert not list((tmp_path / "study").glob(".*"))
+
+
+# Pools that have been voted on
+
+
+def test_a_judged_pool_is_not_replaced_unawares(
+    closed: Study, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from lookalike.cli import main
+
+    def ended(*arguments: str) -> int:
+        with pytest.raises(SystemExit) as end:
+            main(["pool", str(closed.path), *arguments])
+        return int(end.value.code or 0)
+
+    closed.add_model("net", gallery=GALLERY)
+    assert ended("--k", "1") == 0
+    query, item = closed.pool().pairs[0]
+    closed.append_votes(Votes([query], [item], ["ann"], [1]))
+    assert ended("--k", "2") == 2
+    assert (
+        "the study has a pool with 1 votes, and its record of who proposed what would be lost"
+        in capsys.readouterr().err
+    )
+    assert closed.pool().k == 1
+    assert ended("--k", "2", "--replace") == 0
+    assert closed.pool().k == 2
+    with pytest.raises(ValueError, match="the pool has what the model 'net' proposed: give the new one another name"):
+        closed.add_model("net", gallery=GALLERY[::-1], replace=True)
+
+
+def test_two_that_top_up_at_once_lose_nothing(closed: Study) -> None:
+    from concurrent.futures import ThreadPoolExecutor
+
+    from lookalike.discovery import Pool
+
+    rng = np.random.default_rng(0)
+    names = [f"m{number}" for number in range(6)]
+    for name in ("first", *names):
+        closed.add_model(name, gallery=rng.normal(size=(4, 3)))
+    closed.write_pool(Pool.build({"first": closed.model("first").given}, closed.collection, k=1))
+    with ThreadPoolExecutor(6) as threads:
+        list(threads.map(lambda name: Study.open(closed.path).top_up(name, threads=1), names))
+    assert set(closed.pool().models) == {"first", *names}
+
+
+def test_items_of_a_wild_study_have_identities_without_those_of_queries(tmp_path: Path) -> None:
+    items = Catalogue(["a1", "a2", "b1"], identities=["a", "a", "b"])
+    study = Study.create(tmp_path / "wild", "wild", items, Catalogue(["q", "a"]), wild=True)
+    study.add_model("net", np.eye(2), np.array([[1, 0.2], [0.9, 0.3], [0.1, 1]]))
+    from lookalike.discovery import Pool
+
+    pool = Pool.build({"net": study.model("net").given}, study.collection, k=2, one_per_identity=True)
+    assert sorted(pool.pairs) == [("a", "a2"), ("a", "b1"), ("q", "a1"), ("q", "b1")]

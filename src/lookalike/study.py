@@ -309,6 +309,10 @@ class Study:
                 raise ValueError(f"the study has a model {name!r} already: choose another name, or replace it")
             if recipe is None:
                 self._check_not_hashed(name)
+            if name in self.models() and self.pool_path.exists() and name in self.pool().models:
+                raise ValueError(
+                    f"the pool has what the model {name!r} proposed: give the new one another name, and top up the pool"
+                )
             self._write_model(stored)
 
     def model(self, name: str) -> Stored:
@@ -493,8 +497,13 @@ class Study:
     def collection(self) -> Collection:
         """Queries and items as all models rank them."""
         queries, items = self.queries.identities, self.catalogue.identities
-        known = (queries, items) if queries is not None and items is not None else ()
-        return Collection(self.queries.ids, self.catalogue.ids, *known)
+        if queries is None and items is None:
+            return Collection(self.queries.ids, self.catalogue.ids)
+        if queries is None:  # each its own, and none an item's
+            queries = np.array([f"query {name}" for name in self.queries.ids.tolist()])
+        if items is None:
+            items = np.array([f"item {name}" for name in self.catalogue.ids.tolist()])
+        return Collection(self.queries.ids, self.catalogue.ids, queries, items)
 
     @property
     def pool_path(self) -> Path:
@@ -511,6 +520,16 @@ class Study:
         """Keep a pool, in place of the one before."""
         with self.changing():
             pool.save(self.pool_path)
+
+    def top_up(self, model: str, *, threads: int | None = None) -> Pool:
+        """Add what a model proposes to the pool, unless it is there: votes on its pairs are then taken."""
+        given = self.model(model).given
+        with self.changing():  # from reading on: another process may add a model too
+            pool = self.pool()
+            if model not in pool.models:
+                pool = pool.with_model(model, given, threads=threads)
+                pool.save(self.pool_path)
+        return pool
 
     def votes(self) -> Votes:
         """All votes, in the order in which they came."""

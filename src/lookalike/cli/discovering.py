@@ -35,6 +35,7 @@ def pool(
     order: Annotated[Literal["depth", "adaptive"], Parameter(help="of the pairs to judge")] = "depth",
     seconds: Annotated[float, Parameter(help="that judging a pair takes, for the cost")] = 15,
     output: Annotated[Path | None, Parameter(help="write the pairs to judge to this .csv or .parquet file")] = None,
+    replace: Annotated[bool, Parameter(help="pool anew, in place of a pool that has been voted on")] = False,
     threads: Annotated[int | None, Parameter(help="how many threads to use; all cores by default")] = None,
     seed: SEED = 0,
     as_json: JSON = False,
@@ -67,6 +68,11 @@ def pool(
     names = models.replace(",", " ").split() if models else opened.models()
     if not names:
         raise ValueError(f"the study has no model yet: lookalike study add {folder} NAME FILE")
+    if opened.pool_path.exists() and len(opened.votes()) and not replace:
+        raise ValueError(
+            f"the study has a pool with {len(opened.votes()):,} votes, and its record of who proposed what would be "
+            "lost: add a model with --top-up NAME, or pass --replace"
+        )
     with progress():
         made = Pool.build(
             {name: opened.model(name).given for name in names}, opened.collection, k=k, random=random, seed=seed,
@@ -93,10 +99,8 @@ def _to_judge(
     from lookalike.discovery import next_pairs
     from lookalike.discovery.reliability import RULES
 
-    found, record = opened.pool(), opened.votes()
-    if top_up is not None and top_up not in found.models:
-        found = found.with_model(top_up, opened.model(top_up).given, threads=threads)
-        opened.write_pool(found)  # so that votes on its pairs are taken, and its part in the pool is known
+    record = opened.votes()
+    found = opened.pool() if top_up is None else opened.top_up(top_up, threads=threads)
     known = RULES["majority"](record).by_pair if len(record) else {}
     asked = set(record.pairs)  # what nobody could decide is not asked again
     grades = np.array([known.get(pair, 0 if pair in asked else -1) for pair in found.pairs])

@@ -102,7 +102,8 @@ class Leaderboard:
                 if metric.name == "Judged" and score.mean < LOW:
                     out.append(
                         f"{name}: {score.mean:.0%} of its top {metric.cutoff} was judged, so metrics of ranks count "
-                        "what nobody judged as wrong: compare it by AUC, or judge its top-up"
+                        "what nobody judged as wrong: compare it by AUC with its own pairs left out or with sampled "
+                        "negatives, or judge its top-up"
                     )
         return out
 

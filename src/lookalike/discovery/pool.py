@@ -285,6 +285,8 @@ class Pool:
         arrays, about = read_arrays(path)
         if about.get("lookalike") != "pool":
             raise ValueError(f"{path} holds no pool: it was not written by Pool.save")
+        if not {"collection", "k", "one_per_identity", "seed", "models"} <= set(about):
+            raise ValueError(f"{path} is damaged: it does not say how the pool was made")
         if about["collection"] != collection.digest:
             raise ValueError(f"{path} is the pool of another collection: its queries or items have changed since")
         queries, items = collection.positions(zip(arrays["query"], arrays["item"], strict=True), f"{path}, proposal")
