@@ -1,7 +1,8 @@
 """Does reading image files keep the network waiting? Files against the bare network, side by side in one run.
 
 The bare network is given batches that are decoded and prepared already, in memory; `encode_files` is given the files.
-Photographs are random parts of scikit-learn's two, written as JPEG of quality 90 in the size that is named.
+Photographs are random parts of scikit-learn's two, written as JPEG of quality 90 in the size that is named; those of
+32 and 28 pixels as PNG, in colour and in grey, as people write out CIFAR-10 and Fashion-MNIST.
 
     OMP_WAIT_POLICY=PASSIVE python bench/encoders.py --images 512 --rounds 5
 """
@@ -23,7 +24,14 @@ from sklearn.datasets import load_sample_images
 from lookalike.encoders import EfficientNetLite0, Encoder, decode, encode_files
 
 WANTED = 0.85  # of the bare network's throughput
-CASES = [(112, (300, 225)), (112, (640, 480)), (224, (640, 480)), (224, (1600, 1200))]  # network, width and height
+CASES = [  # the network's size; width, height, mode and suffix of files
+    (112, 32, 32, "RGB", "png"),
+    (112, 28, 28, "L", "png"),
+    (112, 300, 225, "RGB", "jpg"),
+    (112, 640, 480, "RGB", "jpg"),
+    (224, 640, 480, "RGB", "jpg"),
+    (224, 1600, 1200, "RGB", "jpg"),
+]
 
 
 def main() -> None:
@@ -39,32 +47,32 @@ def main() -> None:
     print(
         f"{options.images} files, batches of {options.batch}, {options.threads} threads, median of {options.rounds}\n"
     )
-    print("network       files          bare/s   files/s   decoding alone/s   files : bare")
-    for size, (width, height) in CASES:
+    print("network       files              bare/s   files/s   decoding alone/s   files : bare")
+    for size, width, height, mode, suffix in CASES:
         with tempfile.TemporaryDirectory() as folder:
-            paths = write_photos(Path(folder), options.images, width, height)
+            paths = write_photos(Path(folder), options.images, (width, height), mode, suffix)
             encoder = EfficientNetLite0(size)
             bare, files, alone = measured(encoder, paths, options.rounds, options.batch, options.threads)
         ratio = statistics.median(b / f for b, f in zip(bare, files, strict=True))
         n = options.images
         print(
-            f"Lite0, {size:3} px {width:5} × {height:4} {n / statistics.median(bare):9.0f} "
+            f"Lite0, {size:3} px {width:5} × {height:4} {suffix} {n / statistics.median(bare):9.0f} "
             f"{n / statistics.median(files):9.0f} {n / statistics.median(alone):18.0f} {ratio:14.2f}"
             f"{'' if ratio >= WANTED else f'  below {WANTED}'}"
         )
 
 
-def write_photos(folder: Path, n: int, width: int, height: int) -> list[Path]:
+def write_photos(folder: Path, n: int, size: tuple[int, int], mode: str, suffix: str) -> list[Path]:
     rng = np.random.default_rng(0)
-    photos = [Image.fromarray(photo) for photo in load_sample_images().images]
+    photos = [Image.fromarray(photo).convert(mode) for photo in load_sample_images().images]
     paths = []
     for number in range(n):
         photo = photos[number % len(photos)]
         side = rng.uniform(0.5, 1)
         left, top = (rng.uniform(0, length * (1 - side)) for length in photo.size)
         box = (left, top, left + side * photo.width, top + side * photo.height)
-        paths.append(folder / f"{number}.jpg")
-        photo.resize((width, height), Image.Resampling.BICUBIC, box=box).save(paths[-1], quality=90)
+        paths.append(folder / f"{number}.{suffix}")
+        photo.resize(size, Image.Resampling.BICUBIC, box=box).save(paths[-1], quality=90)
     return paths
 
 

@@ -53,13 +53,14 @@ def opened(path: str | Path, max_pixels: int, enough: int | None) -> np.ndarray:
     try:
         if not path.stat().st_size:
             raise ValueError(f"{path} is empty")
-        with Image.open(path, formats=_formats()) as image:
+        # Given a path, Pillow would map plain TIFFs to memory, and scramble those that are to be turned
+        with path.open("rb") as file, Image.open(file, formats=_formats()) as image:
             _check_size(image.size, max_pixels, path)
             if enough is not None:
                 image.draft(None, (enough, enough))
             image.load()
             _check_size(image.size, max_pixels, path)  # some formats tell only now
-            return np.asarray(_upright(image))
+            return np.asarray(_plain(image))
     except Image.UnidentifiedImageError as error:
         raise ValueError(f"{path} is not an image: it is something else, or damaged at its start") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
@@ -69,6 +70,16 @@ def opened(path: str | Path, max_pixels: int, enough: int | None) -> np.ndarray:
             raise
         why = (str(error) or type(error).__name__).partition("\n")[0]
         raise ValueError(f"{path} is damaged or cannot be read: {why}") from error
+
+
+def _plain(image: Any) -> Any:
+    """Upright, red, green and blue, and on white; of a picture that is so already, as most are, nothing is copied."""
+    from PIL import ImageOps
+
+    if image.mode != "RGB" or image.has_transparency_data:
+        return _upright(image)
+    ImageOps.exif_transpose(image, in_place=True)
+    return image
 
 
 @functools.cache
