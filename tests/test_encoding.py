@@ -392,7 +392,7 @@ def test_files_that_are_skipped_are_listed(
         "empty.png": "empty",
         "text.jpg": "not an image",
         "notes.txt": "not named like an image",
-        "loop": "leads into a folder that it is in",
+        "loop": "leads to a folder that is read already",
         "nowhere.png": "cannot be read: a link to nothing",
         "itself.png": "cannot be read",
         "pipe.png": "not a file",
@@ -534,10 +534,10 @@ def test_a_study_is_the_same_whenever_its_making_was_killed(tmp_path: Path) -> N
         subprocess.run([sys.executable, "-c", RUN, *arguments], cwd=tmp_path / "a", check=True, capture_output=True)
         seconds = time.monotonic() - started
         for _ in range(5):
-            part = (0.3, 0.6) if arguments[0] == "encode" else (0.3, 1)  # it goes on where it was
+            part = (0.1, 0.4) if arguments[0] == "encode" else (0.1, 0.9)  # it goes on where it was
             kills += killed(arguments, tmp_path / "b", how.uniform(*part) * seconds)
         subprocess.run([sys.executable, "-c", RUN, *arguments], cwd=tmp_path / "b", check=True, capture_output=True)
-    assert kills >= 5
+    assert kills >= 3  # of ten, however fast the machine is just then
     undisturbed, disturbed = (contents(tmp_path / each / "photos-study") for each in "ab")
     assert {"models/colour.npz", "models/colour-itq-16.npz", "indexes/colour-itq-16.npz", "images.csv"} <= set(
         undisturbed
@@ -922,3 +922,132 @@ def test_the_model_to_search_by(photos: Path, tmp_path: Path) -> None:
     assert default_model(study) == "colour"
     study.add_model("net", gallery=np.eye(6))
     assert default_model(study) == "net"
+
+
+# What else happens to files
+
+
+def test_a_file_that_changes_while_it_is_encoded_has_no_row_of_the_wrong_picture(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    prepare = la.encoders.Colour._prepare_file
+    changed = photos / "cats" / "1.png"
+
+    def late(self: Any, given: np.ndarray) -> np.ndarray:
+        if changed.exists() and np.array_equal(np.asarray(Image.open(changed)), picture(1)):
+            write(changed, 66)
+            (photos / "dogs" / "3.png").unlink()
+        return prepare(self, given)
+
+    monkeypatch.setattr(la.encoders.Colour, "_prepare_file", late)
+    done = encode_folder(photos, tmp_path / "study", model="colour")
+    reasons = {file.path: file.reason for file in done.skipped}
+    assert reasons["cats/1.png"] == "changed while it was encoded: encode again"
+    assert set(reasons) == {"cats/1.png", "dogs/3.png"}
+    monkeypatch.undo()
+    again = encode_folder(photos, tmp_path / "study", model="colour")
+    assert (again.skipped, again.encoded) == ([], 1)
+    found = Finder(again.study, "colour").like_picture(picture(66), 1)
+    assert again.study.catalogue.ids[found.items].tolist() == ["cats/1.png"]
+    np.testing.assert_allclose(found.distances, 1, atol=1e-6)
+
+
+def test_folders_that_link_to_each_other_are_read_once(tmp_path: Path) -> None:
+    for one in range(9):
+        write(tmp_path / "photos" / f"d{one}" / "x.png", one)
+        for other in range(9):
+            if one != other:
+                (tmp_path / "photos" / f"d{one}" / f"to{other}").symlink_to(tmp_path / "photos" / f"d{other}")
+    (tmp_path / "photos" / "a-link").symlink_to(tmp_path / "elsewhere")
+    write(tmp_path / "elsewhere" / "y.png", 20)
+    done = encode_folder(tmp_path / "photos", tmp_path / "study", model="phash")
+    assert done.study.catalogue.ids.tolist() == ["a-link/y.png", *(f"d{number}/x.png" for number in range(9))]
+    assert {file.reason for file in done.skipped} == {"leads to a folder that is read already"}
+
+
+def test_folders_may_be_deep_and_pictures_thin(tmp_path: Path) -> None:
+    folder = os.open(tmp_path, os.O_RDONLY)
+    try:
+        for name in ("photos", *["d"] * 1100):  # a path so long can only be made step by step
+            os.mkdir(name, dir_fd=folder)
+            inner = os.open(name, os.O_RDONLY, dir_fd=folder)
+            os.close(folder)
+            folder = inner
+    finally:
+        os.close(folder)
+    write(tmp_path / "photos" / "good.png", 1)
+    Image.new("L", (1, 300_000)).save(tmp_path / "photos" / "thin.png")
+    try:
+        done = encode_folder(tmp_path / "photos", tmp_path / "study", model="phash")
+    finally:
+        subprocess.run(["rm", "-r", tmp_path / "photos" / "d"], check=True)  # too deep for shutil, which pytest uses
+    assert done.study.catalogue.ids.tolist() == ["good.png"]
+    assert [file.reason for file in done.skipped] == ["has 1 × 300,000 pixels, more than 262,144 in a line"]
+
+
+def test_codes_that_cannot_be_made_any_more_are_dropped_and_said(
+    photos: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    study = encode_folder(photos, tmp_path / "study", model="colour").study
+    hash_model(study, "colour", "ITQ", 5)
+    for number in (3, 4, 5):
+        (photos / "dogs" / f"{number}.png").unlink()
+    done = encode_folder(photos, tmp_path / "study", model="colour")
+    assert done.study.models() == ["colour"]
+    assert "the model colour-itq-5 was removed, since it cannot be made of these images: ITQ can make" in caplog.text
+    assert encode_folder(photos, tmp_path / "study", model="colour").same == 3
+
+
+def test_a_folder_that_was_moved_is_named_anew(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command("encode", "photos", "--model", "phash", "--study", "s") == 0
+    photos.rename(tmp_path / "moved")
+    assert command("encode", "s") == 2
+    assert "which is gone: if it was moved, lookalike encode NEW_FOLDER --study s" in capsys.readouterr().err
+    assert command("encode", "moved", "--study", "s", "--model", "phash", "--json") == 0
+    assert json.loads(capsys.readouterr().out)["encoded"] == 0
+    path = Study.open(tmp_path / "s").image_path(0)
+    assert path is not None
+    assert path.is_file()
+
+
+@pytest.mark.parametrize(
+    ("spoil", "arguments", "sentence"),
+    [
+        (("study.toml", "images = .*", ""), ["search", "s", "cats/0.png"], "[folder] must say images, folders and"),
+        (("study.toml", "images = .*", "images = 5"), ["encode", "s"], "[folder] must say images, folders and queries"),
+    ],
+)
+def test_damaged_studies_are_said_to_be(
+    spoil: tuple[str, str, str],
+    arguments: list[str],
+    sentence: str,
+    photos: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    import re
+
+    monkeypatch.chdir(tmp_path)
+    encode_folder(photos, tmp_path / "s", model="phash")
+    name, before, after = spoil
+    text = (tmp_path / "s" / name).read_text()
+    (tmp_path / "s" / name).write_text(re.sub(before, after, text))
+    assert command(*arguments) == 2
+    assert sentence in capsys.readouterr().err
+
+
+def test_more_than_there_are_and_values_with_spaces(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write(photos / " lead" / "x.png", 30)
+    assert command("encode", "photos", "--model", "phash") == 0
+    capsys.readouterr()
+    assert command("search", "photos-study", "cats/0.png", "-k", "1000000000", "--json") == 0
+    assert len(json.loads(capsys.readouterr().out)["found"]) == 6
+    assert command("search", "photos-study", "cats/0.png", "--where", "category= lead", "--json") == 0
+    assert [each["id"] for each in json.loads(capsys.readouterr().out)["found"]] == [" lead/x.png"]

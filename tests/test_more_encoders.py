@@ -1436,3 +1436,50 @@ def test_options_by_name(tmp_path: Path) -> None:
         load("phash", size=3)
     with pytest.raises(ValueError, match="has no option 'size': it has threads, providers"):
         load(name, size=3)
+
+
+def test_numbers_of_any_range_become_grey(tmp_path: Path) -> None:
+    """One that is no number does not make all others black; 16 bits are scaled alike in every kind of file."""
+    values = np.linspace(0, 3, 48, dtype=np.float32).reshape(6, 8)
+    values[0, 0], values[5, 7] = np.nan, np.inf
+    Image.fromarray(values).save(tmp_path / "floats.tiff")
+    grey = decode(tmp_path / "floats.tiff")[..., 0]
+    assert grey[0, 0] == 0
+    assert grey[5, 7] == 255
+    assert len(np.unique(grey)) > 30
+    deep = (np.arange(48).reshape(6, 8) * 1000).astype(np.uint16)
+    Image.fromarray(deep).save(tmp_path / "deep.png")
+    Image.fromarray(deep).save(tmp_path / "deep.pgm")
+    np.testing.assert_array_equal(decode(tmp_path / "deep.png"), decode(tmp_path / "deep.pgm"))
+    np.testing.assert_array_equal(decode(tmp_path / "deep.png")[..., 0], deep >> 8)
+
+
+@pytest.mark.parametrize("kind", ["batch of one", "scalar", "one row"])
+def test_an_exported_network_that_fails_is_an_error_of_its_file(kind: str, tmp_path: Path) -> None:
+    helper, tensor = onnx.helper, onnx.TensorProto.FLOAT
+    shape = {"batch of one": [1, 48], "scalar": [], "one row": [1, 48]}[kind]
+    nodes = {
+        "batch of one": [helper.make_node("Reshape", ["x", "shape"], ["y"])],
+        "scalar": [helper.make_node("ReduceSum", ["x"], ["y"], keepdims=0)],
+        "one row": [
+            helper.make_node("ReduceMean", ["x", "axes"], ["m"], keepdims=1),
+            helper.make_node("Reshape", ["m", "shape"], ["y"]),
+        ],
+    }[kind]
+    constants = [
+        helper.make_tensor("shape", onnx.TensorProto.INT64, [2], [1, 48]),
+        helper.make_tensor("axes", onnx.TensorProto.INT64, [1], [0]),
+    ]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [helper.make_tensor_value_info("x", tensor, ["n", 3, 4, 4])],
+        [helper.make_tensor_value_info("y", tensor, shape or None)],
+        constants,
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    onnx.save(model, tmp_path / "m.onnx")
+    (tmp_path / "m.onnx.json").write_text('{"size": 4, "mean": 0, "std": 1}')
+    encoder = load(f"onnx:{tmp_path / 'm.onnx'}")
+    with pytest.raises(OSError, match=r"m\.onnx (fails on 3 images at once|is \(.*\) for 3 images: expected a row)"):
+        encoder.encode(np.zeros((3, 4, 4, 3), np.uint8))

@@ -457,7 +457,8 @@ def test_a_file_says_where_it_comes_from(tmp_path: Path) -> None:
     assert about["lookalike"] == "index"
     assert about["version"] == la.__version__
     assert about["digest"] == index.digest == many_codes(500).digest
-    assert about["measured"] == {"recall": index.measured.recall, "k": 10, "n_queries": 25}
+    asked = {"target": 0.99, "seed": 0}
+    assert about["measured"] == {"recall": index.measured.recall, "k": 10, "n_queries": 25, **asked}
 
 
 SAVE_ALL = """

@@ -2,6 +2,7 @@
 
 import contextlib
 import fcntl
+import logging
 import os
 import re
 import shutil
@@ -20,6 +21,8 @@ from lookalike.hashed import hash_again
 from lookalike.images import PRESENT, REMOVED, SKIPPED, ImageFile, Labels, files_below, read_files, write_files
 from lookalike.rows import Rows
 from lookalike.study import UNFINISHED, Recipe, Study, check_name, stored_vectors
+
+logger = logging.getLogger("lookalike")
 
 __all__ = ["Encoded", "NothingUsableError", "encode_folder", "model_name"]
 
@@ -253,7 +256,11 @@ class _Update:
                     name, gallery=gallery, similarity=similarity, recipe=rows.recipe, contents=contents, replace=True
                 )
         for name in study.recipes():
-            hash_again(study, name)
+            try:
+                hash_again(study, name)
+            except ValueError as error:
+                study.remove_model(name)
+                logger.warning("the model %s was removed, since it cannot be made of these images: %s", name, error)
         return study
 
     def _why_not(self, usable: Sequence[ImageFile]) -> str:
@@ -288,8 +295,8 @@ class _Update:
 
 def _anywhere(model: str) -> str:
     """The name of an encoder, such that it is found from other folders too."""
-    kind, colon, rest = model.partition(":")
-    is_file = colon and kind.lower() in ("onnx", "hf") and Path(rest).exists()
+    kind, _, rest = model.partition(":")
+    is_file = rest and kind.lower() in ("onnx", "hf") and Path(rest).exists()
     return f"{kind}:{Path(rest).resolve()}" if is_file else model
 
 
@@ -314,11 +321,9 @@ def _origin(
                 f"{place} is a study that was not made from a folder of images: choose another --study for {root}"
             )
         before = opened.folder
-        if (place / before["images"]).resolve() != root:
-            raise ValueError(
-                f"{place} is a study of the images in {(place / before['images']).resolve()}: "
-                f"choose another --study for those in {root}"
-            )
+        there = (place / before["images"]).resolve()
+        if there != root and there.is_dir():  # else it was moved
+            raise ValueError(f"{place} is a study of the images in {there}: choose another --study for those in {root}")
     origin = {
         "images": _relative(root, place),
         "folders": folders or before.get("folders", "category"),

@@ -207,8 +207,11 @@ def _read_parquet(path: Path, names: Collection[str] | None) -> tuple[dict[str, 
         raise ValueError(
             f"{path} is not a readable Parquet file: it is damaged, cut short or something else"
         ) from error
-    about = _about((table.schema.metadata or {}).get(b"lookalike", b"{}").decode())
-    arrays = {name: arrow_to_numpy(table[name], f"column {name!r} of {path}") for name in columns}
+    about = _about((table.schema.metadata or {}).get(b"lookalike", b"{}").decode(errors="replace"))
+    try:
+        arrays = {name: arrow_to_numpy(table[name], f"column {name!r} of {path}") for name in columns}
+    except (pa.ArrowException, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is damaged: a column cannot be read") from error
     for name, array in arrays.items():
         if array.dtype == np.uint8 and not pa.types.is_fixed_size_binary(table.schema.field(name).type):
             arrays[name] = array.astype(np.int16)  # only fixed-size binary is packed bytes

@@ -65,6 +65,7 @@ class Finder:
         if not 0 <= item < len(self.index):
             raise ValueError(f"items have positions from 0 to {len(self.index) - 1}, got {item}")
         query = self.index.items[item : item + 1]
+        k = min(k, len(self.index))
         if among is not None:
             among = among.copy()
             among[item] = False
@@ -118,7 +119,7 @@ class Finder:
         return load(self.study.hasher_path(self.model))
 
     def _looks(self, query: Any, k: int, among: np.ndarray | None) -> Looks:
-        found = self.index.search(query, k, among=among)
+        found = self.index.search(query, min(k, len(self.index)), among=among)
         there = found.items[0] >= 0
         return self._cut(query, found.items[0][there], found.distances[0][there], among)
 
@@ -220,6 +221,8 @@ def _index(study: Study, stored: Stored) -> Index:
         kept = Index.load(path)
     except FileNotFoundError:
         return Index.build(stored.gallery, similarity=similarity, kind="exact")
+    except ValueError as error:
+        raise ValueError(f"{error} (lookalike index {study.path.name} builds it again)") from error
     if kept.fits(stored.gallery) and kept.similarity == stored.similarity:
         return kept
     logger.warning("the study has changed since %s was indexed: building the index again", stored.name)

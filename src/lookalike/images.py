@@ -73,7 +73,7 @@ def files_below(folder: Path, before: Mapping[str, ImageFile], *, leave_out: Pat
         raise FileNotFoundError(f"there is no folder {folder}")
     files: list[ImageFile] = []
     candidates: list[str] = []
-    for name, reason in _walk(str(folder), "", (), leave_out.resolve()):
+    for name, reason in _walk(str(folder), str(leave_out.resolve())):
         if reason:
             files.append(ImageFile(name, 0, 0, "", SKIPPED, reason))
         else:
@@ -86,33 +86,44 @@ def files_below(folder: Path, before: Mapping[str, ImageFile], *, leave_out: Pat
     return sorted(files, key=lambda file: file.path)
 
 
-def _walk(root: str, below: str, above: tuple[str, ...], leave_out: Path) -> Iterator[tuple[str, str]]:
-    """Paths below the root, each with a reason to leave it out, or none."""
-    folder = f"{root}/{below}"  # paths are text here, since there may be very many
-    real = str(Path(folder).resolve())
-    if real == str(leave_out):
-        return
-    if real in above:
-        yield _text(below), "leads into a folder that it is in"
-        return
-    try:
-        with os.scandir(folder) as found:
-            entries = sorted(found, key=lambda entry: entry.name)
-    except OSError as error:
-        yield _text(below), f"the folder cannot be read: {error.strerror}"
-        return
-    for entry in entries:
-        if entry.name.startswith("."):
+def _walk(root: str, leave_out: str) -> Iterator[tuple[str, str]]:
+    """Paths below the root, each with a reason to leave it out, or none; every folder is read once.
+
+    Folders that are links come last, so that files have the paths of the folders that they are in.
+    """
+    seen: set[str] = {leave_out}
+    folders, links = [""], list[str]()
+    while folders or links:
+        below = folders.pop() if folders else links.pop(0)
+        folder = f"{root}/{below}"  # paths are text here, since there may be very many
+        real = str(Path(folder).resolve())
+        if real in seen:
+            if real != leave_out:
+                yield _text(below), "leads to a folder that is read already"
             continue
-        name = f"{below}/{entry.name}" if below else entry.name
-        if _is_folder(entry):
-            yield from _walk(root, name, (*above, real), leave_out)
-        elif _text(name) != name:
-            yield _text(name), "its name is not valid Unicode: rename it"
-        elif f".{entry.name.rpartition('.')[2].lower()}" not in SUFFIXES:
-            yield name, "not named like an image"
-        else:
-            yield name, ""
+        seen.add(real)
+        try:
+            with os.scandir(folder) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError as error:
+            yield _text(below), f"the folder cannot be read: {error.strerror}"
+            continue
+        for entry in entries:
+            name = f"{below}/{entry.name}" if below else entry.name
+            if entry.name.startswith("."):
+                continue
+            if _is_folder(entry):
+                (links if entry.is_symlink() else folders).append(name)
+            else:
+                yield _text(name), _unfit(name)
+
+
+def _unfit(name: str) -> str:
+    """Why a file cannot be an item, from its name; empty where it can."""
+    if _text(name) != name:
+        return "its name is not valid Unicode: rename it"
+    named = f".{name.rpartition('/')[2].rpartition('.')[2].lower()}"
+    return "" if named in SUFFIXES else "not named like an image"
 
 
 def _is_folder(entry: os.DirEntry[str]) -> bool:

@@ -34,9 +34,13 @@ class Rows:
         self.rows: dict[str, np.ndarray] = {}
         self.reasons: dict[str, str] = {}
         for path in sorted(self.folder.glob("*.npz")):
-            arrays, about = read_arrays(path)
-            if about.get("digest") != digest(*(arrays[name] for name in ARRAYS)):
-                raise ValueError(f"{path} is damaged: remove it and encode again")
+            advice = f"{path} is damaged: remove it and encode again"
+            try:
+                arrays, about = read_arrays(path)
+            except ValueError as error:
+                raise ValueError(advice) from error
+            if not set(ARRAYS) <= set(arrays) or about.get("digest") != digest(*(arrays[name] for name in ARRAYS)):
+                raise ValueError(advice)
             self.rows |= zip(arrays["contents"].astype(str).tolist(), arrays["rows"], strict=True)
             self.reasons |= zip(arrays["failed"].astype(str).tolist(), arrays["reasons"].tolist(), strict=True)
 
@@ -53,12 +57,12 @@ class Rows:
         found = np.array([self.rows[content] for content in contents])
         return (Codes.pack(found), None) if kind.gives_codes else (found, kind.similarity)
 
-    def missing(self, files: Sequence[ImageFile]) -> dict[str, str]:
-        """Contents of which nothing is known, each with the path of its first file."""
-        first: dict[str, str] = {}
+    def missing(self, files: Sequence[ImageFile]) -> dict[str, ImageFile]:
+        """Contents of which nothing is known, each with its first file."""
+        first: dict[str, ImageFile] = {}
         for file in files:
             if file.state == PRESENT and file.content not in self.rows and file.content not in self.reasons:
-                first.setdefault(file.content, file.path)
+                first.setdefault(file.content, file)
         return first
 
     def encode(self, root: Path, files: Sequence[ImageFile], threads: int | None) -> int:
@@ -71,13 +75,13 @@ class Rows:
         first = self.missing(files)
         if not first:
             return 0
-        contents, paths = [*first], [root / path for path in first.values()]
+        contents, paths = [*first], [root / file.path for file in first.values()]
         found = encode_files(paths, self.encoder, batch=BATCH, threads=threads, max_pixels=self.max_pixels)
         new: dict[str, np.ndarray] = {}
         done, last = 0, time.monotonic()
         for positions, block in found:
             for at, row in zip(positions.tolist(), block, strict=True):
-                if wrong := _fault(row, self.encoder):
+                if wrong := _changed(paths[at], first[contents[at]]) or _fault(row, self.encoder):
                     found.reasons[at] = wrong
                 else:
                     new[contents[at]] = row
@@ -104,6 +108,17 @@ class Rows:
 def _shortened(reasons: Mapping[int, str], contents: Sequence[str], paths: Sequence[Path]) -> dict[str, str]:
     """Reasons by content, without the path that each begins with."""
     return {contents[at]: reason.removeprefix(f"{paths[at]} ").removeprefix("is ") for at, reason in reasons.items()}
+
+
+def _changed(path: Path, file: ImageFile) -> str | None:
+    """Why a row is not that of a file's content: it may have been written to since it was read."""
+    try:
+        now = path.stat()
+    except OSError:
+        return "gone since it was read: encode again"
+    if (now.st_size, now.st_mtime_ns) != (file.size, file.modified):
+        return "changed while it was encoded: encode again"
+    return None
 
 
 def _fault(row: np.ndarray, encoder: "Encoder") -> str | None:

@@ -190,6 +190,11 @@ class Study:
         for key, known in {"lookalike": ("study",), "queries": ("closed", "wild"), "similarity": SIMILARITIES}.items():
             if about.get(key) not in known:
                 raise ValueError(f"{settings}: {key!r} must be {' or '.join(map(repr, known))}, got {about.get(key)!r}")
+        origin = about.get("folder", {"images": "", "folders": "", "queries": ""})
+        if not isinstance(origin, dict) or not all(
+            isinstance(origin.get(key), str) for key in ("images", "folders", "queries")
+        ):
+            raise ValueError(f"{settings} is damaged: [folder] must say images, folders and queries")
         for file in ("catalogue.parquet", "queries.parquet", "votes.sqlite"):
             if not (folder / file).is_file():
                 raise ValueError(f"the study {path} is not whole: {file} is missing")

@@ -98,7 +98,13 @@ def _images_and_study(folder: Path, study: Path | None) -> tuple[Path, Path]:
             raise ValueError(f"{folder} is a study that was not made from a folder of images: pass a folder of images")
         if study is not None:
             raise ValueError(f"{folder} is a study already: --study is for a folder of images")
-        return (folder / opened.folder["images"]).resolve(), folder
+        images = (folder / opened.folder["images"]).resolve()
+        if not images.is_dir():
+            raise FileNotFoundError(
+                f"the images of the study were in {images}, which is gone: "
+                f"if it was moved, lookalike encode NEW_FOLDER --study {folder}"
+            )
+        return images, folder
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no folder {folder}")
     return folder, study or Path(f"{folder.resolve().name or 'images'}-study")
@@ -133,12 +139,13 @@ def _say_encoded(done: "Encoded", seconds: float, place: Path) -> None:
     say(f"{done.encoded:,} encoded in {seconds:.1f} s{rate}")
     _list_skipped(done.skipped, place)
     for names, what in (
-        (done.left_out, "are new, but left out, since the study has a pool"),
-        (done.unlabelled, "have no row among the labels"),
-        (done.strange_labels, "have labels, but are not there"),
+        (done.left_out, "new, but left out, since the study has a pool"),
+        (done.unlabelled, "without a row among the labels"),
+        (done.strange_labels, "with labels, but not there"),
     ):
         if names:
-            remark(f"{_counted(len(names), 'file')} {what}: {', '.join(names[:3])}{', …' if len(names) > 3 else ''}")
+            some = ", ".join(map(_printable, names[:3])) + (", …" if len(names) > 3 else "")
+            remark(f"{_counted(len(names), 'file')} {what}: {some}")
     say(f"\nThe study is {place}. Next:\n  lookalike look {place}\n  lookalike search {place} IMAGE")
 
 
@@ -310,7 +317,7 @@ def _among(opened: "Study", where: str) -> Any:
     if not equals:
         raise ValueError(f"--where must be COLUMN=VALUE, such as category=shoes, got {where!r}")
     values = opened.catalogue.column(column.strip())
-    among = values.astype(str) == value.strip()
+    among = values.astype(str) == value
     if not among.any():
         some = ", ".join(sorted(set(values.astype(str).tolist()))[:5])
         raise ValueError(f"no item has the {column} {value!r}: values are {some}, …")

@@ -319,4 +319,7 @@ def _ids(path: Path, items: "Catalogue") -> "list[str]":
         return [str(name) for name in _catalogue(path).ids]
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
-    return [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line]
+    try:
+        return [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line]
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a list of ids, a line each, in UTF-8: {error}") from error

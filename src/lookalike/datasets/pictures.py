@@ -81,13 +81,16 @@ def _upright(image: "Image.Image") -> "Image.Image":
     """As its camera was held, in RGB and on white."""
     from PIL import Image, ImageOps
 
+    is_deep = image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PPM")  # of 16 bits
     image = ImageOps.exif_transpose(image)
-    if image.mode.startswith("I;16"):  # Pillow would clip rather than scale
+    if is_deep:  # Pillow would clip rather than scale
         image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
     elif image.mode in ("I", "F"):  # numbers of any range: from their lowest to their highest
         values = np.asarray(image, np.float64)
-        span = np.ptp(values) or 1.0
-        image = Image.fromarray(np.nan_to_num((values - values.min()) / span * 255).astype(np.uint8))
+        finite = values[np.isfinite(values)]
+        low, high = (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
+        values = np.nan_to_num(values, nan=low, posinf=high, neginf=low)
+        image = Image.fromarray(((values - low) / ((high - low) or 1.0) * 255).astype(np.uint8))
     if image.has_transparency_data:
         image = image.convert("RGBA")
         image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)

@@ -38,11 +38,14 @@ CREATE TRIGGER votes_are_new BEFORE INSERT ON votes WHEN EXISTS (SELECT 1 FROM v
 
 def create_record(path: Path) -> None:
     """Make an empty record."""
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.executescript(_TABLE)
-        connection.execute(f"PRAGMA application_id = {APPLICATION}")
-        connection.execute(f"PRAGMA user_version = {SCHEMA}")
+    try:
+        with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(_TABLE)
+            connection.execute(f"PRAGMA application_id = {APPLICATION}")
+            connection.execute(f"PRAGMA user_version = {SCHEMA}")
+    except sqlite3.Error as error:
+        raise OSError(f"cannot write {path}: {error}") from error
 
 
 def append_votes(path: Path, votes: Votes) -> None:

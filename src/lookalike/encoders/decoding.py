@@ -12,6 +12,7 @@ from lookalike.datasets.pictures import _upright, guarded, pillow
 
 __all__ = ["MAX_PIXELS", "decode", "guard", "opened"]
 
+MAX_SIDE = 1 << 18  # pixels: a thin line of millions would take a machine's memory to resize
 MAX_PIXELS = 89_478_485  # Pillow's own limit: a quarter of a gigabyte in three colours
 # Others that Pillow knows run programs (PostScript) or take almost any file for a picture.
 FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF", "WEBP")
@@ -91,6 +92,8 @@ def _formats() -> list[str]:
 
 
 def _check_size(size: tuple[int, int], max_pixels: int, path: Path) -> None:
+    if max(size) > MAX_SIDE:
+        raise ValueError(f"{path} has {size[0]:,} × {size[1]:,} pixels, more than {MAX_SIDE:,} in a line")
     if size[0] * size[1] > max_pixels:
         raise ValueError(_too_large(path, f"{size[0]:,} × {size[1]:,} pixels, more than", max_pixels))
 

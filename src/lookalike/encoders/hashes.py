@@ -26,8 +26,11 @@ class _Hash(Encoder):
     def n_features(self) -> int:
         return 64
 
+    def _prepare(self, picture: np.ndarray) -> np.ndarray:
+        return self._bits(picture).ravel().astype(np.float32)
+
     def _rows(self, prepared: list[np.ndarray]) -> np.ndarray:
-        return np.array([self._bits(picture).ravel() for picture in prepared], np.float32)
+        return np.array(prepared)
 
     def _bits(self, picture: np.ndarray) -> np.ndarray:
         raise NotImplementedError
@@ -67,7 +70,10 @@ def _grey(picture: np.ndarray) -> np.ndarray:
     """How bright each pixel is (ITU-R 601-2), in the rounding of Pillow, on which all other implementations rest."""
     if picture.ndim == 2:
         return picture
-    return ((picture.astype(np.int64) @ np.array([19595, 38470, 7471]) + 0x8000) >> 16).astype(np.uint8)
+    total = np.full(picture.shape[:2], 0x8000, np.uint32)
+    for colour, weight in enumerate((19595, 38470, 7471)):
+        total += picture[:, :, colour] * np.uint32(weight)
+    return (total >> 16).astype(np.uint8)
 
 
 def _shrunk(grey: np.ndarray, height: int, width: int) -> np.ndarray:

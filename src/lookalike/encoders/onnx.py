@@ -38,7 +38,7 @@ class Settings:
         """The settings in a file; raises with its name where they are not what they should be."""
         try:
             given = json.loads(path.read_text(encoding="utf-8"))
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
             raise ValueError(f"{path} is not JSON: {error}") from error
         if not isinstance(given, dict):
             raise ValueError(f"{path} must hold one object, {{…}}, got {type(given).__name__}")
@@ -179,8 +179,21 @@ class Onnx(Encoder):
         """The rows of at most so many images, to which others are added where the model takes no fewer."""
         given = np.zeros((at_once, *images.shape[1:]), images.dtype)
         given[: len(images)] = images
-        (values,) = self._session.run([self._output.name], {self._input.name: given})
-        return self._pooled(np.asarray(values)[: len(images)].astype(np.float32))
+        try:
+            (values,) = self._session.run([self._output.name], {self._input.name: given})
+        except Exception as error:  # ONNX Runtime's own kinds have no common one
+            why = str(error).partition("\n")[0]
+            raise OSError(
+                f"{self.path} fails on {at_once} images at once: {why} (export it with a first axis that may vary, or "
+                "for one image at a time)"
+            ) from error
+        values = np.asarray(values)
+        if values.ndim < 2 or len(values) != at_once:
+            raise OSError(
+                f"the output {self._output.name!r} of {self.path} is {values.shape} for {at_once} images: "
+                "expected a row for each"
+            )
+        return self._pooled(values[: len(images)].astype(np.float32))
 
     def _pooled(self, values: np.ndarray) -> np.ndarray:
         """(n, features) as they are; of (n, places, features) the first or the mean, of feature maps the mean."""

@@ -74,6 +74,8 @@ class EncodedFiles:
             return self.encoder._prepare_file(picture)
         except ValueError as error:
             return f"{path} cannot be encoded: {error}"
+        except MemoryError:
+            return f"{path} cannot be encoded: it takes more memory than there is"
 
     def _report(self, done: int, seconds: float) -> None:
         rate = done / max(seconds, 1e-9)

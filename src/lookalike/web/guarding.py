@@ -9,6 +9,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from starlette.requests import ClientDisconnect
+
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -91,6 +93,8 @@ class Guard:
         try:
             check(scope, self.hosts)
             await self.app(scope, self._counted(scope, receive), answer)
+        except ClientDisconnect:  # nobody is there any more
+            return
         except Exception as error:  # whatever happens, the visitor gets a page and the server goes on
             refused = error if isinstance(error, RefusedError) else RefusedError(500, "Something went wrong here.")
             if refused is not error:

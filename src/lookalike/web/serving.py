@@ -143,6 +143,11 @@ async def read_form(request: Request) -> dict[str, str | Sent]:
         }
     finally:
         await form.close()
+    for name, value in fields.items():
+        try:
+            "".join([name, value if isinstance(value, str) else value.name]).encode()
+        except UnicodeEncodeError as error:
+            raise RefusedError(422, "What was sent is not text.") from error
     request.state.form = fields
     return fields
 
