@@ -58,10 +58,13 @@ def test_the_reader_of_imports_sees_them() -> None:
 
 # Layers
 
-METRICS, HASHERS, DATASETS, REPORT, CLI, LEARNING, ENCODERS, DISCOVERY, WEB = (
+METRICS, HASHERS, DATASETS, REPORT, CLI, LEARNING, ENCODERS, DISCOVERY, WEB, JUDGING = (
     {name for name in SOURCES if name.startswith(f"{package}/")}
-    for package in ("metrics", "hashers", "datasets", "report", "cli", "learning", "encoders", "discovery", "web")
+    for package in (
+        *("metrics", "hashers", "datasets", "report", "cli", "learning", "encoders", "discovery", "web", "judging"),
+    )
 )
+PAGES = {f"judging/{name}.py" for name in ("app", "organising", "sent", "serving", "sessions", "showing")}
 STUDIES = {"study.py", "images.py", "rows.py", "encoding.py", "hashed.py", "finding.py", "survey.py"}
 LOWEST = {"codes.py", "relevance.py", "files.py", "trec.py", "progress.py", "_compiled.py", "_version.py"}
 
@@ -83,8 +86,10 @@ LOWEST = {"codes.py", "relevance.py", "files.py", "trec.py", "progress.py", "_co
         (LEARNING, ["datasets", "encoders", "tasks", "trials", "report"]),
         (ENCODERS, ["learning", "hashers", "evaluation", "metrics", "trials", "report", "tasks"]),
         (DISCOVERY, ["study", "report", "hashers", "learning", "encoders", "datasets", "trials", "tasks"]),
-        (set(SOURCES) - DISCOVERY - CLI - REPORT - WEB - STUDIES - {"__init__.py"}, ["discovery", "study", "finding"]),
-        (set(SOURCES) - CLI - WEB, ["web"]),
+        (set(SOURCES) - DISCOVERY - CLI - REPORT - WEB - JUDGING - STUDIES - {"__init__.py"}, ["discovery", "study"]),
+        (set(SOURCES) - CLI - WEB - PAGES, ["web"]),
+        (set(SOURCES) - CLI - JUDGING, ["judging"]),
+        (JUDGING, ["report", "learning", "hashers", "evaluation", "metrics"]),
         (WEB, ["report", "learning", "hashers", "evaluation", "metrics"]),
         (set(SOURCES), ["_kernels", "_product", "_bends", "_soft"]),
     ],
@@ -104,7 +109,9 @@ LOWEST = {"codes.py", "relevance.py", "files.py", "trec.py", "progress.py", "_co
         "encoders see images only",
         "discovery sees rankings and votes",
         "nothing below knows of discovery",
-        "only commands know of the web",
+        "votes are kept without the web",
+        "only commands know of judging",
+        "judging knows votes, not scores",
         "the web shows what is found",
         "compiled loops",
     ],

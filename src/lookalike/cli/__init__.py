@@ -6,7 +6,18 @@ import sys
 from cyclopts import App, CycloptsError, Parameter
 
 from lookalike._version import __version__
-from lookalike.cli import data, discovering, evaluating, hashing, looking, reports, searching, studies, training
+from lookalike.cli import (
+    data,
+    discovering,
+    evaluating,
+    hashing,
+    judging,
+    looking,
+    reports,
+    searching,
+    studies,
+    training,
+)
 from lookalike.cli.terminal import fail
 
 app = App(
@@ -32,6 +43,7 @@ for command in (
     data.data,
 ):
     app.command(command, name=command.__name__.removesuffix("_items"))
+app.command(judging.judge)
 app.command(studies.study)
 
 __all__ = ["app", "main"]

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from lookalike.cli.studies import RULE, STUDY, judgements_of
+from lookalike.cli.studies import RULE, STUDY, judgements_of, open_judged
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, remark, say_how_to_open, table, tables
 from lookalike.files import check_target, write_text
 from lookalike.results import without_nan
 
 if TYPE_CHECKING:
-    from lookalike.discovery import Collection, Judgements, Leaderboard, Pool
+    from lookalike.discovery import Agreement, Collection, Coverage, Judgements, Leaderboard, Pool
     from lookalike.study import Study
 
 __all__ = ["leaderboard", "pool"]
@@ -50,14 +50,13 @@ def pool(
     """
     from lookalike.discovery import Pool
     from lookalike.discovery.prevalence import cost
-    from lookalike.study import Study
 
     if output is not None:
         check_target(output)
         if output.suffix not in (".csv", ".parquet"):
             raise ValueError(f"cannot write pairs to {output}: the name must end in .csv or .parquet")
     cost(1, seconds)  # refused before anything is written
-    opened = Study.open(folder)
+    opened = open_judged(folder)
     if top_up is not None or next_pairs is not None:
         if top_up is not None and next_pairs is not None:
             raise ValueError("pass either --top-up or --next")
@@ -191,10 +190,15 @@ def leaderboard(
             discovery.by_rule(board.contest, opened.votes(), pool=pooled) if rules and opened is not None else None
         )
         compared = board.compare(by) if by is not None else None
-    more = {"leave_one_out": left_out, "comparison": compared}
-    everything = board.to_dict() | {name: found.rows() for name, found in more.items() if found is not None}
-    if by_rule is not None:
-        everything["rules"] = {name: other.rows() for name, other in by_rule.items()}
+    covered, agreed = (None, None) if opened is None else _votes_in_figures(opened, pooled)
+    parts: dict[str, Any] = {
+        "leave_one_out": left_out and left_out.rows(),
+        "comparison": compared and compared.rows(),
+        "rules": None if by_rule is None else {name: other.rows() for name, other in by_rule.items()},
+        "coverage": covered and covered.to_dict(),
+        "agreement": agreed and agreed.to_dict(),
+    }
+    everything = board.to_dict() | {name: part for name, part in parts.items() if part is not None}
     text = json.dumps(without_nan(everything), indent=1, allow_nan=False) + "\n"
     if output is not None:
         write_text(output, text)
@@ -210,20 +214,29 @@ def leaderboard(
     if as_json:
         print_json(everything)
         return
-    console = tables()
-    console.print(board.text(warnings=False))
+    say = tables().print
+    say(board.text(warnings=False))
     if left_out is not None:
-        console.print("\nwithout the pairs that only one model proposed")
-        console.print(str(left_out))
+        say(f"\nwithout the pairs that only one model proposed\n{left_out}")
     if by_rule is not None:
-        console.print("\nAUC by rule, and how far the order of models agrees with the majority's (Kendall's tau)")
-        console.print(_rules_table(by_rule))
+        say("\nAUC by rule, and how far the order of models agrees with the majority's (Kendall's tau)")
+        say(_rules_table(by_rule))
     if compared is not None:
-        console.print(f"\n{compared}")
+        say(f"\n{compared}")
+    if agreed is not None:
+        say("\n" + "\n".join(str(part) for part in (agreed, covered) if part is not None))
     for warning in board.warnings:
         remark(warning)
     if report is not None:
         say_how_to_open(report)
+
+
+def _votes_in_figures(opened: "Study", pooled: "Pool | None") -> tuple["Coverage | None", "Agreement"]:
+    """How much of the pool is judged, and how far experts agree."""
+    from lookalike.discovery import agreement, coverage
+
+    votes = opened.votes()
+    return coverage(votes, pooled) if pooled is not None else None, agreement(votes, opened.gold())
 
 
 def _rules_table(by_rule: dict[str, "Leaderboard"]) -> Any:
@@ -243,13 +256,12 @@ def _contestants(
     """Models, the collection, judgements and the pool: of a study, or of runs and qrels."""
     from lookalike.discovery import Collection, Judgements
     from lookalike.discovery.formats import read_judgements
-    from lookalike.study import Study
     from lookalike.trec import read_run
 
     if (folder is None) == (run is None and qrels is None):
         raise ValueError("pass a study, or --run and --qrels")
     if folder is not None:
-        opened = Study.open(folder)
+        opened = open_judged(folder)
         models = {name: opened.model(name).given for name in opened.models()}
         if not models:
             raise ValueError(f"the study has no model yet: lookalike study add {folder} NAME FILE")

@@ -10,7 +10,7 @@ from cyclopts import Parameter
 
 from lookalike.cli.data import LABELS, SETTING, SOURCE, task_and_shape
 from lookalike.cli.hashing import choose
-from lookalike.cli.studies import judgements_of
+from lookalike.cli.studies import judgements_of, open_judged
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, prose, remark, say_how_to_open, table, tables
 from lookalike.files import check_target
 from lookalike.results import shown, without_nan
@@ -164,11 +164,10 @@ def _report_study(
 ) -> None:
     """Survey a study, and where experts voted, compare its models on what they said."""
     from lookalike.report.collection import write_collection
-    from lookalike.study import Study
     from lookalike.survey import survey
 
     _check(output)
-    opened = Study.open(folder)
+    opened = open_judged(folder)
     if not opened.models():
         raise ValueError(
             f"the study has no model yet: lookalike study add {folder} NAME FILE, or make one of a folder of images "

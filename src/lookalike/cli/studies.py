@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from lookalike.cli.terminal import JSON, SEED, print_json, table, tables
+from lookalike.cli.terminal import JSON, SEED, print_json, remark, table, tables
 from lookalike.files import check_target
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ study = App(
     "Example: lookalike study new shop --catalogue items.csv --draw 2000",
 )
 
-__all__ = ["RULE", "STUDY", "judgements_of", "study"]
+__all__ = ["RULE", "STUDY", "judgements_of", "keep_gold", "open_judged", "read_votes", "study", "write_export"]
 
 
 @study.command
@@ -172,23 +172,13 @@ def votes(
 
     Example: lookalike study votes shop annotations.json --expert panel
     """
-    from lookalike.discovery import Judgements, Votes
-    from lookalike.discovery.formats import read_judgements
     from lookalike.study import Study
 
     opened = Study.open(folder)
-    known = {"queries": set(opened.queries.ids.tolist()), "items": set(opened.catalogue.ids.tolist())}
     if gold:
-        pairs = read_judgements(file, **known)
-        opened.set_gold(pairs)
-        _say(opened, f"{len(pairs):,} gold pairs", as_json)
+        _say(opened, f"{keep_gold(opened, file):,} gold pairs", as_json)
         return
-    if expert is None:
-        record = Votes.read(file)
-        _check_known(file, record, known)
-    else:
-        given = Judgements.of(read_judgements(file, **known))
-        record = Votes(given.queries, given.items, [expert] * len(given), (given.grades > 0).astype(int))
+    record = read_votes(opened, file, expert)
     if opened.pool_path.exists():
         gold_pairs = opened.gold()
         record.check([*opened.pool().pairs, *(gold_pairs.pairs if gold_pairs is not None else [])])
@@ -210,16 +200,10 @@ def export(
 
     Example: lookalike study export shop judgements shop.qrels
     """
-    from lookalike.discovery.formats import write_judgements
-    from lookalike.study import Study
-
     check_target(file)
-    opened = Study.open(folder)
-    if what == "judgements":
-        found = judgements_of(opened, rule)
-        write_judgements(file, found.queries, found.items, found.grades)
-    elif what == "votes":
-        opened.votes().write(file)
+    opened = open_judged(folder)
+    if what in ("judgements", "votes"):
+        write_export(opened, what, file, rule)
     elif what == "catalogue":
         opened.catalogue.write(file)
     else:
@@ -234,9 +218,8 @@ def show(folder: STUDY, /, *, as_json: JSON = False) -> None:
     Example: lookalike study show shop
     """
     from lookalike.discovery import agreement, prevalence
-    from lookalike.study import Study
 
-    opened = Study.open(folder)
+    opened = open_judged(folder)
     record = opened.votes()
     pool = opened.pool() if opened.pool_path.exists() else None
     found = agreement(record, opened.gold()) if len(record) else None
@@ -258,6 +241,63 @@ def show(folder: STUDY, /, *, as_json: JSON = False) -> None:
     console.print(str(found) if found is not None else "no votes yet")
     if positives is not None:
         console.print(str(positives))
+
+
+def open_judged(folder: Path) -> "Study":
+    """A study with all of its votes: those that are kept in a database elsewhere are brought over first."""
+    from lookalike.judging.remembering import remembered_database
+    from lookalike.study import Study
+
+    opened = Study.open(folder)
+    if remembered_database(opened) is not None:
+        from lookalike.judging.store import Store, StoreAwayError, StoreFullError
+
+        try:
+            with Store.open(None, opened, patience=3.0) as store:
+                store.copy_votes(opened)
+        except (StoreAwayError, StoreFullError) as error:
+            remark(f"{error}; this goes on with the votes that were copied before")
+    return opened
+
+
+def read_votes(opened: "Study", file: Path, expert: str | None) -> "Votes":
+    """Votes of a file, or its judgements as votes of one expert, on queries and items of the study."""
+    from lookalike.discovery import Judgements, Votes
+    from lookalike.discovery.formats import read_judgements
+
+    known = _known(opened)
+    if expert is None:
+        record = Votes.read(file)
+        _check_known(file, record, known)
+        return record
+    given = Judgements.of(read_judgements(file, **known))
+    return Votes(given.queries, given.items, [expert] * len(given), (given.grades > 0).astype(int))
+
+
+def keep_gold(opened: "Study", file: Path) -> int:
+    """Keep the judgements of a file as gold pairs; how many."""
+    from lookalike.discovery.formats import read_judgements
+
+    pairs = read_judgements(file, **_known(opened))
+    opened.set_gold(pairs)
+    return len(pairs)
+
+
+def write_export(opened: "Study", what: str, file: Path, rule: str) -> int:
+    """Write votes, or the judgements that a rule makes of them, to a file; how many."""
+    from lookalike.discovery.formats import write_judgements
+
+    if what == "votes":
+        votes = opened.votes()
+        votes.write(file)
+        return len(votes)
+    found = judgements_of(opened, rule)
+    write_judgements(file, found.queries, found.items, found.grades)
+    return len(found)
+
+
+def _known(opened: "Study") -> dict[str, set[str]]:
+    return {"queries": set(opened.queries.ids.tolist()), "items": set(opened.catalogue.ids.tolist())}
 
 
 def _check_known(file: Path, record: "Votes", known: dict[str, set[str]]) -> None:

@@ -5,6 +5,7 @@ from lookalike.discovery.bias import by_rule, identification, leave_one_out
 from lookalike.discovery.catalogue import Catalogue
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.contest import Contest
+from lookalike.discovery.coverage import Coverage, coverage
 from lookalike.discovery.leaderboard import Leaderboard, discovery_metrics, leaderboard
 from lookalike.discovery.ordering import judge_in_order, next_pairs
 from lookalike.discovery.pool import Pool
@@ -17,6 +18,7 @@ __all__ = [
     "Catalogue",
     "Collection",
     "Contest",
+    "Coverage",
     "Judgements",
     "Leaderboard",
     "Pool",
@@ -24,6 +26,7 @@ __all__ = [
     "Votes",
     "agreement",
     "by_rule",
+    "coverage",
     "dawid_skene",
     "discovery_metrics",
     "identification",

@@ -56,6 +56,11 @@ class Agreement:
         """A row for each expert."""
         return [{**vars(figures), "gold": figures.gold} for figures in self.figures]
 
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, for other programs to read."""
+        figures = {"alpha": self.alpha, "ac1": self.ac1, "unanimous": self.unanimous, "pairs": self.pairs}
+        return figures | {"experts": self.rows(), "kappas": self.kappa_rows()}
+
     def kappa_rows(self) -> list[dict[str, Any]]:
         """A row for each two experts."""
         names = [figures.expert for figures in self.figures]

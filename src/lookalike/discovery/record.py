@@ -2,18 +2,22 @@
 
 import contextlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from lookalike.discovery.votes import Votes
 
-SCHEMA = 1
+SCHEMA = 1  # the form that is made here
+NEWEST = 2  # the form that `lookalike.judging` makes of it, with more tables and a client's id for each vote
 APPLICATION = 0x4C4B414C  # "LKAL", which marks the file as one of ours
 WAIT = 60.0  # seconds to wait for other processes
 
-__all__ = ["append_votes", "create_record", "read_votes"]
+__all__ = ["append_votes", "check_record", "create_record", "read_votes", "rows_of", "votes_of"]
+
+Row = tuple[str, str, str, int, int | None, float | None]
 
 NOTHING = np.iinfo(np.int64).min  # numpy's number of a time that is not known
 
@@ -50,15 +54,12 @@ def create_record(path: Path) -> None:
 
 def append_votes(path: Path, votes: Votes) -> None:
     """Add votes at the end, all or none; when this returns they are on disk."""
-    times = [None if when == NOTHING else when for when in votes.times.view(np.int64).tolist()]
-    seconds = [None if value != value else value for value in votes.seconds.tolist()]
-    ids = (column.tolist() for column in (votes.queries, votes.items, votes.experts))
-    rows = zip(*ids, votes.answers.tolist(), times, seconds, strict=True)
     with _opened(path) as connection:
         connection.execute("BEGIN IMMEDIATE")  # waits for other writers here, where waiting is possible
         try:
             connection.executemany(
-                "INSERT INTO votes (query, item, expert, answer, time, seconds) VALUES (?, ?, ?, ?, ?, ?)", rows
+                "INSERT INTO votes (query, item, expert, answer, time, seconds) VALUES (?, ?, ?, ?, ?, ?)",
+                rows_of(votes),
             )
             connection.execute("COMMIT")
         except BaseException:
@@ -72,6 +73,19 @@ def read_votes(path: Path) -> Votes:
         rows = connection.execute(
             "SELECT query, item, expert, answer, time, seconds FROM votes ORDER BY number"
         ).fetchall()
+    return votes_of(rows)
+
+
+def rows_of(votes: Votes) -> list[Row]:
+    """Votes as rows of a table: query, item, expert, answer, time in milliseconds or None, seconds or None."""
+    times = [None if when == NOTHING else when for when in votes.times.view(np.int64).tolist()]
+    seconds = [None if value != value else value for value in votes.seconds.tolist()]
+    ids = (column.tolist() for column in (votes.queries, votes.items, votes.experts))
+    return list(zip(*ids, votes.answers.tolist(), times, seconds, strict=True))
+
+
+def votes_of(rows: Sequence[Any]) -> Votes:
+    """The votes that such rows are."""
     queries, items, experts, answers, times, seconds = zip(*rows, strict=True) if rows else ((),) * 6
     return Votes(
         np.array(queries, str),
@@ -93,7 +107,7 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
         connection = sqlite3.connect(uri, uri=True, timeout=WAIT, isolation_level=None)
         with contextlib.closing(connection):
             connection.execute("PRAGMA synchronous = FULL")
-            _check_schema(connection, path)
+            check_record(connection, path)
             yield connection
     except sqlite3.OperationalError as error:
         if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
@@ -105,11 +119,13 @@ def _opened(path: Path) -> Iterator[sqlite3.Connection]:
         raise ValueError(f"{path} is damaged or no record of votes: {error}") from error
 
 
-def _check_schema(connection: sqlite3.Connection, path: Path) -> None:
+def check_record(connection: sqlite3.Connection, path: Path) -> int:
+    """The form of a record; raises for other databases and for forms that are not known yet."""
     (application,), (schema,) = (
         connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
     )
     if application != APPLICATION:
         raise ValueError(f"{path} is no record of votes: it is another SQLite database")
-    if schema > SCHEMA:
+    if schema > NEWEST:
         raise ValueError(f"{path} was written by a newer lookalike, in form {schema}: upgrade to read it")
+    return int(schema)

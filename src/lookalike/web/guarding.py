@@ -98,7 +98,7 @@ class Guard:
         except Exception as error:  # whatever happens, the visitor gets a page and the server goes on
             refused = error if isinstance(error, RefusedError) else RefusedError(500, "Something went wrong here.")
             if refused is not error:
-                logger.error("%s %.200r: %s: %s", scope["method"], scope["path"], type(error).__name__, error)
+                logger.error("%s %.200r: %s: %s", scope["method"], _begun(scope["path"]), type(error).__name__, error)
                 logger.debug("in full", exc_info=error)
             if answered:
                 return
@@ -108,7 +108,7 @@ class Guard:
 
     def _counted(self, scope: "Scope", receive: "Receive") -> Callable[[], Awaitable["Message"]]:
         """What was sent, up to the limit."""
-        too_large = RefusedError(413, f"That is too large: at most {self.limit / 1e6:,.0f} MB can be sent.")
+        too_large = RefusedError(413, f"That is too large: at most {_size(self.limit)} can be sent.")
         promised = _headers(scope).get("content-length", ["0"])[-1]
         received = 0
 
@@ -176,6 +176,20 @@ def _headers(scope: "Scope") -> Mapping[str, list[str]]:
 def _with_safety(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     ours = {name.encode(): value.encode() for name, value in HEADERS.items()}
     return [(name, value) for name, value in headers if name.lower() not in ours] + list(ours.items())
+
+
+def _begun(path: str) -> str:
+    """How a path begins: what follows may be a secret, such as a personal link, which is not for logs.
+
+    >>> _begun("/join/secret"), _begun("/judge")
+    ('/join/…', '/judge')
+    """
+    first, more = path[1:].partition("/")[::2]
+    return f"/{first}/…" if more else path
+
+
+def _size(n_bytes: int) -> str:
+    return f"{n_bytes / 1e6:,.0f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:,.0f} kB"
 
 
 async def _drain(receive: "Receive", limit: int) -> None:

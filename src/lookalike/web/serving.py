@@ -27,12 +27,16 @@ __all__ = ["Pages", "Sent", "create_app", "listen", "read_form", "serve"]
 
 LIMIT = 32_000_000  # bytes of a request: a photo of a good camera
 TITLES = {
+    401: "Your personal link is needed",
     403: "Not allowed",
     404: "Not here",
     405: "Not allowed",
     410: "No longer here",
     413: "Too large",
     422: "That does not work",
+    429: "Too fast",
+    503: "Not just now",
+    507: "The disk is full",
 }
 
 
@@ -70,18 +74,20 @@ def create_app(
     tokens: Tokens,
     hosts: Iterable[str] = (),
     limit: int = LIMIT,
+    subject: Callable[[Request], str] = lambda _: "",
     running: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext,
 ) -> FastAPI:
     """An app without pages of its own, guarded: whatever is added to it can be posted to from its own pages only.
 
-    hosts: names that it answers to beside those of the loopback. running: entered while the app runs.
+    hosts: names that it answers to beside those of the loopback. subject: whom a request's token must have been made
+    for, such as its session. running: entered while the app runs.
     """
 
     async def proven(request: Request) -> None:
         if request.method in SAFE:
             return
         given = request.headers.get("x-csrf-token") or (await read_form(request)).get("csrf")
-        if not tokens.right(given):
+        if not tokens.right(given, subject(request)):
             raise RefusedError(403, "This page is from before the server was started anew. Load it again, then repeat.")
 
     @contextlib.asynccontextmanager

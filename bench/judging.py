@@ -1,0 +1,853 @@
+"""What does the judging app stand? Experts who vote over HTTP, a server that is killed, and their log held against it.
+
+Each simulated expert follows a personal link as a browser does, holds pairs in advance and sends one vote a request, by
+a schedule that does not wait for the server. What the server says to have kept is written to a log; at the end the
+server is stopped, and log and database are compared row by row. Beside the latency of votes stands that of a bare
+INSERT and COMMIT, at the same pace, on the same disk. Whatever is off is said in words, and the exit code is then 1.
+
+    python bench/judging.py                                     64 experts, 5 votes a second each, for a minute
+    python bench/judging.py --database postgresql --workers 2   the same with a PostgreSQL server of its own
+    python bench/judging.py --kills 50                          killed at random moments; experts send again
+    python bench/judging.py --workers 2 --kills 20 --victim worker
+    python bench/judging.py --experts 12 --pairs 300 --until-done
+"""
+
+import argparse
+import asyncio
+import collections
+import contextlib
+import gc
+import importlib.metadata
+import json
+import os
+import platform
+import random
+import re
+import shlex
+import signal
+import socket
+import sqlite3
+import statistics
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+import psycopg
+from PIL import Image
+
+from lookalike.discovery.catalogue import Catalogue
+from lookalike.discovery.pool import Pool
+from lookalike.judging.store import Store
+from lookalike.study import Study
+
+TESTS = Path(__file__).resolve().parents[1] / "tests"
+ANSWERS = (1, 0, -1)
+PATIENCE = 15.0  # seconds until a request counts as lost, as in the browser
+IDLE = 4.0  # seconds after which a connection is made anew: the server closes those that were idle for five
+UPTIME = 4.0  # seconds, beyond the time of starting, within which a kill comes
+DEPTH = 25  # pairs of a query
+WAITING = 0.5  # seconds until an expert who has nothing to judge asks again
+
+clock = time.perf_counter
+
+
+def main() -> None:
+    options = arguments()
+    with contextlib.ExitStack() as stack:
+        folder = options.folder or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="lookalike-judging-")))
+        url = options.url
+        if options.database == "postgresql" and url is None:
+            url = stack.enter_context(postgresql())
+        study = make_study(folder, n_pairs(options))
+        print(heading(options, study), flush=True)
+        facts = asyncio.run(measured(options, study, url))
+    report(facts)
+    if options.json:
+        options.json.write_text(json.dumps(facts, indent=1) + "\n", encoding="utf-8")
+    for sentence in facts["wrong"]:
+        print(f"WRONG: {sentence}")
+    sys.exit(bool(facts["wrong"]))
+
+
+def arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--experts", type=int, default=64)
+    parser.add_argument("--rate", type=float, default=5.0, help="votes a second of each expert")
+    parser.add_argument("--seconds", type=float, default=60.0, help="of the load, where nothing is killed")
+    parser.add_argument("--ahead", type=int, default=12, help="pairs that an expert has in hand, up to 24")
+    parser.add_argument("--experts-per-pair", type=int, default=3)
+    parser.add_argument("--pairs", type=int, help="of the pool; so many that they do not run out, if not given")
+    parser.add_argument("--pictures", action="store_true", help="experts also load the images of their pairs")
+    parser.add_argument("--database", choices=("sqlite", "postgresql"), default="sqlite")
+    parser.add_argument("--url", help="of a PostgreSQL database that is empty, instead of a server of our own")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--kills", type=int, default=0, help="how often the server is killed; the load lasts so long")
+    parser.add_argument("--victim", choices=("server", "worker"), default="server", help="whom a kill hits")
+    parser.add_argument(
+        "--until-done", action="store_true", help="judge until every pair of the pool has all its votes"
+    )
+    parser.add_argument("--folder", type=Path, help="a new one for study and log, which stay; else a temporary one")
+    parser.add_argument("--serve", default=f"{sys.executable} -m lookalike", help="the command that has `judge`")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--json", type=Path, help="a file to write all numbers to")
+    options = parser.parse_args()
+    if options.url:
+        options.database = "postgresql"
+    if options.experts < options.experts_per_pair:
+        parser.error(f"{options.experts} experts cannot give {options.experts_per_pair} votes to a pair")
+    if options.victim == "worker" and options.workers < 2:
+        parser.error("a worker can be killed where there are several: add --workers 2")
+    return options
+
+
+def n_pairs(options: argparse.Namespace) -> int:
+    """Pairs that do not run out: an eighth more than the votes need, and those that all experts have in hand."""
+    if options.pairs:
+        return int(options.pairs)
+    seconds = options.kills * UPTIME if options.kills else options.seconds
+    votes = options.experts * options.rate * seconds
+    return int(votes * 1.125 / options.experts_per_pair + options.experts * options.ahead)
+
+
+def make_study(folder: Path, pairs: int) -> Study:
+    """A study of small images, of which one model proposes so many pairs, or a few more."""
+    depth = min(DEPTH, pairs)
+    n_queries = -(-pairs // depth)
+    n_items = max(n_queries, 2 * depth)
+    photos = folder / "photos"
+    photos.mkdir(parents=True)
+    generator = np.random.default_rng(0)
+    names = [f"{number:05}.png" for number in range(n_items)]
+    for name, colours in zip(names, generator.integers(0, 256, (n_items, 4, 4, 3), np.uint8), strict=True):
+        Image.fromarray(colours).resize((48, 48)).save(photos / name)
+    catalogue = Catalogue(names, paths=[f"../photos/{name}" for name in names])
+    study = Study.create(folder / "study", "load", catalogue, np.arange(n_queries))
+    scores = generator.normal(size=(n_queries, n_items))
+    study.write_pool(Pool.build({"chance": scores}, study.collection, k=depth))
+    return study
+
+
+@contextlib.contextmanager
+def postgresql() -> Iterator[str]:
+    """A PostgreSQL server of our own; the URL of an empty database."""
+    sys.path.append(str(TESTS))
+    from judges import Server as PostgreSQLServer
+
+    server = PostgreSQLServer()
+    try:
+        yield server.new_database()
+    finally:
+        server.close()
+
+
+# One run
+
+
+async def measured(options: argparse.Namespace, study: Study, url: str | None) -> dict[str, Any]:
+    """Start the server, let experts judge, stop it, compare; all facts."""
+    notes = Notes(study.path.parent / "acknowledged.jsonl", options.kills > 0)
+    bare = await asyncio.to_thread(bare_commits, options, study, url)
+    server = Server(options, study, url)
+    began = await server.start()
+    experts = [Expert(name, server.port, notes, options) for name in server.links]
+    try:
+        for expert in experts:
+            await expert.join(server.links[expert.name])
+        gc.collect()
+        gc.freeze()  # or collections of what stays would stand in the way of votes
+        async with watched(server, notes):
+            kills = await load(options, server, experts, notes)
+        for expert in experts:
+            expert.close()
+        kills["workers at the end"] = len(server.members()) - (options.workers > 1)
+        await server.stop()
+    finally:
+        server.kill()
+    bare += await asyncio.to_thread(bare_commits, options, study, url)
+    notes.close()
+    facts = {
+        "options": {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()},
+        "machine": machine(),
+        "start s": began,
+        **notes.facts(),
+        "kills": {**kills, "restarts s": server.restarts},
+        "bare commit ms": spread(bare),
+    }
+    facts["p99 : bare p99"] = facts["vote ms"]["p99"] / facts["bare commit ms"]["p99"]
+    facts["pairs"], wrong = compared(options, study, url, notes)
+    facts["wrong"] = [*planned_wrong(options, facts), *server.complaints(), *notes.errors[:20], *wrong]
+    return facts
+
+
+async def load(
+    options: argparse.Namespace, server: "Server", experts: list["Expert"], notes: "Notes"
+) -> dict[str, Any]:
+    """Let all experts judge, and the server be killed meanwhile; what was done to it."""
+    begin = clock() + 0.2
+    over: Callable[[float], bool]
+    killing = None
+    if options.kills:
+        killing = asyncio.create_task(kill(options, server))
+    if options.until_done:
+        over = lambda _: notes.done  # noqa: E731
+    elif killing is not None:
+        over = lambda _: killing.done()  # noqa: E731
+    else:
+        over = lambda due: due >= begin + options.seconds  # noqa: E731
+    judging = asyncio.gather(*(expert.judge(begin, over) for expert in experts))
+    found = {"kills": 0, "while starting": 0}
+    if killing is not None:
+        done, _ = await asyncio.wait({killing, judging}, return_when=asyncio.FIRST_COMPLETED)
+        if judging in done:  # the study was finished before the last kill
+            killing.cancel()
+            await asyncio.wait({killing})
+        found = server.killed
+        if not killing.cancelled():
+            killing.result()
+    await asyncio.wait_for(judging, None if options.until_done else options.seconds + 120)
+    notes.seconds = clock() - begin
+    return dict(found)
+
+
+async def kill(options: argparse.Namespace, server: "Server") -> None:
+    """Kill the server, or one of its workers, at random moments, and start it again where need be."""
+    how = random.Random(options.seed)
+    usual = server.restarts[0]
+    starting = None
+    for _ in range(options.kills):
+        moment = clock() + how.uniform(0, UPTIME + (usual if options.victim == "server" else 0))
+        if starting is not None:
+            await asyncio.wait({starting}, timeout=max(0, moment - clock()))
+        await asyncio.sleep(max(0, moment - clock()))
+        if options.victim == "worker":
+            server.kill_worker(how)
+            continue
+        server.killed["kills"] += 1
+        server.killed["while starting"] += starting is not None and not starting.done()
+        server.kill()
+        if starting is not None:
+            await starting
+        await server.gone()
+        starting = asyncio.create_task(server.start())
+    if starting is not None:
+        await starting
+    await asyncio.sleep(2)  # votes of the last start
+
+
+@contextlib.asynccontextmanager
+async def watched(server: "Server", notes: "Notes") -> AsyncIterator[None]:
+    """Note the processor's time of both sides, and how late this process comes to do what is due."""
+
+    async def tick() -> None:
+        while True:
+            due = clock() + 0.05
+            await asyncio.sleep(0.05)
+            notes.own_lag.append(clock() - due)
+
+    ticking = asyncio.create_task(tick())
+    own, theirs = time.process_time(), server.processor_seconds()
+    try:
+        yield
+    finally:
+        ticking.cancel()
+        notes.processor = {"experts": time.process_time() - own, "server": server.processor_seconds() - theirs}
+
+
+# Experts
+
+
+@dataclass(frozen=True)
+class Vote:
+    """An answer as its expert made it; query and item: the images that were shown, by position."""
+
+    client: str
+    expert: str
+    pair: int
+    query: int
+    item: int
+    answer: int
+
+
+class LostError(Exception):
+    """A request that got no answer."""
+
+
+class Notes:
+    """What all experts saw: the log of what was acknowledged, and how long everything took."""
+
+    def __init__(self, log: Path, expects_losses: bool) -> None:
+        self.log, self.expects_losses = log, expects_losses
+        self._file = log.open("w", encoding="utf-8")
+        self.made: dict[str, Vote] = {}
+        self.verdicts: collections.Counter[str] = collections.Counter()
+        self.errors: list[str] = []
+        self.lost = self.resent = self.idle = self.claims = self.n_pictures = 0
+        self.late: list[float] = []
+        self.took: list[float] = []
+        self.claim_took: list[float] = []
+        self.own_lag: list[float] = []
+        self.processor: dict[str, float] = {}
+        self.seconds = 0.0
+        self.done = False
+
+    def acknowledged(self, vote: Vote, verdict: str) -> None:
+        """Keep what the server said of a vote."""
+        self.verdicts[verdict] += 1
+        self._file.write(json.dumps({**asdict(vote), "verdict": verdict}) + "\n")
+
+    def failed(self, error: Exception) -> None:
+        """Count a request that got no answer, or none that it should get."""
+        if isinstance(error, LostError) and self.expects_losses:
+            self.lost += 1
+        else:
+            self.errors.append(f"{type(error).__name__}: {error}")
+
+    def close(self) -> None:
+        """Bring the log to disk."""
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        self._file.close()
+
+    def facts(self) -> dict[str, Any]:
+        """Everything in numbers."""
+        return {
+            "seconds": self.seconds,
+            "votes made": len(self.made),
+            "verdicts": dict(self.verdicts),
+            "errors": len(self.errors),
+            "vote ms": spread(self.took),
+            "late ms": spread(self.late),
+            "from due to answered ms": spread([a + b for a, b in zip(self.late, self.took, strict=True)]),
+            "claim ms": spread(self.claim_took),
+            "claims": len(self.claim_took),
+            "pictures": self.n_pictures,
+            "own lag ms": spread(self.own_lag),
+            "processor s": self.processor,
+            "lost": self.lost,
+            "resent": self.resent,
+            "idle": self.idle,
+        }
+
+
+class Line:
+    """A connection to the server that is kept open, over which one request goes at a time."""
+
+    def __init__(self, port: int) -> None:
+        self.port, self.cookie, self.token = port, "", ""
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._used = 0.0
+
+    async def ask(self, method: str, path: str, body: bytes = b"") -> tuple[int, bytes, bytes]:
+        """Status, head and body of an answer; raises LostError where there is none."""
+        own = f"http://127.0.0.1:{self.port}"
+        head = f"{method} {path} HTTP/1.1\r\nHost: {own[7:]}\r\nSec-Fetch-Site: same-origin\r\n"
+        if self.cookie:
+            head += f"Cookie: {self.cookie}\r\n"
+        if method == "POST":
+            head += f"Origin: {own}\r\nX-CSRF-Token: {self.token}\r\n"
+            head += f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n"
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await self._exchange(f"{head}\r\n".encode() + body)
+        except (OSError, asyncio.IncompleteReadError, TimeoutError) as error:
+            self.close()
+            raise LostError(f"{method} {path.partition('.')[0][:20]} got no answer, {error!r}") from error
+        except BaseException:
+            self.close()
+            raise
+
+    async def _exchange(self, request: bytes) -> tuple[int, bytes, bytes]:
+        if clock() - self._used > IDLE:
+            self.close()
+        if self._streams is None:
+            self._streams = await asyncio.open_connection("127.0.0.1", self.port)
+        reader, writer = self._streams
+        writer.write(request)
+        head = await reader.readuntil(b"\r\n\r\n")
+        length = re.search(rb"(?i)\r\ncontent-length: *(\d+)", head)
+        body = await reader.readexactly(int(length[1]) if length else 0)
+        self._used = clock()
+        if re.search(rb"(?i)\r\nconnection: *close", head):
+            self.close()
+        return int(head[9:12]), head, body
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._streams is not None:
+            self._streams[1].close()
+            self._streams = None
+
+
+class Expert:
+    """Somebody who judges without looking."""
+
+    def __init__(self, name: str, port: int, notes: Notes, options: argparse.Namespace) -> None:
+        self.name, self.notes, self.ahead, self.rate = name, notes, options.ahead, options.rate
+        self.line, self.second_line = Line(port), Line(port)
+        self.how = random.Random(f"{options.seed} {name}")
+        self.hand: collections.deque[tuple[int, int, int]] = collections.deque()  # pair, query and item
+        self.waiting: dict[str, Vote] = {}  # made and not acknowledged; sent together, as the browser does
+        self.tried: set[str] = set()
+        self.answered: set[int] = set()
+        self.seen: set[str] | None = set() if options.pictures else None  # addresses of images
+        self.loading: set[asyncio.Task[None]] = set()
+
+    async def join(self, link: str) -> None:
+        """Follow the personal link to the page, and take the first pairs."""
+        status, head, _ = await self.line.ask("GET", urlsplit(link).path)
+        cookie = re.search(rb"(?i)\r\nset-cookie: *([^;\r]+)", head)
+        if status != 303 or cookie is None:
+            raise RuntimeError(f"the link of {self.name} was answered with {status}, 303 and a cookie were expected")
+        self.line.cookie = self.second_line.cookie = cookie[1].decode()
+        _, _, page = await self.line.ask("GET", "/judge")
+        token = re.search(rb'data-csrf="([^"]+)"', page)
+        if token is None:
+            raise RuntimeError(f"the page of {self.name} has no token")
+        self.line.token = token[1].decode()
+        await self.claim()
+        self.notes.claim_took.clear()
+
+    async def judge(self, begin: float, over: Callable[[float], bool]) -> None:
+        """Vote by a schedule, one vote at a random moment of each period; at last, until all are acknowledged."""
+        n = 0
+        while not over(due := begin + (n + self.how.random()) / self.rate):
+            n += 1
+            await asyncio.sleep(max(0, due - clock()))
+            try:
+                await self._turn(due)
+            except (LostError, RefusedError) as error:
+                self.notes.failed(error)
+                await asyncio.sleep(self.how.uniform(0.2, 0.6))
+                n = max(n, int((clock() - begin) * self.rate) + 1)  # what was not judged meanwhile is not made up for
+        while self.waiting:
+            try:
+                await self._send(clock())
+            except (LostError, RefusedError) as error:
+                self.notes.failed(error)
+                await asyncio.sleep(self.how.uniform(0.2, 0.6))
+
+    async def _turn(self, due: float) -> None:
+        if self.hand:
+            self._answer()
+        elif not self.waiting:
+            self.notes.idle += 1
+        if self.waiting:
+            await self._send(due)
+        if len(self.hand) <= self.ahead // 2:
+            await self.claim()
+            if not self.hand:
+                await asyncio.sleep(WAITING)
+
+    def _answer(self) -> None:
+        pair, query, item = self.hand.popleft()
+        client = str(uuid.UUID(int=self.how.getrandbits(128), version=4))
+        vote = Vote(client, self.name, pair, query, item, self.how.choice(ANSWERS))
+        self.waiting[client] = self.notes.made[client] = vote
+        self.answered.add(pair)
+
+    async def _send(self, due: float) -> None:
+        """Send everything that is not acknowledged yet: one vote, where all goes well."""
+        votes = list(self.waiting.values())
+        rows = [{"client": v.client, "pair": v.pair, "answer": v.answer, "seconds": 0.2, "at": now()} for v in votes]
+        again = self.tried.intersection(self.waiting)
+        self.notes.resent += len(again)
+        self.tried.update(self.waiting)
+        sent = clock()
+        found = await self._post("/api/votes", {"votes": rows})
+        if not again:
+            self.notes.late.append(max(0, sent - due))
+            self.notes.took.append(clock() - sent)
+        for said in found["votes"]:
+            self.notes.acknowledged(self.waiting.pop(said["client"]), said["status"])
+        self._look_at(found["progress"])
+
+    async def claim(self) -> None:
+        """Fill the hand."""
+        sent = clock()
+        found = await self._post("/api/claim", {"n": self.ahead})
+        self.notes.claim_took.append(clock() - sent)
+        here = {pair for pair, _, _ in self.hand}
+        for task in found["tasks"]:
+            if task["pair"] not in here and task["pair"] not in self.answered:
+                self.hand.append((task["pair"], position(task["query"]), position(task["item"])))
+        self._look_at(found["progress"])
+        if self.seen is not None and (fresh := self._fresh(found["tasks"])):
+            loading = asyncio.create_task(self._load(fresh))
+            self.loading.add(loading)
+            loading.add_done_callback(self.loading.discard)
+
+    def _look_at(self, progress: dict[str, int]) -> None:
+        self.notes.done |= progress["everybody_done"] >= progress["everybody_total"]
+
+    def _fresh(self, tasks: list[dict[str, Any]]) -> list[str]:
+        """Addresses of images that this browser does not have yet."""
+        assert self.seen is not None
+        wanted = dict.fromkeys(task[side] for task in tasks for side in ("query", "item"))
+        fresh = [address for address in wanted if address not in self.seen]
+        self.seen.update(fresh)
+        return fresh
+
+    async def _load(self, addresses: list[str]) -> None:
+        while self.loading - {asyncio.current_task()} and len(self.loading) > 1:
+            await asyncio.sleep(0.01)  # one after the other over the second connection
+        for address in addresses:
+            try:
+                status, _, _ = await self.second_line.ask("GET", address)
+            except LostError as error:
+                self.notes.failed(error)
+                continue
+            self.notes.n_pictures += 1
+            if status != 200:
+                self.notes.failed(RefusedError(f"an image was answered with {status}"))
+
+    async def _post(self, path: str, given: dict[str, Any]) -> Any:
+        status, _, body = await self.line.ask("POST", path, json.dumps(given, separators=(",", ":")).encode())
+        if status != 200:
+            raise RefusedError(f"{path} was answered with {status}: {body[:200].decode(errors='replace')}")
+        return json.loads(body)
+
+    def close(self) -> None:
+        """Close the browser."""
+        self.line.close()
+        self.second_line.close()
+
+
+class RefusedError(Exception):
+    """A request that was answered with an error."""
+
+
+def position(address: str) -> int:
+    """Which image an address shows.
+
+    >>> position("/picture/query/17.proof?v=1")
+    17
+    """
+    return int(address.rpartition("/")[2].partition(".")[0])
+
+
+def now() -> int:
+    return time.time_ns() // 1_000_000
+
+
+# The server
+
+
+class Server:
+    """The judging app in a process group of its own, which can be killed and started again at the same port."""
+
+    def __init__(self, options: argparse.Namespace, study: Study, url: str | None) -> None:
+        self.port = free_port(options.seed)
+        names = [f"expert-{number:03}" for number in range(options.experts)]
+        self._command = [*shlex.split(options.serve), "judge", str(study.path)]
+        for name in names:
+            self._command += ["--expert", name]
+        self._command += ["--experts-per-pair", str(options.experts_per_pair), "--workers", str(options.workers)]
+        self._command += ["--port", str(self.port), "--json", *(["--database", url] if url else [])]
+        self._said = study.path.parent / "server.log"
+        self._process: asyncio.subprocess.Process | None = None
+        self._expects_end = False
+        self.links: dict[str, str] = {}
+        self.restarts: list[float] = []
+        self.killed = {"kills": 0, "while starting": 0}
+
+    async def start(self) -> float | None:
+        """Start it; the seconds until it listened, None where it was killed before."""
+        began, self._expects_end = clock(), False
+        with self._said.open("ab") as said:
+            self._process = await asyncio.create_subprocess_exec(
+                *self._command, stdout=asyncio.subprocess.PIPE, stderr=said, start_new_session=True, limit=2**24
+            )
+        assert self._process.stdout is not None
+        line = await self._process.stdout.readline()
+        if not line:
+            await self._process.wait()
+            if self._expects_end:
+                return None
+            raise SystemExit(f"the server did not start: {' '.join(self._command[:6])} …\n{self._said.read_text()}")
+        self.links = json.loads(line)["experts"]
+        self.restarts.append(clock() - began)
+        return self.restarts[-1]
+
+    def kill(self) -> None:
+        """Kill all its processes at once."""
+        self._expects_end = True
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
+
+    def kill_worker(self, how: random.Random) -> None:
+        """Kill one of its processes that is not the parent."""
+        assert self._process is not None
+        workers = [pid for pid in self.members() if pid != self._process.pid]
+        if workers:
+            os.kill(how.choice(workers), signal.SIGKILL)
+            self.killed["kills"] += 1
+
+    async def gone(self) -> None:
+        """Wait until no process of it is left."""
+        assert self._process is not None
+        await self._process.wait()
+        while self.members():
+            await asyncio.sleep(0.005)
+
+    async def stop(self) -> None:
+        """Tell it to stop, and wait until it has."""
+        assert self._process is not None
+        self._expects_end = True
+        self._process.send_signal(signal.SIGINT)
+        async with asyncio.timeout(30):
+            await self.gone()
+
+    def complaints(self) -> list[str]:
+        """What it said that it should not have to say."""
+        said = self._said.read_text(encoding="utf-8", errors="replace")
+        return [f"the server said: …{said[-1500:]}"] if "Traceback" in said or "ERROR" in said else []
+
+    def members(self) -> list[int]:
+        """Its processes."""
+        assert self._process is not None
+        return [pid for pid, group, _ in processes() if group == self._process.pid]
+
+    def processor_seconds(self) -> float:
+        """The processor's time that it has used, its children that have ended included."""
+        assert self._process is not None
+        return sum(seconds for _, group, seconds in processes() if group == self._process.pid)
+
+
+def processes() -> Iterator[tuple[int, int, float]]:
+    """Number, group and processor's seconds of all processes that have not ended."""
+    tick = os.sysconf("SC_CLK_TCK")
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):  # ended meanwhile
+            fields = path.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+            if fields[0] not in "ZX":
+                yield int(path.parent.name), int(fields[2]), sum(map(int, fields[11:15])) / tick
+
+
+def free_port(seed: int) -> int:
+    """A port below those that connections get: one that asks for it while nobody listens must not become it."""
+    how = random.Random(os.getpid() + seed)
+    while True:
+        port = how.randrange(20_000, 32_000)
+        with contextlib.suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
+
+
+# What a commit takes at least
+
+COLUMNS = "query TEXT, item TEXT, expert TEXT, answer INTEGER, time BIGINT, seconds FLOAT, client TEXT UNIQUE"
+
+
+def bare_commits(options: argparse.Namespace, study: Study, url: str | None) -> list[float]:
+    """Seconds of each INSERT and COMMIT of one writer that does nothing else, at the pace of all votes."""
+    n = int(min(options.seconds, 10.0) * options.experts * options.rate)
+    with bare_sqlite(study.path.parent) if url is None else bare_postgresql(url) as write:
+        begin, took = clock(), []
+        for number in range(n):
+            time.sleep(max(0, begin + number / (options.experts * options.rate) - clock()))
+            sent = clock()
+            write(("00000.png", "00001.png", "expert-000", 1, now(), 0.2, str(uuid.uuid4())))
+            took.append(clock() - sent)
+    return took
+
+
+@contextlib.contextmanager
+def bare_sqlite(folder: Path) -> Iterator[Callable[[tuple[Any, ...]], Any]]:
+    path = folder / "bare.sqlite"
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute(f"CREATE TABLE votes (number INTEGER PRIMARY KEY, {COLUMNS})")
+
+        def write(row: tuple[Any, ...]) -> None:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("INSERT INTO votes VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)", row)
+            connection.execute("COMMIT")
+
+        yield write
+    path.unlink()
+
+
+@contextlib.contextmanager
+def bare_postgresql(url: str) -> Iterator[Callable[[tuple[Any, ...]], Any]]:
+    with psycopg.connect(url) as connection:
+        connection.execute("SET synchronous_commit = on")
+        connection.execute(f"CREATE TABLE bare (number BIGSERIAL PRIMARY KEY, {COLUMNS})")
+        connection.commit()
+
+        def write(row: tuple[Any, ...]) -> None:
+            connection.execute(
+                "INSERT INTO bare (query, item, expert, answer, time, seconds, client)"
+                " VALUES (%s, %s, %s, %s, %s, %s, %s)",
+                row,
+            )
+            connection.commit()
+
+        yield write
+        connection.execute("DROP TABLE bare")
+
+
+# Log and database
+
+
+@dataclass
+class Held:
+    """How log and database differ."""
+
+    wrong: list[str] = field(default_factory=list)
+    unacknowledged: int = 0  # votes that are kept though nobody was told
+
+    def say(self, n: int, sentence: str) -> None:
+        """Say what is wrong, where something is."""
+        if n:
+            self.wrong.append(f"{n:,} {sentence}")
+
+
+Row = tuple[str, str, str, int, str]  # query, item, expert, answer, client
+
+
+def compared(
+    options: argparse.Namespace, study: Study, url: str | None, notes: Notes
+) -> tuple[dict[str, int], list[str]]:
+    """How many pairs have how many votes, and what is wrong with the database."""
+    rows = read_rows(study, url)
+    log = [json.loads(line) for line in notes.log.read_text(encoding="utf-8").splitlines()]
+    held = held_against(log, rows, set(notes.made), study)
+    each = options.experts_per_pair
+    experts = collections.Counter((query, item) for query, item, *_ in {(q, i, e) for q, i, e, _, _ in rows})
+    pairs = study.pool().pairs
+    counts = [experts[pair] for pair in pairs]
+    facts = {
+        "in the pool": len(pairs),
+        "exactly": sum(n == each for n in counts),
+        "more": sum(n > each for n in counts),
+        "fewer": sum(n < each for n in counts),
+        "begun and fewer": sum(0 < n < each for n in counts),
+        "rows": len(rows),
+        "kept and not acknowledged": held.unacknowledged,
+    }
+    held.say(facts["more"], f"pairs have votes of more than {each} experts")
+    held.say(experts.total() - sum(counts), "votes are on pairs that are not in the pool")
+    if options.until_done:
+        held.say(facts["fewer"], f"pairs have fewer than {each} votes, though the study was finished")
+    with Store.open(url or study.path / "votes.sqlite", study) as store:
+        held.wrong += store.check()
+        held.say(abs(len(store.votes()) - len(rows)), "votes are not in what the store reads")
+    if url is None:
+        with contextlib.closing(sqlite3.connect(study.path / "votes.sqlite")) as connection:
+            found = [line for (line,) in connection.execute("PRAGMA integrity_check")]
+        held.wrong += [f"integrity_check: {line}" for line in found if line != "ok"]
+    return facts, held.wrong
+
+
+def read_rows(study: Study, url: str | None) -> list[Row]:
+    """All votes, read past the store."""
+    query = "SELECT query, item, expert, answer, client FROM votes ORDER BY number"
+    if url is not None:
+        with psycopg.connect(url) as server:
+            return server.execute(query).fetchall()  # type: ignore[return-value]
+    with contextlib.closing(sqlite3.connect(study.path / "votes.sqlite")) as connection:
+        return connection.execute(query).fetchall()
+
+
+def held_against(log: list[dict[str, Any]], rows: list[Row], made: set[str], study: Study) -> Held:
+    """Compare the log of acknowledged votes with the rows of the database."""
+    held = Held()
+    queries, items = study.queries.ids.tolist(), study.catalogue.ids.tolist()
+    found = collections.defaultdict(list)
+    for *row, client in rows:
+        found[client].append(tuple(row))
+    kept, refused = {}, set()
+    for vote in log:
+        if vote["verdict"] in ("kept", "known"):
+            kept[vote["client"]] = (queries[vote["query"]], items[vote["item"]], vote["expert"], vote["answer"])
+        else:
+            refused.add(vote["client"])
+    here = {client: found[client] for client in kept if client in found}
+    held.say(len(kept) - len(here), "votes were acknowledged and are not in the database")
+    held.say(sum(len(copies) > 1 for copies in found.values()), "votes are in the database twice")
+    held.say(sum(copies[0] != kept[client] for client, copies in here.items()), "votes differ from what was sent")
+    held.say(len(refused & found.keys()), "votes were said not to be kept and are in the database")
+    held.say(len(found.keys() - made), "votes are in the database and were never sent")
+    held.say(len(log) - len({vote["client"] for vote in log}), "votes were acknowledged twice")
+    strange = collections.Counter(vote["verdict"] for vote in log) - collections.Counter(kept=10**9, known=10**9)
+    del strange["enough"]
+    held.say(strange.total(), f"votes had a verdict that none should have: {dict(strange)}")
+    held.unacknowledged = len((found.keys() & made) - kept.keys() - refused)
+    twice = collections.Counter((query, item, expert) for query, item, expert, _, _ in rows)
+    held.say(sum(n > 1 for n in twice.values()), "pairs have two votes of one expert")
+    return held
+
+
+def planned_wrong(options: argparse.Namespace, facts: dict[str, Any]) -> list[str]:
+    """What did not go as it was meant to, without anything being lost."""
+    wrong = []
+    planned = round(options.experts * options.rate * options.seconds)
+    if not (options.kills or options.until_done) and facts["votes made"] < planned - options.experts:
+        wrong.append(f"{facts['votes made']:,} votes were made of {planned:,}: experts had nothing in hand, or waited")
+    if sum(facts["verdicts"].values()) != facts["votes made"]:
+        wrong.append(f"{facts['votes made'] - sum(facts['verdicts'].values()):,} votes were never acknowledged")
+    if facts["kills"]["workers at the end"] != options.workers:
+        wrong.append(f"{facts['kills']['workers at the end']} workers ran at the end, {options.workers} were expected")
+    return wrong
+
+
+# What is said
+
+
+def spread(seconds: list[float]) -> dict[str, float]:
+    """How times are spread, in milliseconds."""
+    if not seconds:
+        return dict.fromkeys(("p50", "p90", "p99", "max"), float("nan"))
+    found = np.percentile(np.array(seconds) * 1000, [50, 90, 99, 100], method="inverted_cdf")
+    return dict(zip(("p50", "p90", "p99", "max"), map(float, found), strict=True))
+
+
+def machine() -> str:
+    versions = [f"{name} {importlib.metadata.version(name)}" for name in ("uvicorn", "fastapi", "sqlalchemy")]
+    kind = platform.processor() or platform.machine()
+    load = os.getloadavg()[0]
+    return f"{kind}, {os.cpu_count()} cores, load {load:.1f}; {', '.join(versions)}, SQLite {sqlite3.sqlite_version}"
+
+
+def heading(options: argparse.Namespace, study: Study) -> str:
+    if options.kills:
+        length = f"killed {options.kills} times"
+    else:
+        length = "until done" if options.until_done else f"for {options.seconds:g} s"
+    return (
+        f"{machine()}\n{options.experts} experts, {options.rate:g} votes a second each, {length}; "
+        f"{len(study.pool()):,} pairs of {options.experts_per_pair} votes; {options.database}, {options.workers} workers"
+    )
+
+
+def report(facts: dict[str, Any]) -> None:
+    verdicts = ", ".join(f"{n:,} {verdict}" for verdict, n in sorted(facts["verdicts"].items()))
+    pairs, processor, seconds = facts["pairs"], facts["processor s"], facts["seconds"]
+    print(f"\nvotes     {facts['votes made']:,} in {seconds:.1f} s: {verdicts}; {facts['errors']:,} errors")
+    print(f"pairs     {pairs['exactly']:,} with all votes, {pairs['more']:,} with more, {pairs['fewer']:,} with fewer")
+    print(f"\n{'ms':28}{'p50':>9}{'p90':>9}{'p99':>9}{'max':>9}")
+    for name in ("vote", "late", "from due to answered", "claim", "own lag", "bare commit"):
+        print(f"{name:28}" + "".join(f"{value:9.1f}" for value in facts[f"{name} ms"].values()))
+    print(f"\np99 of a vote : p99 of a bare commit = {facts['p99 : bare p99']:.1f}")
+    print(f"processor  experts {processor['experts']:.1f} s, server {processor['server']:.1f} s of {seconds:.1f} s")
+    kills = facts["kills"]
+    if kills["kills"]:
+        again = kills["restarts s"][1:]
+        took = f"{statistics.median(again):.1f} s to start, at most {max(again):.1f} s; " if again else ""
+        print(f"kills      {kills['kills']}, {kills['while starting']} of them while starting; {took}", end="")
+        print(f"{facts['lost']:,} requests lost, {facts['resent']:,} votes sent again")
+    if facts["pictures"]:
+        print(f"pictures   {facts['pictures']:,}")
+    print("\nlog and database are the same" if not facts["wrong"] else "")
+
+
+if __name__ == "__main__":
+    main()

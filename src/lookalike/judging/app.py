@@ -1,0 +1,251 @@
+"""The judging app: the page on which experts judge, what that page asks for, and the page of the organiser."""
+
+import logging
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import anyio
+from fastapi import FastAPI, Query
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from lookalike.encoders.decoding import MAX_PIXELS, guard
+from lookalike.judging.links import EXPERT, Keys
+from lookalike.judging.organising import Organising, sentence
+from lookalike.judging.sent import Given, SentClaim, SentMissing, SentPair, SentVotes, parsed
+from lookalike.judging.sessions import Sessions, expert_link, organiser_link
+from lookalike.judging.showing import Images
+from lookalike.judging.terms import Answer, ExpertError, Progress, StoreAwayError, StoreFullError, Task
+from lookalike.web.guarding import RefusedError
+from lookalike.web.pictures import Thumbnails
+from lookalike.web.serving import Pages, create_app
+
+if TYPE_CHECKING:
+    from lookalike.judging.store import Store
+    from lookalike.study import Study
+
+__all__ = ["create_judge_app", "expert_link", "organiser_link"]
+
+LIMIT = 64_000  # bytes of a request
+RATE = 40.0  # requests a second of one session
+NOT_KEPT = {
+    "enough": "Enough others had judged the pair meanwhile.",
+    "unknown": "The pair is no longer among those to judge.",
+    "changed": "An answer with the same mark was kept before.",
+}
+
+logger = logging.getLogger(__name__)
+
+
+class JudgePages(Pages):
+    """Pages for judging; what a script or an image asked for is refused in JSON."""
+
+    def problem(self, status: int, sentence: str, request: Any = None) -> Any:
+        """A page for what went wrong, a notice within an open page, or words in JSON."""
+        path = request.url.path if request is not None else ""
+        if path.startswith(("/api/", "/picture/")):
+            return JSONResponse({"problem": sentence}, status, {"cache-control": "no-store"})
+        return super().problem(status, sentence, request)
+
+
+class Judging:
+    """What an expert sees and does."""
+
+    def __init__(self, store: "Store", sessions: Sessions, images: Images, pages: Pages) -> None:
+        self.store, self.sessions, self.images, self.pages = store, sessions, images, pages
+
+    def page(self, request: Request) -> Response:
+        """The page on which an expert judges."""
+        name = self.sessions.expert(request)
+        box = self.sessions.keys.proof("box", name)[:16]  # where the browser keeps answers of this expert to this study
+        return self.pages.answer("judge.html", name=name, box=box, csrf=self.sessions.token(request))
+
+    def claim(self, name: str, sent: SentClaim) -> dict[str, Any]:
+        """Pairs to judge."""
+        tasks = [self._shown(name, task) for task in self.store.claim(name, sent.n)]
+        answer: dict[str, Any] = {"tasks": tasks, "progress": _progress(self.store.progress(name))}
+        if sent.recent:
+            answer["recent"] = [{**self._shown(name, task), "answered": said} for task, said in self.store.recent(name)]
+        return answer
+
+    def vote(self, name: str, sent: SentVotes) -> dict[str, Any]:
+        """Take answers: whatever is said to be kept is on disk."""
+        answers = [Answer(vote.client, vote.pair, vote.answer, vote.seconds, vote.at) for vote in sent.votes]
+        verdicts = self.store.vote(name, answers)
+        said = [
+            {"client": answer.client, "status": verdict}
+            | ({"words": words} if (words := NOT_KEPT.get(verdict)) else {})
+            for answer, verdict in zip(answers, verdicts, strict=True)
+        ]
+        return {"votes": said, "progress": _progress(self.store.progress(name))}
+
+    def later(self, name: str, sent: SentPair) -> dict[str, Any]:
+        """Put a pair off."""
+        if not self.store.later(name, sent.pair):
+            raise RefusedError(404, "There is no such pair to put off, or you have judged it.")
+        return {}
+
+    def missing(self, name: str, sent: SentMissing) -> dict[str, Any]:
+        """Note an image that did not load."""
+        if self.store.task(name, sent.pair) is None or not self.store.missing(name, sent.pair, sent.side):
+            raise RefusedError(404, "There is no such pair.")
+        return {}
+
+    def _shown(self, name: str, task: Task) -> dict[str, Any]:
+        """A pair as its page gets it: addresses of images, and nothing of what they are or where they come from."""
+        query, item = self.images.address(name, "query", task.query), self.images.address(name, "item", task.item)
+        return {"pair": task.pair, "query": query, "item": item, "answered": None}
+
+    def picture(self, side: str, given: str, request: Request) -> Response:
+        """An image that was handed to this expert."""
+        name = self.sessions.session(request, EXPERT).name
+        self.sessions.rate.take(f"{name}\n")  # a count of its own
+        return self.images.handed(name, side, given, request)
+
+    async def api(self, request: Request, kind: type[Given], act: Callable[[str, Given], dict[str, Any]]) -> Response:
+        """What the expert's page asked for, in JSON."""
+        body = await request.body()
+
+        def answered() -> Response:
+            name = self.sessions.expert(request)
+            return JSONResponse(act(name, parsed(kind, body)), headers={"cache-control": "no-store"})
+
+        return await run_in_threadpool(answered)
+
+
+def create_judge_app(
+    study: "Study",
+    store: "Store",
+    keys: Keys,
+    *,
+    hosts: Iterable[str] = (),
+    secure: bool = False,
+    thumbnails: Thumbnails | None = None,
+    rate: float = RATE,
+) -> FastAPI:
+    """The app on which a study is judged.
+
+    hosts: names that it answers to beside those of the loopback. secure: whether browsers reach it by https alone; a
+    proxy may say so too, by X-Forwarded-Proto. rate: requests a second that a session may make, for long.
+    """
+    sessions, images = Sessions(store, keys, secure=secure, rate=rate), Images(study, keys, thumbnails)
+    pages = JudgePages(study=study.name, date=_date)
+    app = create_app(
+        pages,
+        tokens=sessions.tokens,
+        hosts=hosts,
+        limit=LIMIT,
+        subject=sessions.subject,
+        running=lambda: guard(MAX_PIXELS),
+    )
+    _answer_errors(app, pages)
+    _add_expert_routes(app, Judging(store, sessions, images, pages))
+    _add_organiser_routes(app, Organising(study, store, sessions, images, pages))
+    return app
+
+
+def _answer_errors(app: FastAPI, pages: Pages) -> None:
+    def ended(request: Request, error: Any) -> Response:
+        return pages.problem(401, sentence(error), request)
+
+    def away(request: Request, error: Any) -> Response:
+        logger.warning("%s", _without_secrets(str(error)))
+        words = "The database cannot be reached at this moment. Answers are kept in this browser and sent again."
+        return _again(pages.problem(503, words, request))
+
+    def full(request: Request, error: Any) -> Response:
+        logger.warning("%s", _without_secrets(str(error)))
+        words = "The disk of the server is full. Answers are kept in this browser and sent again; tell the organiser."
+        return _again(pages.problem(507, words, request))
+
+    app.add_exception_handler(ExpertError, ended)
+    app.add_exception_handler(StoreAwayError, away)
+    app.add_exception_handler(StoreFullError, full)
+
+
+def _add_expert_routes(app: FastAPI, judging: Judging) -> None:
+    @app.get("/")
+    def start(request: Request) -> Response:
+        return judging.sessions.start(request)
+
+    @app.get("/join/{token}")
+    def join(token: str, request: Request) -> Response:
+        return judging.sessions.join(token, request)
+
+    @app.get("/judge")
+    def judge(request: Request) -> Response:
+        return judging.page(request)
+
+    @app.post("/api/claim")
+    async def claim(request: Request) -> Response:
+        return await judging.api(request, SentClaim, judging.claim)
+
+    @app.post("/api/votes")
+    async def votes(request: Request) -> Response:
+        return await judging.api(request, SentVotes, judging.vote)
+
+    @app.post("/api/later")
+    async def later(request: Request) -> Response:
+        return await judging.api(request, SentPair, judging.later)
+
+    @app.post("/api/missing")
+    async def missing(request: Request) -> Response:
+        return await judging.api(request, SentMissing, judging.missing)
+
+    @app.get("/picture/{side}/{given}")
+    async def picture(side: str, given: str, request: Request) -> Response:
+        return await anyio.to_thread.run_sync(judging.picture, side, given, request, limiter=judging.images.drawing)
+
+
+def _add_organiser_routes(app: FastAPI, organising: Organising) -> None:
+    @app.get("/organise")
+    def organise(request: Request, page: Annotated[int, Query(ge=1)] = 1) -> Response:
+        return organising.page(request, page)
+
+    @app.post("/organise/add")
+    async def add(request: Request) -> Response:
+        return await organising.change(request, organising.add)
+
+    @app.post("/organise/revoke")
+    async def revoke(request: Request) -> Response:
+        return await organising.change(request, organising.store.revoke)
+
+    @app.post("/organise/renew")
+    async def renew(request: Request) -> Response:
+        return await organising.change(request, organising.store.renew)
+
+    @app.get("/organise/picture/{side}/{given}")
+    async def picture(side: str, given: str, request: Request) -> Response:
+        return await anyio.to_thread.run_sync(
+            organising.thumbnail, side, given, request, limiter=organising.images.drawing
+        )
+
+    @app.get("/organise/export.{kind}")
+    def export(kind: str, request: Request, rule: str = "majority") -> Response:
+        return organising.export(request, kind, rule)
+
+
+def _progress(progress: Progress) -> dict[str, int]:
+    return {**asdict(progress), "total": progress.total}
+
+
+def _again(answer: Response) -> Response:
+    answer.headers["retry-after"] = "2"
+    return answer
+
+
+def _without_secrets(said: str) -> str:
+    """A sentence for the log, in which addresses of databases are without names and passwords.
+
+    >>> _without_secrets("cannot reach postgresql://me:secret@db/x")
+    'cannot reach postgresql://…@db/x'
+    """
+    return re.sub(r"://[^@/\s]*@", "://…@", said)
+
+
+def _date(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%d %B %Y")

@@ -1,0 +1,244 @@
+"""Where judging is kept: SQLite or PostgreSQL, with one writer at a time, and words for what goes wrong with them."""
+
+import contextlib
+import errno
+import fcntl
+import os
+import sqlite3
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import sqlalchemy as sa
+
+from lookalike.discovery.record import check_record, create_record
+from lookalike.judging.terms import StoreAwayError, StoreFullError
+
+WAIT = 30.0  # seconds to wait for other writers
+WRITERS = 0x4C4B414C  # the number of PostgreSQL's lock for writers, "LKAL"
+
+__all__ = ["Database", "PostgreSQL", "SQLite", "database_at"]
+
+
+class Database(Protocol):
+    """A database with tables of `lookalike.judging.schema`; errors of it are StoreAwayError or StoreFullError."""
+
+    words: str  # what it is, with no secret in it
+
+    def writing(self) -> contextlib.AbstractContextManager[sa.Connection]:
+        """A transaction beside which there is no other writer; on disk when it has ended well, undone otherwise."""
+
+    def reading(self) -> contextlib.AbstractContextManager[sa.Connection]:
+        """A connection that sees one state of the database."""
+
+    def forget(self) -> None:
+        """Let go of all connections; new ones are made when needed."""
+
+
+def database_at(where: str | Path, locks: Path) -> "Database":
+    """The database that a URL or the path of a file says; writers of SQLite lock files in the folder `locks`."""
+    if not isinstance(where, str) or "://" not in where:
+        return SQLite(Path(where), locks)
+    try:
+        url = sa.make_url(where)
+    except sa.exc.ArgumentError:
+        raise ValueError("the database must be like postgresql://user@host/name, and this cannot be read") from None
+    if url.get_backend_name() not in ("postgresql", "postgres"):
+        raise ValueError(f"the database must be postgresql://… or the path of a file, got {url.get_backend_name()}://…")
+    return PostgreSQL(url)
+
+
+class SQLite:
+    """A file of SQLite that may be shared by processes of this machine."""
+
+    def __init__(self, path: Path, locks: Path) -> None:
+        self.path = path.resolve()
+        self.words = f"SQLite, {self.path}"
+        self._turnstile = Turnstile(locks)
+        self._file: tuple[int, int] | None = None  # which file is open under the name
+        self._readers = sa.create_engine(
+            "sqlite://",
+            creator=self._connect,
+            isolation_level="AUTOCOMMIT",
+            poolclass=sa.QueuePool,
+            pool_size=4,
+            max_overflow=60,
+        )
+        self._writer: sa.Connection | None = None
+        if not self.path.exists():
+            with self._worded():
+                create_record(self.path)
+
+    def _connect(self) -> sqlite3.Connection:
+        if not self.path.is_file():
+            raise StoreAwayError(f"the file {self.path} is gone: put it back, or start anew with another")
+        uri = f"{self.path.as_uri()}?mode=rw"  # never makes an empty database where one was deleted
+        connection = sqlite3.connect(uri, uri=True, timeout=WAIT, isolation_level=None, check_same_thread=False)
+        try:
+            check_record(connection, self.path)
+            connection.execute("PRAGMA synchronous = FULL")  # with WAL: a commit waits for the disk
+            connection.execute("PRAGMA cache_size = -16384")
+        except BaseException:
+            connection.close()
+            raise
+        self._file = _identity(self.path)
+        return connection
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """A transaction beside which there is no other writer; on disk when it has ended well, undone otherwise."""
+        with self._worded(), self._turnstile:
+            if self._file is not None and _identity(self.path) != self._file:
+                self._disconnect()  # else votes would go to a file without a name
+            if self._writer is None:
+                self._writer = self._readers.connect()
+            self._writer.exec_driver_sql("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+                self._writer.exec_driver_sql("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sa.exc.DBAPIError):  # an error on the disk may have ended it already
+                    self._writer.exec_driver_sql("ROLLBACK")
+                raise
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A connection that sees one state of the database."""
+        with self._worded(), self._readers.connect() as connection:
+            connection.exec_driver_sql("BEGIN")
+            try:
+                yield connection
+            finally:
+                connection.exec_driver_sql("ROLLBACK")
+
+    def forget(self) -> None:
+        """Let go of all connections; new ones are made when needed."""
+        self._disconnect()
+        self._turnstile.close()
+
+    def _disconnect(self) -> None:
+        if self._writer is not None:
+            self._writer.invalidate()
+            self._writer.close()
+            self._writer = None
+        self._readers.dispose()
+        self._file = None
+
+    @contextlib.contextmanager
+    def _worded(self) -> Iterator[None]:
+        try:
+            yield
+        except (sa.exc.DatabaseError, sqlite3.DatabaseError) as error:
+            cause = getattr(error, "orig", error)
+            if isinstance(cause, sqlite3.IntegrityError | sqlite3.ProgrammingError):
+                raise
+            name = getattr(cause, "sqlite_errorname", "")
+            if name in ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE"):
+                raise _full(f"the disk of {self.path}") from error
+            raise StoreAwayError(f"{self.path} cannot be used now: {cause}") from error
+        except OSError as error:
+            if error.errno in (errno.ENOSPC, errno.EDQUOT):
+                raise _full(f"the disk of {self.path}") from error
+            raise StoreAwayError(f"{self.path} cannot be used now: {error}") from error
+
+
+class PostgreSQL:
+    """A database of a PostgreSQL server, which holds the judging of one study."""
+
+    def __init__(self, url: sa.URL) -> None:
+        self.url = url.set(drivername="postgresql+psycopg")
+        self.words = f"PostgreSQL, {url.set(drivername='postgresql').render_as_string(hide_password=True)}"
+        milliseconds = int(WAIT * 1000)
+        mine = f"-c lock_timeout={milliseconds} -c synchronous_commit=on"
+        options = " ".join([*_texts(url.query.get("options", ())), mine])
+        times = {"connect_timeout": 5, "keepalives_idle": 10, "tcp_user_timeout": milliseconds}
+        self._engine = sa.create_engine(
+            self.url,
+            connect_args=times | {"options": options},
+            pool_size=4,
+            max_overflow=60,
+            pool_pre_ping=True,
+        )
+
+    @contextlib.contextmanager
+    def writing(self) -> Iterator[sa.Connection]:
+        """A transaction beside which there is no other writer; on disk when it has ended well, undone otherwise."""
+        with self._worded(), self._engine.begin() as connection:
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(WRITERS)))
+            yield connection
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A connection that sees one state of the database."""
+        with self._worded(), self._engine.connect() as connection:
+            yield connection.execution_options(isolation_level="REPEATABLE READ")
+
+    def forget(self) -> None:
+        """Let go of all connections; new ones are made when needed."""
+        self._engine.dispose()
+
+    @contextlib.contextmanager
+    def _worded(self) -> Iterator[None]:
+        try:
+            yield
+        except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.InternalError) as error:
+            if getattr(error.orig, "sqlstate", None) == "53100":  # disk_full
+                raise _full("the disk of the database") from error
+            said = " ".join(str(error.orig).split())
+            raise StoreAwayError(f"the database cannot be used now, {self.words}: {said}") from error
+
+
+class Turnstile:
+    """A lock between processes at which a process that has just been in does not overtake one that waits."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._files: list[int] = []
+
+    def __enter__(self) -> None:
+        if not self._files:
+            self.folder.mkdir(mode=0o700, exist_ok=True)
+            for name in ("next.lock", "write.lock"):
+                self._files.append(os.open(self.folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        gate, inside = self._files
+        deadline = time.monotonic() + WAIT
+        _lock(gate, deadline, self.folder)  # held while waiting, so that whoever comes out queues behind
+        try:
+            _lock(inside, deadline, self.folder)
+        finally:
+            fcntl.flock(gate, fcntl.LOCK_UN)
+
+    def __exit__(self, *error: object) -> None:
+        fcntl.flock(self._files[1], fcntl.LOCK_UN)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        while self._files:
+            os.close(self._files.pop())
+
+
+def _lock(handle: int, deadline: float, folder: Path) -> None:
+    while True:
+        try:
+            return fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() > deadline:
+                raise StoreAwayError(f"another process is writing to {folder.parent} and does not end") from None
+            time.sleep(0.001)
+
+
+def _texts(given: str | Iterable[str]) -> list[str]:
+    return [given] if isinstance(given, str) else list(given)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        about = path.stat()
+    except FileNotFoundError:
+        return None
+    return about.st_dev, about.st_ino
+
+
+def _full(what: str) -> StoreFullError:
+    return StoreFullError(f"{what} is full: nothing was kept; make space, and it goes on")

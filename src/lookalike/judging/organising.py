@@ -1,0 +1,157 @@
+"""The organiser's page: how far it is, who agrees with whom, links, and files to take away."""
+
+import re
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from lookalike.discovery.formats import write_judgements
+from lookalike.discovery.reliability import RULES
+from lookalike.discovery.votes import WORDS
+from lookalike.judging.figures import Figures, reading
+from lookalike.judging.sessions import Sessions, expert_link, now_ms
+from lookalike.judging.showing import Images
+from lookalike.judging.terms import Expert, ExpertError, check_expert_name
+from lookalike.web.guarding import RefusedError
+from lookalike.web.serving import Pages, Sent, read_form
+
+if TYPE_CHECKING:
+    from lookalike.judging.store import Store
+    from lookalike.study import Study
+
+__all__ = ["Organising", "sentence"]
+
+PER_PAGE = 12  # disagreements
+FRESH = 2.0  # seconds for which figures are shown again
+EXPORTS = {
+    "csv": ("votes", "text/csv; charset=utf-8"),
+    "parquet": ("votes", "application/vnd.apache.parquet"),
+    "qrels": ("judgements", "text/plain; charset=utf-8"),
+    "json": ("judgements", "application/json"),
+}
+
+
+class Organising:
+    """What the organiser sees and does."""
+
+    def __init__(self, study: "Study", store: "Store", sessions: Sessions, images: Images, pages: Pages) -> None:
+        self.study, self.store, self.sessions, self.images, self.pages = study, store, sessions, images, pages
+        self._figures: tuple[float, Figures] | None = None
+        self._counting = threading.Lock()
+
+    def page(self, request: Request, page: int) -> Response:
+        """Everything that the organiser sees."""
+        self.sessions.organiser(request)
+        figures = self.figures()
+        n_pages = max(1, -(-len(figures.disagreements) // PER_PAGE))
+        page = min(page, n_pages)
+        shown = figures.disagreements[(page - 1) * PER_PAGE : page * PER_PAGE]
+        return self.pages.answer(
+            "organise.html",
+            figures=figures,
+            reading=reading(figures.agreement.alpha),
+            links=[(expert, _state(expert), self._link(request, expert)) for expert in self.store.experts()],
+            disagreements=shown,
+            page=page,
+            n_pages=n_pages,
+            words=WORDS,
+            rules=list(RULES),
+            now=now_ms(),
+            thumbnail=self.images.thumbnail_address,
+            csrf=self.sessions.token(request),
+        )
+
+    def figures(self) -> Figures:
+        """The figures of this moment, or of a moment ago."""
+        with self._counting:
+            now = time.monotonic()
+            if self._figures is None or now - self._figures[0] > FRESH:
+                found = Figures.of(self.store.status(), self.store.votes(), self.study.gold(), now_ms())
+                self._figures = (time.monotonic(), found)
+            return self._figures[1]
+
+    def thumbnail(self, side: str, given: str, request: Request) -> Response:
+        """A small image."""
+        self.sessions.organiser(request)
+        return self.images.thumbnail(side, given, request)
+
+    def _link(self, request: Request, expert: Expert) -> str:
+        scheme = "https" if self.sessions.is_secure(request) else "http"
+        return expert_link(self.sessions.keys, expert, f"{scheme}://{request.headers['host']}")
+
+    def revoke(self, name: str) -> None:
+        """Let somebody judge no more."""
+        self.store.revoke(name)
+
+    def renew(self, name: str) -> None:
+        """Give somebody a new link, which makes the old one worthless."""
+        self.store.renew(name)
+
+    async def change(self, request: Request, act: Callable[[str], Any]) -> Response:
+        """Do something to the expert whom a form names, and show the page anew."""
+        name = (await read_form(request)).get("name")
+
+        def done() -> Response:
+            self.sessions.organiser(request)
+            if isinstance(name, Sent) or name is None:
+                raise RefusedError(422, "The name of an expert is missing.")
+            try:
+                act(name)
+            except ValueError as error:
+                raise RefusedError(422, sentence(error)) from error
+            self._figures = None
+            return RedirectResponse("/organise#links", 303)
+
+        return await run_in_threadpool(done)
+
+    def add(self, name: str) -> None:
+        """Let somebody new judge."""
+        check_expert_name(name)
+        if self.store.expert(name) is not None:
+            raise ValueError(f"there is an expert {name!r} already")
+        self.store.add_expert(name)
+
+    def export(self, request: Request, kind: str, rule: str) -> Response:
+        """Votes, each with its expert, or the judgements that a rule makes of them, as a file."""
+        self.sessions.organiser(request)
+        if kind not in EXPORTS:
+            raise RefusedError(404, f"There is no such export: there are {', '.join(EXPORTS)}.")
+        if rule not in RULES:
+            raise RefusedError(422, f"There is no such rule: there are {', '.join(RULES)}.")
+        votes = self.store.votes()
+        what, media = EXPORTS[kind]
+        with tempfile.TemporaryDirectory(prefix="lookalike-") as folder:
+            path = Path(folder) / f"export.{kind}"
+            if what == "votes":
+                votes.write(path)
+            else:
+                judgements = RULES[rule](votes) if len(votes) else None
+                if judgements is None or not len(judgements):
+                    raise RefusedError(404, "Nothing has been judged yet: there is nothing to export.")
+                write_judgements(path, judgements.queries, judgements.items, judgements.grades)
+            body = path.read_bytes()
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.study.name).strip("-.")[:60] or "study"
+        headers = {"content-disposition": f'attachment; filename="{name}-{what}.{kind}"', "cache-control": "no-store"}
+        return Response(body, media_type=media, headers=headers)
+
+
+def _state(expert: Expert) -> str:
+    """What an expert's link is worth now."""
+    try:
+        expert.check(now_ms())
+    except ExpertError as error:
+        return error.reason
+    return "open"
+
+
+def sentence(error: Exception) -> str:
+    """What an error says, as a sentence on a page."""
+    said = str(error)
+    return f"{said[:1].upper()}{said[1:]}."

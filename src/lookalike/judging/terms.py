@@ -1,0 +1,175 @@
+"""The things that experts, pages and the store of judgements hand to each other, and what can go wrong."""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from lookalike.discovery.votes import WORDS
+
+ORGANISED = 100  # characters that a name or a client's id may have
+
+__all__ = [
+    "Answer",
+    "Expert",
+    "ExpertError",
+    "Imported",
+    "Progress",
+    "RefusedError",
+    "Status",
+    "StoreAwayError",
+    "StoreFullError",
+    "Task",
+    "Verdict",
+    "check_expert_name",
+]
+
+Verdict = Literal["kept", "known", "enough", "unknown", "changed"]
+"""What became of an answer.
+
+kept: it is on disk, as a first vote or as a change of mind. known: an answer with this client id and content is on disk
+already, and this one was not counted again. enough: the pair has all its experts, or others are at it; not kept.
+unknown: there is no such pair; not kept. changed: the client id was used for another answer; not kept.
+"""
+
+
+class StoreAwayError(RuntimeError):
+    """The database cannot be reached just now; nothing was kept, and trying again later is right."""
+
+
+class StoreFullError(RuntimeError):
+    """There is no space left on the disk; nothing was kept, and trying again once there is space is right."""
+
+
+class RefusedError(ValueError):
+    """Something that is not done because of what was asked; nothing has changed."""
+
+
+class ExpertError(RefusedError):
+    """Someone who may not judge: `reason` is unknown, revoked or expired."""
+
+    def __init__(self, name: str, reason: Literal["unknown", "revoked", "expired"]) -> None:
+        self.name, self.reason = name, reason
+        sentence = {
+            "unknown": f"there is no expert {name!r} in this study",
+            "revoked": f"the link of {name!r} was taken back: ask the organiser for a new one",
+            "expired": f"the link of {name!r} has expired: ask the organiser for a new one",
+        }[reason]
+        super().__init__(sentence)
+
+
+@dataclass(frozen=True)
+class Expert:
+    """Someone who judges. Times in milliseconds since 1970, UTC; links with another number than this are dead."""
+
+    name: str
+    link_number: int = 1
+    expires: int | None = None
+    revoked: int | None = None
+
+    def check(self, now: int) -> None:
+        """Raise where the expert may not judge now."""
+        if self.revoked is not None:
+            raise ExpertError(self.name, "revoked")
+        if self.expires is not None and now >= self.expires:
+            raise ExpertError(self.name, "expired")
+
+
+@dataclass(frozen=True)
+class Task:
+    """A pair in an expert's hand; query and item are ids of the study."""
+
+    pair: int
+    query: str
+    item: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What an expert says of a pair: 1 similar, 0 not similar, -1 can't tell.
+
+    client: an id that the client made for this answer, so that it can be sent again. seconds: how long it took, None
+    where unknown. at: when by the client's clock, in milliseconds since 1970.
+    """
+
+    client: str
+    pair: int
+    answer: int
+    seconds: float | None = None
+    at: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.client, str) or not 0 < len(self.client) <= ORGANISED or not self.client.isprintable():
+            raise ValueError(f"the id of an answer is text of 1 to {ORGANISED} characters, got {self.client!r:.120}")
+        for name, value in {"pair": self.pair, "answer": self.answer, "at": self.at}.items():
+            whole = isinstance(value, int) and not isinstance(value, bool)
+            if not (whole and abs(value or 0) < 2**63) and not (name == "at" and value is None):
+                raise ValueError(f"{name!r} of an answer must be a whole number, got {value!r:.120}")
+        if self.answer not in WORDS:
+            raise ValueError(f"an answer is 1 (similar), 0 (not similar) or -1 (can't tell), got {self.answer!r:.120}")
+        if self.seconds is not None and not (
+            isinstance(self.seconds, int | float) and 0 <= self.seconds < 2**53 and math.isfinite(self.seconds)
+        ):
+            raise ValueError(f"seconds must be a number from 0, got {self.seconds!r:.120}")
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far one expert, and everybody, has come.
+
+    done: pairs that the expert has judged, gold pairs among them. left: pairs that may still come to the expert; others
+    may judge some of them. everybody_done, everybody_total: votes on pairs of the pool, and how many are wanted.
+    """
+
+    done: int
+    left: int
+    everybody_done: int
+    everybody_total: int
+
+    @property
+    def total(self) -> int:
+        """Pairs that the expert has judged or may still be asked for."""
+        return self.done + self.left
+
+
+@dataclass(frozen=True)
+class Imported:
+    """What became of imported votes: added; known, which were there already; beyond, on pairs that had enough."""
+
+    added: int
+    known: int
+    beyond: int
+
+
+@dataclass(frozen=True)
+class Status:
+    """Facts for the organiser.
+
+    settings: experts_per_pair, order, budget, seed. pairs: released, without gold pairs; complete: those that have all
+    their votes; begun: those that have some. in_pool: pairs of the pool; gold: gold pairs. votes: all in the record,
+    changes of mind among them. experts: for each {"name", "expires", "revoked", "done", "gold", "held", "later",
+    "last"} (last: milliseconds since 1970 of the last vote, or None). missing: images that did not load, each {"query",
+    "item", "side", "expert", "at"}. database: what the votes are kept in, in words.
+    """
+
+    settings: dict[str, int | str | None]
+    pairs: int
+    complete: int
+    begun: int
+    in_pool: int
+    gold: int
+    votes: int
+    everybody_done: int
+    everybody_total: int
+    experts: list[dict[str, int | str | None]]
+    missing: list[dict[str, int | str]]
+    database: str
+
+
+def check_expert_name(name: str) -> None:
+    """Raise for what is no name of an expert."""
+    good = isinstance(name, str) and 0 < len(name) <= ORGANISED and name.isprintable() and name == name.strip()
+    if not good:
+        raise ValueError(
+            f"the name of an expert is text on one line of 1 to {ORGANISED} characters, with no space at its ends, "
+            f"got {name!r:.120}"
+        )

@@ -1,0 +1,603 @@
+"""Judging in Chromium, from a server of its own: by keyboard, by touch, without a connection, without a link."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from playwright.sync_api import Error
+
+from lookalike.discovery.votes import Votes
+from lookalike.study import Study
+from pages import chromium
+from panels import N_QUERIES, K, Server, make_vases, serving
+
+WIDE, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
+YES, NO, UNSURE = 1, 0, -1
+KEYS = {"ArrowRight": YES, "k": YES, "ArrowLeft": NO, "j": NO, " ": UNSURE}
+N_PAIRS = K * N_QUERIES
+ANSWERABLE = "!document.querySelector('[data-act=unsure]').disabled"  # both images are there, or known to be missing
+# From a key until the next pair has been painted; the two images together say which pair it is.
+STOPWATCH = """
+    window.took = [];
+    window.pair = () => [...document.querySelectorAll("#stage:not([hidden]) .frame img")];
+    window.named = () => pair().map((image) => image.src).join(" ");
+    addEventListener("keydown", ({ timeStamp }) => {
+        const before = named();
+        const look = () => {
+            const whole = pair().length === 2 && pair().every((image) => image.complete && image.naturalWidth);
+            if (named() === before || !whole) return requestAnimationFrame(look);
+            requestAnimationFrame(() => window.took.push(performance.now() - timeStamp));
+        };
+        requestAnimationFrame(look);
+    }, true);
+"""
+
+
+class Tab:
+    """A page of the server, with everything the browser complains of."""
+
+    def __init__(self, browser: Any, **options: Any) -> None:
+        self.said: list[str] = []
+        self.context = browser.new_context(**{"viewport": WIDE, **options})
+        self.page = self._page()
+
+    def _page(self) -> Any:
+        page = self.context.new_page()
+        page.on("console", lambda message: self.said.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: self.said.append(str(error)))
+        page.on("dialog", lambda dialog: self.said.append("a dialog"))
+        page.add_init_script(
+            "addEventListener('securitypolicyviolation', event => console.error('CSP', event.violatedDirective))"
+        )
+        page.add_init_script(STOPWATCH)
+        return page
+
+    def open(self, link: str) -> Tab:
+        self.page.goto(link)
+        return self
+
+    def judge(self, link: str) -> Tab:
+        self.open(link)
+        self.ready()
+        return self
+
+    def another(self, address: str) -> Tab:
+        """A second tab of the same browser."""
+        twin = object.__new__(Tab)
+        twin.said, twin.context = self.said, self.context
+        twin.page = twin._page()
+        return twin.judge(address)
+
+    def ready(self) -> None:
+        until(self.page, f"pair().length === 2 && {ANSWERABLE}")
+
+    def press(self, *keys: str) -> None:
+        """Keys, each once the pair before has gone."""
+        for key in keys:
+            if key != "u":  # of which there is something even after the last pair
+                until(self.page, ANSWERABLE)
+            before = self.shown()
+            self.page.keyboard.press(key)
+            self.next(before)
+
+    def tap(self, *names: str) -> None:
+        """Buttons by touch, each once the pair before has gone."""
+        for name in names:
+            before = self.shown()
+            self.page.tap(f"[data-act={name}]")
+            self.next(before)
+
+    def next(self, before: str) -> None:
+        """Wait for another pair, whole, or for the words in its place."""
+        until(self.page, f"named() !== {json.dumps(before)}")
+        until(self.page, f"{ANSWERABLE} || document.querySelector('#stage').hidden")
+
+    def shown(self) -> str:
+        """Which pair is on show."""
+        return str(self.page.evaluate("named()"))
+
+    def state(self) -> str:
+        return str(self.page.inner_text("#state"))
+
+    def saved(self) -> None:
+        until(self.page, "document.querySelector('#state').textContent.includes('All answers saved')")
+        until(self.page, "Object.keys(localStorage).every(key => !key.startsWith('lookalike/'))")
+
+    def alone(self) -> list[str]:
+        """Complaints but for those of a connection that was cut."""
+        return [line for line in self.said if "ERR_INTERNET_DISCONNECTED" not in line and "ERR_CONNECTION" not in line]
+
+
+def until(page: Any, expression: str, seconds: float = 10) -> None:
+    """Wait for something to be true; Playwright's own way of it would need `eval`, which the page forbids."""
+    for _ in range(int(seconds * 50)):
+        try:
+            if page.evaluate(expression):
+                return
+        except Error as error:  # a page that is just now replaced
+            if "context was destroyed" not in str(error) and "navigat" not in str(error):
+                raise
+        page.wait_for_timeout(20)
+    raise AssertionError(f"never: {expression}")
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("browser")
+    make_vases(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture
+def study(template: Path, tmp_path: Path) -> Study:
+    shutil.copytree(template, tmp_path / "shop")
+    return Study.open(tmp_path / "shop" / "study")
+
+
+@pytest.fixture
+def server(study: Study) -> Iterator[Server]:
+    with serving(study.path, ["ann", "bob", "eve"]) as found:
+        yield found
+
+
+@pytest.fixture
+def tabs(browser: Any) -> Iterator[Any]:
+    opened: list[Tab] = []
+
+    def tab(**options: Any) -> Tab:
+        opened.append(Tab(browser, **options))
+        return opened[-1]
+
+    yield tab
+    for one in opened:
+        one.context.close()
+        assert one.alone() == []
+
+
+def of(votes: Votes, expert: str) -> list[int]:
+    """The answers of an expert, in the order in which they came."""
+    return votes.answers[votes.experts == expert].tolist()  # type: ignore[no-any-return]
+
+
+def test_three_experts_judge_thirty_pairs_each_by_keyboard(tabs: Any, server: Server, study: Study) -> None:
+    rng = np.random.default_rng(0)
+    experts = {name: tabs().judge(link) for name, link in server.experts.items()}
+    pressed: dict[str, list[str]] = {name: [] for name in experts}
+    for _ in range(30):
+        for name, tab in experts.items():
+            pressed[name].append(str(rng.choice(list(KEYS))))
+            tab.press(pressed[name][-1])
+    took = []
+    for name, tab in experts.items():
+        tab.saved()
+        assert "30 of 60" in tab.page.inner_text("#own")
+        assert tab.said == []
+        took += tab.page.evaluate("window.took")
+        votes = study.votes()
+        assert of(votes, name) == [KEYS[key] for key in pressed[name]]
+    votes = study.votes()
+    assert len(votes) == len(votes.last()) == 90
+    assert (votes.seconds > 0).all()
+    assert max(np.unique(votes.queries + "\n" + votes.items, return_counts=True)[1]) <= 3
+    assert len(took) == 90
+    assert np.median(took) < 100, sorted(took)
+    assert np.quantile(took, 0.9) < 200, sorted(took)
+
+
+def test_the_next_pair_is_there_within_100_ms(tabs: Any, server: Server) -> None:
+    tab = tabs().judge(server.experts["ann"])
+    for _ in range(30):
+        tab.press("ArrowRight")
+        tab.page.wait_for_timeout(120)  # faster than anybody judges
+    took = tab.page.evaluate("window.took")
+    assert len(took) == 30
+    assert np.quantile(took, 0.9) < 100, sorted(took)
+
+
+def test_the_pair_fills_the_window(tabs: Any, server: Server) -> None:
+    for options in ({}, {"color_scheme": "dark"}, {"viewport": PHONE, "is_mobile": True, "has_touch": True}):
+        tab = tabs(**options).judge(server.experts["ann"])
+        width, height = (tab.page.viewport_size[side] for side in ("width", "height"))
+        boxes = [tab.page.locator(f"#{side}").bounding_box() for side in ("query", "item")]
+        assert sum(box["width"] * box["height"] for box in boxes) > 0.68 * width * height
+        assert tab.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert tab.page.evaluate("document.documentElement.scrollHeight <= innerHeight")
+        beside = width > height
+        assert (boxes[0]["x"] < boxes[1]["x"], boxes[0]["y"] < boxes[1]["y"]) == (beside, not beside)
+
+
+def test_undo_later_and_cant_tell(tabs: Any, server: Server, study: Study) -> None:
+    tab = tabs().judge(server.experts["ann"])
+    first = tab.shown()
+    tab.press("ArrowRight")
+    second = tab.shown()
+    tab.press("u")
+    assert tab.shown() == first
+    assert tab.page.get_attribute("[data-act=yes]", "aria-pressed") == "true"
+    assert "1 of 60" in tab.page.inner_text("#own")
+    tab.press("ArrowLeft")
+    assert tab.shown() == second
+    assert tab.page.get_attribute("[data-act=no]", "aria-pressed") == "false"
+    tab.press("l")  # later
+    assert second not in [tab.shown()]
+    tab.press(" ")
+    tab.saved()
+    assert of(study.votes(), "ann") == [YES, NO, UNSURE]
+    assert study.votes().last().answers.tolist() == [NO, UNSURE]
+    tab.press("u", "u")  # the one before the last, which was put off
+    assert tab.shown() == second
+    tab.page.reload()
+    tab.ready()
+    before = tab.shown()
+    tab.press("u")  # also after the page was loaded anew
+    assert tab.shown() != before
+    assert tab.page.get_attribute("[data-act=unsure]", "aria-pressed") == "true"
+    tab.press("ArrowRight")
+    tab.saved()
+    assert of(study.votes(), "ann") == [YES, NO, UNSURE, YES]
+
+
+def test_later_comes_last_and_then_that_was_all(tabs: Any, server: Server, study: Study) -> None:
+    tab = tabs().judge(server.experts["ann"])
+    put_off = tab.shown()
+    tab.press("l")
+    for _ in range(N_PAIRS - 1):
+        assert tab.shown() != put_off
+        tab.press("k")
+    assert tab.shown() == put_off
+    tab.page.keyboard.press("j")
+    until(tab.page, "document.querySelector('#panel').innerText.includes('That was all, ann')")
+    tab.saved()
+    assert of(study.votes(), "ann") == [YES] * (N_PAIRS - 1) + [NO]
+    assert len(study.votes().last()) == N_PAIRS
+    assert "60 pairs are judged" in tab.page.inner_text("#panel")
+    tab.page.keyboard.press("u")
+    tab.ready()
+    assert tab.shown() == put_off
+
+
+def test_flicker_shows_both_at_one_place_while_the_key_is_held(tabs: Any, server: Server) -> None:
+    tab = tabs().judge(server.experts["ann"])
+    page = tab.page
+    page.keyboard.down("h")
+    visible, places = set(), set()
+    for _ in range(20):
+        on = [side for side in ("query", "item") if page.is_visible(f"#{side}")]
+        assert len(on) == 1
+        visible |= set(on)
+        places |= {json.dumps(page.locator(f"#{side}").bounding_box()) for side in on}
+        page.wait_for_timeout(60)
+    assert visible == {"query", "item"}
+    assert len(places) == 1
+    page.keyboard.up("h")
+    assert page.is_visible("#query")
+    assert page.is_visible("#item")
+    page.mouse.move(*middle(page, "[data-act=flicker]"))
+    page.mouse.down()
+    assert page.evaluate("document.querySelector('#stage').classList.contains('flickering')")
+    page.mouse.up()
+    assert not page.evaluate("document.querySelector('#stage').classList.contains('flickering')")
+
+
+def middle(page: Any, selector: str) -> tuple[float, float]:
+    box = page.locator(selector).bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def test_zoom_enlarges_both_at_the_same_place(tabs: Any, server: Server) -> None:
+    tab = tabs().judge(server.experts["ann"])
+    page = tab.page
+    sizes = "pair().map(image => Math.round(image.getBoundingClientRect().width))"
+    plain = page.evaluate(sizes)
+    page.keyboard.press("z")
+    until(page, f"{sizes}.every((width, at) => width === 3 * {json.dumps(plain)}[at])")
+    box = page.locator("#query .frame").bounding_box()
+    page.mouse.move(box["x"] + 0.25 * box["width"], box["y"] + 0.75 * box["height"])
+    origins = page.evaluate("pair().map(image => getComputedStyle(image).transformOrigin)")
+    for origin in origins:
+        x, y = (float(part.removesuffix("px")) for part in origin.split())
+        assert (x / box["width"], y / box["height"]) == pytest.approx((0.25, 0.75), abs=0.01)
+    page.keyboard.press("z")
+    until(page, f"JSON.stringify({sizes}) === {json.dumps(json.dumps(plain).replace(' ', ''))}")
+    page.mouse.click(*middle(page, "#item .frame"))  # by a click too
+    assert page.get_attribute("[data-act=zoom]", "aria-pressed") == "true"
+    tab.press("ArrowRight")
+    assert page.get_attribute("[data-act=zoom]", "aria-pressed") == "false"
+
+
+def test_keys_do_nothing_while_typing_held_or_with_others(tabs: Any, server: Server, study: Study) -> None:
+    tab = tabs().judge(server.experts["ann"])
+    page, first = tab.page, tab.shown()
+    page.evaluate("document.body.append(Object.assign(document.createElement('input'), { id: 'note' }))")
+    page.evaluate("document.querySelector('#note').focus()")
+    page.keyboard.type("jk lu z")
+    assert page.input_value("#note") == "jk lu z"
+    page.evaluate("document.querySelector('#note').remove()")
+    for keys in ("Control+j", "Alt+ArrowRight", "Meta+k", "Enter", "x", "Tab"):
+        page.keyboard.press(keys)
+    page.keyboard.press("?")
+    page.keyboard.press("ArrowRight")  # above everything are the keys
+    page.keyboard.press("Escape")
+    page.wait_for_timeout(100)
+    assert tab.shown() == first
+    assert page.evaluate("location.pathname") == "/judge"
+    page.evaluate("document.activeElement.blur()")
+    for _ in range(5):
+        page.keyboard.down("ArrowRight")  # the first is a press, the others repeats
+    page.keyboard.up("ArrowRight")
+    tab.ready()
+    tab.saved()
+    assert of(study.votes(), "ann") == [YES]
+
+
+def test_a_button_that_was_clicked_is_not_pressed_again_by_the_space_bar(
+    tabs: Any, server: Server, study: Study
+) -> None:
+    tab = tabs().judge(server.experts["ann"])
+    before = tab.shown()
+    tab.page.click("[data-act=no]")
+    tab.next(before)
+    tab.press(" ")
+    tab.saved()
+    assert of(study.votes(), "ann") == [NO, UNSURE]
+
+
+def test_a_phone_by_touch(tabs: Any, server: Server, study: Study) -> None:
+    tab = tabs(viewport=PHONE, is_mobile=True, has_touch=True, device_scale_factor=2).judge(server.experts["eve"])
+    page = tab.page
+    for name, least in (("no", 44), ("unsure", 44), ("yes", 44), ("undo", 40), ("later", 40), ("flicker", 40)):
+        box = page.locator(f"[data-act={name}]").bounding_box()
+        assert min(box["width"], box["height"]) >= least, name
+        assert box["y"] + box["height"] <= PHONE["height"]
+    tab.tap("yes", "no", "unsure", "later", "yes", "undo")
+    page.tap("#query .frame")
+    assert page.get_attribute("[data-act=zoom]", "aria-pressed") == "true"
+    tab.tap("no")
+    tab.saved()
+    assert of(study.votes(), "eve") == [YES, NO, UNSURE, YES, NO]
+
+
+def test_ten_seconds_without_a_connection(tabs: Any, server: Server, study: Study) -> None:
+    tab = tabs().judge(server.experts["ann"])
+    tab.press("k")
+    tab.saved()
+    tab.context.set_offline(True)
+    tab.press("j", "k", " ")
+    until(tab.page, "document.querySelector('#state').textContent === '3 answers wait to be sent'")
+    assert tab.page.get_attribute("#state", "data-state") == "waiting"
+    assert "4 of 60" in tab.page.inner_text("#own")
+    tab.page.wait_for_timeout(10_000)
+    assert tab.state() == "3 answers wait to be sent"
+    assert of(study.votes(), "ann") == [YES]
+    tab.page.keyboard.press("k")  # the images of the next pairs were there already
+    until(tab.page, "document.querySelector('#state').textContent === '4 answers wait to be sent'")
+    tab.context.set_offline(False)
+    tab.saved()
+    assert of(study.votes(), "ann") == [YES, NO, YES, UNSURE, YES]
+    tab.ready()
+    tab.press("j")
+    tab.saved()
+    assert len(study.votes().last()) == 6
+
+
+def test_answers_outlast_a_closed_tab(tabs: Any, server: Server, study: Study) -> None:
+    tab = tabs().judge(server.experts["ann"])
+    tab.context.set_offline(True)
+    tab.press("j", "k")
+    tab.page.close()
+    tab.context.set_offline(False)
+    assert len(study.votes()) == 0
+    again = tab.another(f"{server.address}/judge")
+    again.saved()
+    assert of(study.votes(), "ann") == [NO, YES]
+
+
+def test_a_server_that_ends_and_starts_again(tabs: Any, study: Study) -> None:
+    with serving(study.path, ["ann"]) as first:
+        tab = tabs().judge(first.experts["ann"])
+        tab.press("k")
+        tab.saved()
+    tab.press("j", "j")
+    until(tab.page, "document.querySelector('#state').textContent === '2 answers wait to be sent'")
+    with serving(study.path, ["ann"], PORT=first.address.rpartition(":")[2]):
+        tab.saved()
+        tab.press("k")
+        tab.saved()
+        assert of(study.votes(), "ann") == [YES, NO, NO, YES]
+
+
+def test_an_answer_that_was_kept_but_not_acknowledged_counts_once(tabs: Any, server: Server, study: Study) -> None:
+    tab = tabs().judge(server.experts["ann"])
+    lost = []
+
+    def lose(route: Any) -> None:
+        route.fetch()  # the server has it
+        lost.append(route)
+        route.abort("connectionreset") if len(lost) < 3 else route.continue_()
+
+    tab.page.route("**/api/votes", lose)
+    tab.press("k")
+    tab.saved()
+    assert len(lost) == 3
+    assert of(study.votes(), "ann") == [YES]
+    tab.said[:] = [line for line in tab.said if "ERR_CONNECTION_RESET" not in line]
+
+
+def test_two_tabs_of_one_expert(tabs: Any, server: Server, study: Study) -> None:
+    one = tabs().judge(server.experts["ann"])
+    two = one.another(f"{server.address}/judge")
+    first = one.shown()
+    assert two.shown() == first
+    one.press("k")
+    two.next(first)
+    for tab in (two, one, two, one):
+        tab.page.wait_for_timeout(150)
+        tab.press("j")
+    one.saved()
+    two.saved()
+    votes = study.votes()
+    assert of(votes, "ann") == [YES, NO, NO, NO, NO]
+    assert len(votes.last()) == 5
+
+
+def test_an_image_that_is_missing_is_said_to_be_and_can_be_skipped(tabs: Any, study: Study) -> None:
+    photos = study.path.parent / "photos"
+    for name in ("vase-001.png", "vase-005.png", "vase-009.png"):
+        (photos / name).unlink()
+    with serving(study.path, ["ann"]) as server:
+        tab = tabs()
+        tab.open(server.experts["ann"])
+        page = tab.page
+        for n_done in range(N_PAIRS):  # up to a pair with a missing image
+            until(page, f"document.querySelector('#own').innerText.includes('{n_done} of 60') && {ANSWERABLE}")
+            if page.locator(".lost").count():
+                break
+            page.keyboard.press("k")
+        assert "This image cannot be shown" in page.inner_text(".lost >> nth=0")
+        assert page.is_disabled("[data-act=yes]")
+        n_before = len(study.votes())
+        page.keyboard.press("ArrowRight")
+        page.wait_for_timeout(200)
+        assert len(study.votes()) == n_before
+        page.keyboard.press("l")
+        until(page, ANSWERABLE)
+        organiser = tabs().open(server.organiser)
+        assert not re.search(r"Missing images\s+0", organiser.page.inner_text("#missing"))
+        assert "vase-0" in organiser.page.inner_text("#missing table")
+        tab.said[:] = [line for line in tab.said if "404" not in line]  # the browser's own words for it
+
+
+def test_a_revoked_link_ends_the_page_in_words_and_loses_nothing(tabs: Any, server: Server, study: Study) -> None:
+    tab, organiser = tabs().judge(server.experts["bob"]), tabs().open(server.organiser)
+    tab.press("k")
+    tab.saved()
+    act(organiser.page, "bob", "Revoke")
+    until(organiser.page, "document.querySelector('#links').innerText.includes('revoked')")
+    tab.page.keyboard.press("j")
+    until(tab.page, "document.querySelector('#panel').innerText.includes('This link no longer works')")
+    said = tab.page.inner_text("#panel")
+    assert "taken back" in said
+    assert "One answer waits in this browser" in said
+    assert tab.page.is_disabled("[data-act=yes]")
+    assert of(study.votes(), "bob") == [YES]
+    refused = tabs()
+    refused.open(server.experts["bob"])
+    assert "taken back" in refused.page.inner_text("main")
+    act(organiser.page, "bob", "New link")
+    until(organiser.page, "!document.querySelector('#links').innerText.includes('revoked')")
+    tab.judge(organiser.page.input_value('[aria-label="Link of bob"]'))
+    tab.saved()
+    assert of(study.votes(), "bob") == [YES, NO]
+    for one in (tab, refused):
+        one.said[:] = [line for line in one.said if "401" not in line]
+
+
+def act(page: Any, name: str, label: str) -> None:
+    """Do something to an expert, and say that one is sure."""
+    row = page.locator("#links li", has=page.locator("b", has_text=name))
+    row.locator("summary", has_text=label).click()
+    row.locator("details[open] button").click()
+
+
+def test_the_organisers_page(tabs: Any, server: Server, study: Study, tmp_path: Path) -> None:
+    for name, key in (("ann", "k"), ("bob", "j")):
+        tab = tabs().judge(server.experts[name])
+        tab.press(*[key] * 12)
+        tab.saved()
+    for options in ({}, {"viewport": PHONE, "is_mobile": True, "color_scheme": "dark"}):
+        organiser = tabs(**options).open(server.organiser)
+        page = organiser.page
+        assert page.evaluate("location.pathname") == "/organise"
+        assert "13.3 %" in page.inner_text(".cards")
+        assert "24 of 180 answers" in page.inner_text(".cards")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert page.locator(".pairs li").count() == 12
+        page.locator("#disagreements").scroll_into_view_if_needed()
+        for image in page.locator(".pairs img").all():
+            image.scroll_into_view_if_needed()
+        until(page, "[...document.querySelectorAll('.pairs img')].every(image => image.complete && image.naturalWidth)")
+    with page.expect_download() as download:
+        page.click('[href="/organise/export.csv"]')
+    download.value.save_as(tmp_path / "votes.csv")
+    assert Votes.read(tmp_path / "votes.csv").digest == study.votes().digest
+    page.fill("#new", "<b>zoe</b>")
+    page.click(".add button")
+    until(page, "document.querySelector('#links').innerText.includes('<b>zoe</b>')")
+    page.fill("#new", "ann")
+    page.click(".add button")
+    until(page, "document.querySelector('#notice').innerText.includes('already')")
+    organiser.said[:] = [line for line in organiser.said if "422" not in line]
+
+
+def test_what_the_server_refuses_is_said_in_words_and_blocks_nothing(tabs: Any, server: Server, study: Study) -> None:
+    tab = tabs().judge(server.experts["ann"])
+    page = tab.page
+    refusals = [(507, "The disk of the server is full."), (503, "The database cannot be reached at this moment.")]
+
+    def refuse(route: Any) -> None:
+        if not refusals:
+            return route.continue_()  # type: ignore[no-any-return]
+        status, words = refusals[0]
+        return route.fulfill(status=status, json={"problem": words})  # type: ignore[no-any-return]
+
+    page.route("**/api/votes", refuse)
+    for waiting, (_, words) in enumerate(list(refusals), 1):
+        tab.press("k")
+        until(page, f"document.querySelector('#notice').innerText.includes({json.dumps(words)})")
+        until(page, f"document.querySelector('#state').textContent.startsWith('{waiting} answer')")
+        if len(refusals) > 1:
+            refusals.pop(0)
+    refusals.clear()
+    tab.press("j")
+    tab.saved()
+    until(page, "!document.querySelector('#notice').innerText")
+    assert of(study.votes(), "ann") == [YES, YES, NO]
+    page.unroute("**/api/votes")
+
+    def enough(route: Any) -> None:
+        answer = route.fetch().json()
+        for vote in answer["votes"]:
+            vote |= {"status": "enough", "words": "Enough others had judged the pair meanwhile."}
+        route.fulfill(json=answer)
+
+    page.route("**/api/votes", enough)
+    tab.press("k")
+    until(page, "document.querySelector('#notice').innerText.includes('Enough others had judged the pair')")
+    tab.press("k")
+    tab.saved()
+    tab.said[:] = [line for line in tab.said if not re.search("50[37]", line)]
+
+
+def test_what_is_damaged_in_the_browser_does_not_hold_up_the_rest(tabs: Any, server: Server, study: Study) -> None:
+    tab = tabs().judge(server.experts["ann"])
+    tab.context.set_offline(True)
+    tab.press("k", "j")
+    tab.page.evaluate(
+        """() => {
+            const key = Object.keys(localStorage).find((name) => name.startsWith("lookalike/"));
+            const entry = JSON.parse(localStorage.getItem(key));
+            const [folder, box] = key.split("/");
+            const wrong = { ...entry, client: "no-uuid", answer: 7 };
+            localStorage.setItem(`${folder}/${box}/no-uuid`, JSON.stringify(wrong));
+            localStorage.setItem(`${folder}/${box}/torn`, "{");
+            localStorage.setItem("of another page", "stays");
+        }"""
+    )
+    tab.context.set_offline(False)
+    tab.saved()
+    assert of(study.votes(), "ann") == [YES, NO]
+    assert tab.page.evaluate("localStorage.getItem('of another page')") == "stays"
+    tab.said[:] = [line for line in tab.said if "422" not in line]
