@@ -5,10 +5,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -74,53 +77,73 @@ def make_vases(folder: Path, *, n_items: int = N_ITEMS, name: str = "vases", sid
 
 
 class Server:
-    """A server of the judging app: where it is, and links to it."""
+    """A server of the judging app: where it is, links to it, and what it has said."""
 
     def __init__(self, process: subprocess.Popen[str], facts: dict[str, Any]) -> None:
         self.process = process
         self.address: str = facts["address"]
         self.organiser: str = facts["organiser"]
         self.experts: dict[str, str] = facts["experts"]
+        self.workers: list[int] = facts["workers"]
+        self.said = ""
 
 
 @contextlib.contextmanager
-def serving(study: Path, experts: list[str], *, experts_per_pair: int = 3, **more: str) -> Iterator[Server]:
-    """Serve a study on a free port until the block ends."""
-    command = [sys.executable, __file__, str(study), str(experts_per_pair), *experts]
+def serving(study: Path, experts: list[str], *options: str, port: str = "0") -> Iterator[Server]:
+    """Serve a study by the command until the block ends."""
+    named = [part for name in experts for part in ("--expert", name)]
+    command = [sys.executable, "-m", "lookalike", "judge", str(study), *named, "--port", port, "--json", *options]
+    surroundings = {**os.environ, "LOOKALIKE_CACHE": str(study.parent / "cache")}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, **more}
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=surroundings
     ) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         assert line, process.communicate()[1]
+        server = Server(process, json.loads(line))
         try:
-            yield Server(process, json.loads(line))
+            yield server
         finally:
             process.send_signal(signal.SIGINT)
-            _, err = process.communicate(timeout=30)
-        assert "Traceback" not in err, err
+            _, server.said = process.communicate(timeout=30)
+        assert "Traceback" not in server.said, server.said
 
 
-def main(folder: str, experts_per_pair: str, *experts: str) -> None:
-    from lookalike.judging.app import create_judge_app, expert_link, organiser_link
-    from lookalike.judging.links import Keys
-    from lookalike.judging.store import Store
-    from lookalike.web.pictures import Thumbnails
-    from lookalike.web.serving import listen, serve
+class Visitor:
+    """Someone who comes by a link, as a browser does: with cookies, and the token that the page holds."""
 
-    study = Study.open(folder)
-    with Store.open(None, study) as store, listen("127.0.0.1", int(os.environ.get("PORT", "0"))) as listening:
-        store.configure(experts_per_pair=int(experts_per_pair))
-        keys = Keys.of(study.path)
-        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
-        links = {name: expert_link(keys, store.add_expert(name), address) for name in experts}
-        app = create_judge_app(study, store, keys, thumbnails=Thumbnails(study.path.parent / "thumbnails"))
-        facts = {"address": address, "organiser": organiser_link(keys, store.organiser(), address), "experts": links}
-        sys.stdout.write(json.dumps(facts) + "\n")
-        sys.stdout.flush()
-        with contextlib.suppress(KeyboardInterrupt):
-            serve(app, listening)
+    def __init__(self, link: str) -> None:
+        self.address = link.partition("/join/")[0]
+        jar = urllib.request.HTTPCookieProcessor()
+        self._opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), jar)
+        self.page = self.get(link)
+        found = re.search(r'(?:data-csrf|name="csrf" value)="([^"]+)"', self.page)
+        assert found, self.page
+        self.token = found[1]
 
+    def get(self, path: str) -> str:
+        """What is at a path, or a whole address."""
+        where = path if path.startswith("http") else self.address + path
+        with self._opener.open(where, timeout=60) as answer:
+            return str(answer.read().decode(errors="replace"))
 
-if __name__ == "__main__":
-    main(*sys.argv[1:])
+    def post(self, path: str, **body: Any) -> Any:
+        """What the page's script gets for what it sends."""
+        request = urllib.request.Request(
+            self.address + path,
+            json.dumps(body).encode(),
+            {"content-type": "application/json", "x-csrf-token": self.token},
+        )
+        with self._opener.open(request, timeout=60) as answer:
+            return json.load(answer)
+
+    def judge(self, n: int, answer: Callable[[int], int] = lambda _: 1) -> list[str]:
+        """Judge up to n pairs; what became of each answer."""
+        said: list[str] = []
+        while len(said) < n and (tasks := self.post("/api/claim", n=min(6, n - len(said)))["tasks"]):
+            votes = [
+                {"client": str(uuid.uuid4()), "pair": task["pair"], "answer": answer(task["pair"]), "seconds": 1.5}
+                for task in tasks
+            ]
+            said += [vote["status"] for vote in self.post("/api/votes", votes=votes)["votes"]]
+        return said

@@ -412,7 +412,7 @@ def test_a_server_that_ends_and_starts_again(tabs: Any, study: Study) -> None:
         tab.saved()
     tab.press("j", "j")
     until(tab.page, "document.querySelector('#state').textContent === '2 answers wait to be sent'")
-    with serving(study.path, ["ann"], PORT=first.address.rpartition(":")[2]):
+    with serving(study.path, ["ann"], port=first.address.rpartition(":")[2]):
         tab.saved()
         tab.press("k")
         tab.saved()

@@ -1,6 +1,7 @@
 """`lookalike judge`: serving a study to experts, and its votes out and in."""
 
 import contextlib
+import importlib
 import json
 import math
 import time
@@ -83,7 +84,7 @@ def serve(
     from lookalike.study import Study
 
     study = Study.open(folder)
-    _needs_packages()
+    _needs_packages("serving")
     from lookalike.judging.serving import Service, Workers
     from lookalike.web.serving import listen
 
@@ -268,10 +269,10 @@ def renew(
         tables().print(_link_lines(links))
 
 
-def _needs_packages() -> None:
-    """Raise where packages are missing that only serving and judging need."""
+def _needs_packages(part: Literal["serving", "store"] = "store") -> None:
+    """Raise where packages are missing that this part of judging needs."""
     try:
-        import lookalike.judging.serving  # noqa: F401
+        importlib.import_module(f"lookalike.judging.{part}")
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f"judging needs {error.name}, which is not installed: pip install 'lookalike[judge]'"

@@ -10,13 +10,12 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from lookalike.judging.app import create_judge_app
 from lookalike.judging.links import Keys
-from lookalike.judging.store import Store
+from lookalike.judging.store import Store, StoreAwayError, StoreFullError
 from lookalike.study import Study
 from lookalike.web.serving import serve
 
@@ -104,29 +103,27 @@ class _Worker:
     started: float
 
 
-@contextlib.contextmanager
-def _ending_with_parent() -> Iterator[None]:
+def _end_with_parent() -> None:
     """Stop this process when its standard input ends, which the parent holds."""
-
-    def wait() -> None:
-        sys.stdin.buffer.read()
-        os.kill(os.getpid(), signal.SIGTERM)
-
-    threading.Thread(target=wait, daemon=True).start()
-    yield
+    while os.read(0, 1):
+        pass
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def main(handle: str, service: str) -> None:
     """Be a worker."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     given = json.loads(service)
-    with (
-        contextlib.suppress(KeyboardInterrupt),  # Ctrl-C in a terminal goes to workers too
-        socket.socket(fileno=int(handle)) as listening,
-    ):
-        Service(given["study"], tuple(given["hosts"]), given["secure"]).run(listening)
+    try:
+        with socket.socket(fileno=int(handle)) as listening:
+            Service(given["study"], tuple(given["hosts"]), given["secure"]).run(listening)
+    except KeyboardInterrupt:  # Ctrl-C in a terminal goes to workers too
+        pass
+    except (ValueError, OSError, StoreAwayError, StoreFullError) as error:
+        logger.error("%s", error)  # a sentence; whoever serves can do something about it
+        sys.exit(2)
 
 
 if __name__ == "__main__":
-    with _ending_with_parent():
-        main(*sys.argv[1:])
+    main(*sys.argv[1:])
