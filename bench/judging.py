@@ -252,12 +252,14 @@ async def watched(server: "Server", notes: "Notes") -> AsyncIterator[None]:
             notes.own_lag.append(clock() - due)
 
     ticking = asyncio.create_task(tick())
-    own, theirs = time.process_time(), server.processor_seconds()
+    before = time.process_time(), server.processor_seconds(), busy_seconds()
     try:
         yield
     finally:
         ticking.cancel()
-        notes.processor = {"experts": time.process_time() - own, "server": server.processor_seconds() - theirs}
+        after = time.process_time(), server.processor_seconds(), busy_seconds()
+        own, theirs, everybody = (b - a for a, b in zip(before, after, strict=True))
+        notes.processor = {"experts": own, "server": theirs, "everything else": everybody - own - theirs}
 
 
 # Experts
@@ -631,6 +633,14 @@ def processes() -> Iterator[tuple[int, int, float]]:
                 yield int(path.parent.name), int(fields[2]), sum(map(int, fields[11:15])) / tick
 
 
+def busy_seconds() -> float:
+    """The processor's time that everything on this machine has used, and what was taken from it."""
+    user, nice, system, _, _, *more = map(
+        int, Path("/proc/stat").read_text(encoding="utf-8").split("\n")[0].split()[1:9]
+    )
+    return (user + nice + system + sum(more)) / os.sysconf("SC_CLK_TCK")
+
+
 def free_port(seed: int) -> int:
     """A port below those that connections get: one that asks for it while nobody listens must not become it."""
     how = random.Random(os.getpid() + seed)
@@ -837,7 +847,7 @@ def report(facts: dict[str, Any]) -> None:
     for name in ("vote", "late", "from due to answered", "claim", "own lag", "bare commit"):
         print(f"{name:28}" + "".join(f"{value:9.1f}" for value in facts[f"{name} ms"].values()))
     print(f"\np99 of a vote : p99 of a bare commit = {facts['p99 : bare p99']:.1f}")
-    print(f"processor  experts {processor['experts']:.1f} s, server {processor['server']:.1f} s of {seconds:.1f} s")
+    print(f"processor  {', '.join(f'{name} {used:.1f} s' for name, used in processor.items())} of {seconds:.1f} s")
     kills = facts["kills"]
     if kills["kills"]:
         again = kills["restarts s"][1:]
