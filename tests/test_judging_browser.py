@@ -257,6 +257,7 @@ def test_later_comes_last_and_then_that_was_all(tabs: Any, server: Server, study
     for _ in range(N_PAIRS - 1):
         assert tab.shown() != put_off
         tab.press("k")
+    tab.ready()  # where there was nothing else, the pair is fetched only now
     assert tab.shown() == put_off
     tab.page.keyboard.press("j")
     until(tab.page, "document.querySelector('#panel').innerText.includes('That was all, ann')")
