@@ -821,6 +821,34 @@ def test_a_pool_holds_labels_and_unreadable_images_too(photos: Path, tmp_path: P
         study.set_items(study.catalogue, [0], study.folder or {})
 
 
+def test_a_judged_study_may_move_and_get_other_categories(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert command("encode", "photos", "--model", "colour", "--study", "s") == 0
+    assert command("study", "queries", "s", "--draw", "2") == 0
+    assert command("pool", "s", "--k", "2") == 0
+    study = Study.open("s")
+    ids, queries, pool = study.catalogue.ids, study.queries.ids, study.pool()
+    photos.rename(tmp_path / "moved")
+    assert command("encode", "moved", "--study", "s", "--model", "colour") == 0
+    (tmp_path / "away").mkdir()
+    (tmp_path / "moved").rename(tmp_path / "away" / "moved")
+    (tmp_path / "s").rename(tmp_path / "away" / "s")
+    kinds = {"file": ids.tolist(), "category": [f"kind {number}" for number in range(6)]}
+    table = labelled(photos, tmp_path, kinds, ".csv")
+    assert command("encode", "away/s", "--model", "colour", "--labels", str(table)) == 0
+    after = Study.open("away/s")
+    path = after.image_path(0)
+    assert path is not None
+    assert path.is_file()
+    assert after.pool().digest == pool.digest
+    assert after.queries.ids.tolist() == queries.tolist()
+    assert after.catalogue.column("category").tolist() == kinds["category"]
+    with pytest.raises(ValueError, match="has a pool, which was made of its items: they stay"):
+        after.set_items(la.discovery.Catalogue(ids, ["shoe"] * 6), queries, after.folder or {})
+
+
 def test_hashed_models_and_their_sources(photos: Path, tmp_path: Path) -> None:
     study = encode_folder(photos, tmp_path / "study", model="colour").study
     name = hash_model(study, "colour", "LSH", 8)

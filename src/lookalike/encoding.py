@@ -243,9 +243,10 @@ class _Update:
             title = "".join(letter for letter in self.root.name if letter.isprintable()).strip() or "images"
             study = Study.create(self.place, title, catalogue, np.arange(len(catalogue)), folder=self.origin)
         elif self.opened.catalogue.digest != catalogue.digest or self.opened.folder != self.origin:
-            if self.frozen and self.opened.catalogue.digest != catalogue.digest:
+            queries = self._queries(catalogue)
+            if not self.opened.pool_fits(catalogue[queries], catalogue):
                 raise ValueError(self._why_not(usable))
-            study = self.opened.set_items(catalogue, self._queries(catalogue), self.origin)
+            study = self.opened.set_items(catalogue, queries, self.origin)
         else:
             study = self.opened
         contents = np.array([file.content for file in usable], "S32")

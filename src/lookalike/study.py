@@ -222,7 +222,8 @@ class Study:
     def set_items(self, catalogue: Catalogue, queries: Any, folder: Mapping[str, Any]) -> "Study":
         """Replace the catalogue and its queries, and return the study as it then is.
 
-        Models of other items are refused from then on until they are written again: see `lookalike.encoding`.
+        Models of other items are refused from then on until they are written again: see `lookalike.encoding`. Where
+        there is a pool, ids, identities and queries stay; paths, categories and attributes may change.
         """
         if self.wild:
             raise ValueError(f"the study {self.name!r} has queries from elsewhere: its items cannot be replaced")
@@ -231,7 +232,7 @@ class Study:
             raise ValueError("a study needs at least one query")
         about = provenance("study", name=self.name, queries="closed", similarity=self.similarity, folder=dict(folder))
         with self.changing():
-            if self.pool_path.exists():
+            if not self.pool_fits(chosen, catalogue):
                 raise ValueError(f"the study {self.name!r} has a pool, which was made of its items: they stay")
             chosen.write(self.path / "queries.parquet")  # first: a kill leaves a catalogue that is replaced again
             catalogue.write(self.path / "catalogue.parquet")
@@ -501,14 +502,7 @@ class Study:
     @functools.cached_property
     def collection(self) -> Collection:
         """Queries and items as all models rank them."""
-        queries, items = self.queries.identities, self.catalogue.identities
-        if queries is None and items is None:
-            return Collection(self.queries.ids, self.catalogue.ids)
-        if queries is None:  # each its own, and none an item's
-            queries = np.array([f"query {name}" for name in self.queries.ids.tolist()])
-        if items is None:
-            items = np.array([f"item {name}" for name in self.catalogue.ids.tolist()])
-        return Collection(self.queries.ids, self.catalogue.ids, queries, items)
+        return _collection(self.queries, self.catalogue)
 
     @property
     def pool_path(self) -> Path:
@@ -520,6 +514,12 @@ class Study:
         if not self.pool_path.exists():
             raise ValueError(f"the study {self.name!r} has no pool yet: lookalike pool {self.path.name} makes one")
         return Pool.load(self.pool_path, self.collection)
+
+    def pool_fits(self, queries: Catalogue, items: Catalogue) -> bool:
+        """Whether the pool, where there is one, is of just these queries and items: all else of them may differ."""
+        if not self.pool_path.exists():
+            return True
+        return read_arrays(self.pool_path, [])[1].get("collection") == _collection(queries, items).digest
 
     def write_pool(self, pool: Pool) -> None:
         """Keep a pool, in place of the one before."""
@@ -602,6 +602,17 @@ def stored_vectors(name: str, arrays: Mapping[str, np.ndarray], about: Mapping[s
             name, arrays.get("query_embeddings"), arrays["gallery_embeddings"], about.get("similarity"), **more
         )
     return None
+
+
+def _collection(queries: Catalogue, items: Catalogue) -> Collection:
+    of_queries, of_items = queries.identities, items.identities
+    if of_queries is None and of_items is None:
+        return Collection(queries.ids, items.ids)
+    if of_queries is None:  # each its own, and none an item's
+        of_queries = np.array([f"query {name}" for name in queries.ids.tolist()])
+    if of_items is None:
+        of_items = np.array([f"item {name}" for name in items.ids.tolist()])
+    return Collection(queries.ids, items.ids, of_queries, of_items)
 
 
 def _closed_queries(queries: Any, catalogue: Catalogue) -> Catalogue:
