@@ -849,6 +849,51 @@ def test_a_judged_study_may_move_and_get_other_categories(
         after.set_items(la.discovery.Catalogue(ids, ["shoe"] * 6), queries, after.folder or {})
 
 
+@pytest.mark.parametrize("pooled", ["colour", "colour-lsh-8"])
+def test_a_pooled_model_is_refused_another_version_before_anything_is_encoded(
+    pooled: str, photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    place = tmp_path / "study"
+    study = encode_folder(photos, place, model="colour").study
+    hash_model(study, "colour", "LSH", 8)
+    assert command("pool", str(place), "--k", "2", "--models", pooled) == 0
+    before = contents(place)
+    with pytest.raises(ValueError, match=f"the pool has what the model '{pooled}' proposed"):
+        study.add_model("colour", gallery=np.eye(6), recipe=study.recipe("colour"), replace=True)
+    monkeypatch.setattr(la.encoders.Colour, "version", property(lambda self: "2"))
+    monkeypatch.setattr(la.encoders.Colour, "_rows", lambda self, given: pytest.fail("it was encoded"))
+    with pytest.raises(
+        ValueError, match=rf"colour has changed since 'colour' was made, but the pool has what '{pooled}'"
+    ):
+        encode_folder(photos, place, model="colour")
+    assert contents(place) == before
+    monkeypatch.undo()
+    monkeypatch.setattr(la.encoders.Colour, "version", property(lambda self: "2"))
+    assert encode_folder(photos, place, model="colour", name="colour-2").encoded == 6
+
+
+def test_a_pooled_hashed_model_keeps_its_hasher(photos: Path, tmp_path: Path) -> None:
+    study = encode_folder(photos, tmp_path / "study", model="colour").study
+    name = hash_model(study, "colour", "LSH", 8)
+    assert command("pool", str(study.path), "--k", "2") == 0
+    with pytest.raises(ValueError, match="the pool has what the model 'colour-lsh-8' proposed: take another hasher or"):
+        hash_model(study, "colour", "LSH", 8, seed=5)
+    assert Finder(study, name).like_picture(picture(3), 1).items.tolist() == [3]
+
+
+def test_only_codes_that_cannot_be_learnt_are_dropped(photos: Path, tmp_path: Path) -> None:
+    study = encode_folder(photos, tmp_path / "study", model="colour").study
+    study.add_model("other", gallery=np.random.default_rng(0).normal(size=(6, 500)))
+    name = hash_model(study, "other", "LSH", 8)
+    path = study.path / "models" / "other.npz"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:5000] + bytes([whole[5000] ^ 1]) + whole[5001:])
+    with pytest.raises(ValueError, match=r"other\.npz is not a readable npz file"):
+        encode_folder(photos, study.path, model="phash")
+    path.write_bytes(whole)
+    assert encode_folder(photos, study.path, model="phash").study.models() == ["colour", "other", name, "phash"]
+
+
 def test_hashed_models_and_their_sources(photos: Path, tmp_path: Path) -> None:
     study = encode_folder(photos, tmp_path / "study", model="colour").study
     name = hash_model(study, "colour", "LSH", 8)

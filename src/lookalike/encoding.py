@@ -17,7 +17,7 @@ import numpy as np
 from lookalike.codes import Codes
 from lookalike.discovery.catalogue import Catalogue
 from lookalike.files import read_arrays
-from lookalike.hashed import hash_again
+from lookalike.hashed import UnlearntError, hash_again
 from lookalike.images import PRESENT, REMOVED, SKIPPED, ImageFile, Labels, files_below, read_files, write_files
 from lookalike.rows import Rows
 from lookalike.study import UNFINISHED, Recipe, Study, check_name, stored_vectors
@@ -172,6 +172,12 @@ class _Update:
         if before is None or replace(before, version=recipe.version) != recipe:
             other = "was not encoded here" if before is None else f"is of {before.encoder}, made otherwise"
             raise ValueError(f"the study has a model {name!r} that {other}: choose another --name")
+        assert self.opened is not None
+        if before.version != recipe.version and (pooled := self.opened.pooled(name)):
+            raise ValueError(
+                f"the encoder {recipe.encoder} has changed since {name!r} was made, but the pool has what {pooled!r} "
+                f"proposed: choose another --name, and add that with lookalike pool {self.place.name} --top-up"
+            )
 
     def _check_followers(self, items: Sequence[ImageFile]) -> None:
         """Raise where the items change, but a model came from a file and cannot follow."""
@@ -259,7 +265,7 @@ class _Update:
         for name in study.recipes():
             try:
                 hash_again(study, name)
-            except ValueError as error:
+            except UnlearntError as error:
                 study.remove_model(name)
                 logger.warning("the model %s was removed, since it cannot be made of these images: %s", name, error)
         return study

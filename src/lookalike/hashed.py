@@ -8,7 +8,11 @@ from lookalike.codes import Codes
 from lookalike.files import digest
 from lookalike.study import Recipe, Stored, Study
 
-__all__ = ["hash_again", "hash_model"]
+__all__ = ["UnlearntError", "hash_again", "hash_model"]
+
+
+class UnlearntError(ValueError):
+    """A hasher cannot learn from the embeddings that it is given: they are too few, say."""
 
 
 def hash_model(study: Study, source: str, hasher: str, n_bits: int, seed: int = 0) -> str:
@@ -54,7 +58,15 @@ def _write(study: Study, name: str, recipe: Recipe, source: Stored) -> None:
     assert recipe.hasher is not None
     assert recipe.n_bits is not None
     assert isinstance(source.gallery, np.ndarray)
-    hasher = make(recipe.hasher, recipe.n_bits, recipe.seed).fit(source.gallery)
+    if study.pooled(name):  # before its hasher is written: that must stay with its codes
+        raise ValueError(
+            f"the pool has what the model {name!r} proposed: take another hasher or another number of bits"
+        )
+    hasher = make(recipe.hasher, recipe.n_bits, recipe.seed)
+    try:
+        hasher.fit(source.gallery)
+    except ValueError as error:
+        raise UnlearntError(str(error)) from error
     path = study.hasher_path(name)
     with study.changing():
         path.parent.mkdir(exist_ok=True)

@@ -315,9 +315,10 @@ class Study:
                 raise ValueError(f"the study has a model {name!r} already: choose another name, or replace it")
             if recipe is None:
                 self._check_not_hashed(name)
-            if name in self.models() and self.pool_path.exists() and name in self.pool().models:
+            if name in self.models() and (pooled := self.pooled(name)):
                 raise ValueError(
-                    f"the pool has what the model {name!r} proposed: give the new one another name, and top up the pool"
+                    f"the pool has what the model {pooled!r} proposed: give the new one another name, and top up the "
+                    "pool"
                 )
             self._write_model(stored)
 
@@ -520,6 +521,14 @@ class Study:
         if not self.pool_path.exists():
             return True
         return read_arrays(self.pool_path, [])[1].get("collection") == _collection(queries, items).digest
+
+    def pooled(self, name: str) -> str | None:
+        """What of a model the pool has proposals of, so that it must not change: itself, or codes made of it."""
+        if not self.pool_path.exists():
+            return None
+        inside = self.pool().models
+        made_of_it = (other for other, recipe in self.recipes().items() if recipe is not None and recipe.source == name)
+        return next((each for each in (name, *made_of_it) if each in inside), None)
 
     def write_pool(self, pool: Pool) -> None:
         """Keep a pool, in place of the one before."""
