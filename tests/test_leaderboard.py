@@ -529,9 +529,24 @@ def test_the_columns_of_the_paper_are_the_default() -> None:
     assert board["m0"]["Judged@4"].mean == board["m1"]["Judged@4"].mean == 1
     assert board["m2"]["Judged@4"].mean < 0.8
     assert [line for line in board.warnings if line.startswith("m2: ")] == board.warnings != []
+    assert all(line.endswith("or judge its top-up") for line in board.warnings)
     assert board["m2"]["P@4"].mean < board.upper["m2"]["P@4"].mean
     assert board["m0"]["P@4"].mean == pytest.approx(board.upper["m0"]["P@4"].mean)
     assert board.ranking("P@4") == ["m0", "m1", "m2"]
+
+
+def test_a_top_that_cuts_through_ties_is_not_told_to_be_judged() -> None:
+    """Its pool was judged whole: to top it up would add nothing."""
+    collection = Collection([f"q{n}" for n in range(5)], [f"i{n}" for n in range(40)])
+    bits = np.random.default_rng(0).random((45, 4)) < 0.5
+    models = {"short": (la.Codes.pack(bits[:5]), la.Codes.pack(bits[5:]))}
+    pool = Pool.build(models, collection, k=4)
+    grades = [(*pair, number % 2) for number, pair in enumerate(pool.pairs)]
+    board = leaderboard(models, Judgements.of(grades), collection, pool=pool, negatives=10, resamples=50)
+    assert board["short"]["Judged@4"].best == 1
+    (warning,) = board.warnings
+    assert "% of its top 4 was judged, which cuts through tied items that the pool has some of, so" in warning
+    assert warning.endswith("or with sampled negatives")
 
 
 @pytest.mark.parametrize("metrics", ["P@4", "AUC", "AUC(average='micro')", "PRAUC", "AUC VSDHR@2", "Judged@3"])

@@ -100,10 +100,12 @@ class Leaderboard:
         for name, evaluation in self.evaluations.items():
             for metric, score in evaluation.scores.items():
                 if metric.name == "Judged" and score.mean < LOW:
+                    cut = score.best >= LOW  # in the best order of tied items: judging more would not end this
+                    why = ", which cuts through tied items that the pool has some of" if cut else ""
                     out.append(
-                        f"{name}: {score.mean:.0%} of its top {metric.cutoff} was judged, so metrics of ranks count "
-                        "what nobody judged as wrong: compare it by AUC with its own pairs left out or with sampled "
-                        "negatives, or judge its top-up"
+                        f"{name}: {score.mean:.0%} of its top {metric.cutoff} was judged{why}, so metrics of ranks "
+                        "count what nobody judged as wrong: compare it by AUC with its own pairs left out or with "
+                        f"sampled negatives{'' if cut else ', or judge its top-up'}"
                     )
         return out
 
