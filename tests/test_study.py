@@ -32,6 +32,7 @@ import lookalike as la
 from lookalike import files, study
 from lookalike.discovery import record
 from lookalike.discovery.catalogue import Catalogue
+from lookalike.discovery.pool import Pool
 from lookalike.discovery.votes import Judgements, Votes
 from lookalike.study import Study
 from lookalike.trec import read_run, write_run
@@ -951,8 +952,6 @@ def test_a_judged_pool_is_not_replaced_unawares(
 def test_two_that_top_up_at_once_lose_nothing(closed: Study) -> None:
     from concurrent.futures import ThreadPoolExecutor
 
-    from lookalike.discovery import Pool
-
     rng = np.random.default_rng(0)
     names = [f"m{number}" for number in range(6)]
     for name in ("first", *names):
@@ -967,7 +966,16 @@ def test_items_of_a_wild_study_have_identities_without_those_of_queries(tmp_path
     items = Catalogue(["a1", "a2", "b1"], identities=["a", "a", "b"])
     study = Study.create(tmp_path / "wild", "wild", items, Catalogue(["q", "a"]), wild=True)
     study.add_model("net", np.eye(2), np.array([[1, 0.2], [0.9, 0.3], [0.1, 1]]))
-    from lookalike.discovery import Pool
-
     pool = Pool.build({"net": study.model("net").given}, study.collection, k=2, one_per_identity=True)
     assert sorted(pool.pairs) == [("a", "a2"), ("a", "b1"), ("q", "a1"), ("q", "b1")]
+
+
+def test_queries_of_a_pool_can_be_chosen_again_until_somebody_voted(closed: Study) -> None:
+    closed.add_model("net", gallery=GALLERY)
+    closed.write_pool(Pool.build({"net": closed.model("net").given}, closed.collection, k=1))
+    with pytest.raises(ValueError, match=rf"to choose others, remove {re.escape(str(closed.pool_path))}, nobody has"):
+        closed.set_queries(["b"])
+    query, item = closed.pool().pairs[0]
+    closed.append_votes(Votes([query], [item], ["ann"], [1]))
+    with pytest.raises(ValueError, match="to choose others, make another study"):
+        closed.set_queries(["b"])

@@ -248,7 +248,10 @@ class Study:
             raise ValueError("a study needs at least one query")
         with self.changing():
             if self.pool_path.exists():
-                raise ValueError(f"the study {self.name!r} has a pool, which was made for its queries: they stay")
+                way = "make another study" if len(self.votes()) else f"remove {self.pool_path}, nobody has voted yet"
+                raise ValueError(
+                    f"the study {self.name!r} has a pool, which was made for its queries: to choose others, {way}"
+                )
             if fixed := self._with_own_queries():
                 raise ValueError(f"the model {fixed!r} was added with queries of its own: remove it first")
             chosen.write(self.path / "queries.parquet")
