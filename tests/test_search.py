@@ -655,10 +655,22 @@ def test_what_is_wrong_is_said(make: Any, message: str) -> None:
         make()
 
 
-def test_without_faiss_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_faiss_exact_search_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    codes = la.Codes.pack(np.random.default_rng(0).random((300, 5)) < 0.5)  # with many ties
+    known = Index.build(codes).search(codes[:20], 7)
     monkeypatch.setitem(sys.modules, "faiss", None)
-    with pytest.raises(ImportError, match=r'pip install "lookalike\[search\]"'):
-        Index.build(CODES).search(CODES, 1)
+    found = Index.build(codes).search(codes[:20], 7)
+    assert np.array_equal(found.items, known.items)
+    assert np.array_equal(found.distances, known.distances)
+    assert found.distances.dtype == known.distances.dtype
+    assert Index.build(codes).search(codes[:1], 3, among=np.arange(300) > 200).items.min() > 200
+
+
+def test_without_faiss_an_approximate_index_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "faiss", None)
+    codes = la.Codes.pack(np.random.default_rng(0).random((300, 16)) < 0.5)
+    with pytest.raises(ModuleNotFoundError, match=r'pip install "lookalike\[search\]"'):
+        Index.build(codes, kind="ivf")
 
 
 def test_faiss_is_loaded_when_it_is_needed() -> None:

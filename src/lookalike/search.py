@@ -1,6 +1,7 @@
 """Nearest neighbours of codes and embeddings: exact with ties settled, or approximate with its recall measured."""
 
 import importlib
+import importlib.util
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -333,14 +334,15 @@ class _Codes:
         """The k nearest by distance, then position, of all items or of those at these positions, which rise.
 
         faiss's counting search reads items in order and keeps, at each distance, the first k: ties at the k-th place
-        are settled by position. It needs room for k items at every distance, so that long lists are sorted instead.
+        are settled by position. It needs room for k items at every distance, so that long lists are sorted instead,
+        and so are all where faiss is not installed.
         """
         if k == 0:
             return np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.int64)
         if rows is not None:
             items, distances = self.part(rows).exact(queries, k, workers)
             return rows[items], distances
-        if (self.items.n_bits + 1) * k > 1 << 20:
+        if (self.items.n_bits + 1) * k > 1 << 20 or not _has_faiss():
             return self._sorted(queries, k)
         if self._scanner is None:
             scanner = _faiss().IndexBinaryFlat(_width(self.items))
@@ -629,12 +631,17 @@ def _best_time(search: Callable[[], Any]) -> float:
 # faiss
 
 
+def _has_faiss() -> bool:
+    return importlib.util.find_spec("faiss") is not None
+
+
 def _faiss() -> Any:
     """The library that searches; it has no types."""
     try:
         return importlib.import_module("faiss")
     except ImportError as error:
-        raise ImportError('searching needs faiss: pip install "lookalike[search]"') from error
+        message = 'an approximate index needs faiss, exact search does without: pip install "lookalike[search]"'
+        raise ModuleNotFoundError(message, name="faiss") from error
 
 
 @contextmanager
