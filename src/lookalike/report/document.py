@@ -10,10 +10,10 @@ import vl_convert
 
 from lookalike._version import __version__
 from lookalike.report.drawing import CONFIG
-from lookalike.report.markup import script_json, text
-from lookalike.report.templates import filled, resource
+from lookalike.report.markup import facts, script_json, text
+from lookalike.report.templates import filled, head, resource
 
-__all__ = ["document", "filled", "made_by", "resource"]
+__all__ = ["about", "document", "filled", "resource"]
 
 
 def document(
@@ -33,10 +33,8 @@ def document(
     """
     code = {"library": _library(), "script": "\n".join(map(resource, scripts))}
     parts = {
-        "title": text(title),
+        "head": head(title, styles, [_allowed(script) for script in code.values()]),
         "description": text(description),
-        "policy": " ".join(_allowed(script) for script in code.values()),
-        "style": "\n".join(map(resource, styles)),
         "pictures": pictures,
         "body": body,
         "data": script_json({**data, "config": CONFIG}),
@@ -44,7 +42,17 @@ def document(
     return filled(resource("document.html"), parts | code)
 
 
-def made_by() -> dict[str, str]:
+def about(values: Mapping[str, Any], formulas: Sequence[str], cited: Sequence[str]) -> str:
+    """How every page ends: where its numbers come from, what they mean and whom to cite.
+
+    formulas, cited: files of this package, joined.
+    """
+    parts = {"facts": facts({**values, **_made_by()})}
+    parts |= {name: "".join(map(resource, files)) for name, files in (("formulas", formulas), ("cited", cited))}
+    return filled(resource("about.html"), parts)
+
+
+def _made_by() -> dict[str, str]:
     """Versions of what made the page."""
     vega, lite = vl_convert.get_vega_version(), vl_convert.get_vegalite_versions()[-1]
     return {"made by": f"lookalike {__version__}", "charts by": f"Vega {vega}, Vega-Lite {lite}"}

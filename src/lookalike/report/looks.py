@@ -7,7 +7,7 @@ from lookalike.files import write_text
 from lookalike.finding import grouped, nearness
 from lookalike.report.markup import text
 from lookalike.report.pictures import uri
-from lookalike.report.templates import filled, resource
+from lookalike.report.templates import filled, head, resource
 
 if TYPE_CHECKING:
     from lookalike.finding import Finder, Group, Looks
@@ -24,8 +24,7 @@ def write_looks(path: str | Path, finder: "Finder", looks: "Looks", query: Path 
     groups = [_group(finder, group, f"{word} {shown(group.distance)}") for group in grouped(looks)]
     measure = f"Hamming distance of {finder.n_bits} bits" if finder.n_bits is not None else f"{finder.similarity}"
     parts = {
-        "title": text(f"What looks like {name}"),
-        "style": resource("page.css") + resource("looks.css"),
+        "head": head(f"What looks like {name}", ["page.css", "looks.css"]),
         "study": text(finder.study.name),
         "query": _figure(query, name, ""),
         "name": text(name),

@@ -1,10 +1,10 @@
 """The page that compares hashers: its parts, filled with what the trials found."""
 
-from lookalike.report.document import document, filled, made_by, resource
+from lookalike.report.document import about, document, filled, resource
 from lookalike.report.entries import Comparison, Entry
 from lookalike.report.examples import Examples
 from lookalike.report.figures import all_figures
-from lookalike.report.markup import Card, cards, choice, facts, mark, menu, text
+from lookalike.report.markup import Card, cards, choice, mark, menu, text
 from lookalike.report.numbers import number, plural
 from lookalike.report.table import comparison_table, meanings
 from lookalike.report.words import all_codes, summary
@@ -36,7 +36,9 @@ def page(trials: Trials, queries: int, random_state: int) -> str:
         "legend": _legend(comparison),
         "figures": "".join(figure.html() for figure in figures),
         "examples": _examples(comparison, examples),
-        "footer": facts({"task": title, **comparison.task.about, "example seed": random_state, **made_by()}),
+        "about": about(
+            {"task": title, **comparison.task.about, "example seed": random_state}, ["formulas.html"], ["cited.html"]
+        ),
     }
     charts = {name: spec for figure in figures for name, spec in figure.specs().items()}
     return document(

@@ -1,9 +1,11 @@
 """Files of this package that pages are made of, and filling them in."""
 
 import importlib.resources
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-__all__ = ["filled", "resource"]
+from lookalike.report.markup import text
+
+__all__ = ["filled", "head", "resource"]
 
 
 def filled(template: str, parts: Mapping[str, str]) -> str:
@@ -18,6 +20,16 @@ def filled(template: str, parts: Mapping[str, str]) -> str:
         name, _, rest = piece.partition("}}")
         out += [parts[name], rest]
     return "".join(out)
+
+
+def head(title: str, styles: Sequence[str], allowed: Sequence[str] = ()) -> str:
+    """How every page begins, up to what is its own in its head.
+
+    styles: files of this package, joined. allowed: scripts that may run, as a content security policy names them.
+    """
+    scripts = f"; script-src {' '.join(allowed)}" if allowed else ""
+    parts = {"title": text(title), "style": "\n".join(map(resource, styles)), "scripts": scripts}
+    return filled(resource("head.html"), parts)
 
 
 def resource(name: str) -> str:

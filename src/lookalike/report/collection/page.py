@@ -11,8 +11,8 @@ from lookalike.report.collection.tradeoff import tradeoff_figure
 from lookalike.report.collection.words import MANY, TASKS, apart, good_enough, summary
 from lookalike.report.discovery.page import Parts, parts
 from lookalike.report.discovery.words import interval
-from lookalike.report.document import document, filled, made_by, resource
-from lookalike.report.markup import Card, cards, facts, mark, menu, text
+from lookalike.report.document import about, document, filled, resource
+from lookalike.report.markup import Card, cards, mark, menu, text
 from lookalike.report.numbers import number, percent, plural
 from lookalike.survey import Survey
 
@@ -51,9 +51,11 @@ def page(survey: Survey, study: "Study", judged: JudgedStudy | None) -> str:
         "tradeoff": _opened(f'<div class="charts">{tradeoff.html()}</div>') if tradeoff else "",
         "leaderboard": _leaderboard(board),
         "missing": _missing(survey),
-        "footer": facts(_about(survey) | (_renamed(board) if board else {}) | made_by()),
-        "formulas": board.formulas if board else "",
-        "cited": resource("collection/cited.html") if board else "",
+        "about": about(
+            _about(survey) | (_renamed(board) if board else {}),
+            ["collection/formulas.html", *(board.formulas if board else ["intervals.html"])],
+            board.cited if board else [],
+        ),
     }
     charts = {name: spec for figure in figures for name, spec in figure.specs().items()}
     return document(

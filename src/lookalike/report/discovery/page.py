@@ -10,9 +10,9 @@ from lookalike.report.discovery.pool import pool_section
 from lookalike.report.discovery.standing import Standing, called
 from lookalike.report.discovery.table import leaderboard_table, meanings
 from lookalike.report.discovery.words import interval, signed, summary
-from lookalike.report.document import document, filled, made_by, resource
+from lookalike.report.document import about, document, filled, resource
 from lookalike.report.drawing import Spec
-from lookalike.report.markup import Card, cards, choice, facts, menu, short, text
+from lookalike.report.markup import Card, cards, choice, menu, short, text
 from lookalike.report.numbers import number, percent, plural
 
 if TYPE_CHECKING:
@@ -32,7 +32,8 @@ class Parts:
     cards: str
     warnings: str
     main: str
-    formulas: str
+    formulas: list[str]  # files of this package
+    cited: list[str]
     about: dict[str, Any]
     charts: dict[str, Spec]
     models: list[str]
@@ -77,7 +78,8 @@ def parts(
         cards("In short", _cards(standing)),
         _warnings(board.warnings),
         filled(resource("discovery/main.html"), main),
-        resource("discovery/formulas.html"),
+        ["discovery/formulas.html", "intervals.html"],
+        ["discovery/cited.html"],
         _about(standing, title, pool),
         {name: spec for figure in figures for name, spec in figure.specs().items()},
         standing.models,
@@ -94,8 +96,7 @@ def page(title: str, found: Parts) -> str:
         "cards": found.cards,
         "warnings": found.warnings,
         "main": found.main,
-        "formulas": found.formulas,
-        "footer": facts(found.about | made_by()),
+        "about": about(found.about, found.formulas, found.cited),
     }
     return document(
         f"{title} · models compared",
