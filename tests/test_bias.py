@@ -278,6 +278,22 @@ def test_identification_by_hand() -> None:
     assert "5 items" in str(found)
 
 
+def test_models_that_were_removed_are_left_aside_and_their_pairs_stay() -> None:
+    rng = np.random.default_rng(0)
+    collection = Collection([f"q{n}" for n in range(8)], [f"i{n}" for n in range(30)])
+    models = {name: rng.normal(size=(8, 30)) for name in ("one", "two", "three")}
+    pool = Pool.build(models, collection, k=4)
+    judged = Judgements.of([(*pair, number % 3 == 0) for number, pair in enumerate(pool.pairs)])
+
+    def left_out(*names: str) -> dict[str, tuple[int, float, float]]:
+        contest = Contest({name: models[name] for name in names}, collection, judged, depth=4)
+        return {row.model: (row.dropped, row.full, row.value) for row in leave_one_out(contest, pool, "AUC").rows_}
+
+    everything = left_out("one", "two", "three")
+    assert left_out("one", "two") == {name: everything[name] for name in ("one", "two")}
+    assert left_out("three") == {"three": everything["three"]}
+
+
 # Bad input
 
 SHOP = Collection(["q", "r"], list("abcd"))
@@ -293,8 +309,8 @@ def pool_of_others() -> Pool:
 
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a pool of other models": (
-        lambda: leave_one_out(CONTEST, Pool.build(MODELS | {"three": SCORES}, SHOP, k=1)),
-        "model 'three' helped to build the pool but is not among those evaluated",
+        lambda: leave_one_out(CONTEST, Pool.build({"three": SCORES, "four": -SCORES}, SHOP, k=1)),
+        "none of the models that built the pool is evaluated: three, four",
     ),
     "a pool of one model": (
         lambda: leave_one_out(CONTEST, Pool.build({"one": SCORES}, SHOP, k=1)),

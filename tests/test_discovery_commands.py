@@ -121,6 +121,21 @@ def test_show_tells_what_there_is(study: Path, capsys: pytest.CaptureFixture[str
     assert told["prevalence"]["pool"]["unjudged"] == 0
 
 
+@pytest.mark.parametrize("removed", [["fair"], ["fair", "late"]])
+def test_a_model_of_the_pool_may_be_removed(
+    removed: list[str], study: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for name in removed:
+        done(capsys, "study", "remove", str(study), name)
+    page = study.parent / "page.html"
+    text = done(capsys, "leaderboard", str(study), "--report", str(page))
+    assert "without the pairs that only one model proposed" in text
+    assert "fair" in page.read_text()  # it still has its part in the pool
+    told = json.loads(done(capsys, "leaderboard", str(study), "--leave-one-out", "--json"))
+    assert {row["model"] for row in told["leave_one_out"]} == {"good"}
+    done(capsys, "report", str(study), "--output", str(study.parent / "collection.html"))
+
+
 def test_a_top_up_lists_what_a_new_model_adds(study: Path, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
     done(capsys, "pool", str(study), "--top-up", "late", "--output", str(files / "top-up.csv"))
     with (files / "top-up.csv").open(encoding="utf-8") as file:

@@ -83,16 +83,19 @@ def _cells(row: LeftOut) -> list[str]:
 def leave_one_out(contest: Contest, pool: Pool, metrics: str | Iterable[str | Metric] = OWN_OUT) -> LeaveOneOut:
     """For each model of the pool, drop the pairs that it alone proposed and evaluate all models of the pool again.
 
+    Models of the pool that are not in the contest, since they were removed, are left aside; their pairs stay.
     Spearman's coefficient stays high even for plainly biased metrics, so look at the change and the shift of the model
     that was left out.
     """
-    missing = [name for name in pool.models if name not in contest.entries]
-    if missing:
-        raise ValueError(f"model {missing[0]!r} helped to build the pool but is not among those evaluated")
+    names = [name for name in pool.models if name in contest.entries]
+    if not names:
+        raise ValueError(
+            f"none of the models that built the pool is evaluated: {', '.join(pool.models) or 'it has none'}"
+        )
     if len(pool.models) < 2:
         raise ValueError("leaving one out needs a pool of at least two models")
     contest.check_pool(pool)
-    wanted, names = parse_all(metrics), list(pool.models)
+    wanted = parse_all(metrics)
     masks = {name: ~proposed_alone(contest, pool, name) for name in names}
 
     def means(kept: np.ndarray | None) -> np.ndarray:
@@ -114,7 +117,7 @@ def leave_one_out(contest: Contest, pool: Pool, metrics: str | Iterable[str | Me
                 full=float(full[m, i]),
                 value=float(values[i]),
                 mean=float(mine.mean()),
-                deviation=float(mine.std(ddof=1)),
+                deviation=float(mine.std(ddof=1)) if len(mine) > 1 else float("nan"),
                 spearman=spearman,
                 p_value=p_value,
                 kendall=kendall,
