@@ -66,7 +66,7 @@ METRICS, HASHERS, DATASETS, REPORT, CLI, LEARNING, ENCODERS, DISCOVERY, WEB, JUD
 )
 PAGES = {f"judging/{name}.py" for name in ("app", "organising", "sent", "serving", "sessions", "showing")}
 STUDIES = {"study.py", "images.py", "rows.py", "encoding.py", "hashed.py", "finding.py", "survey.py"}
-LOWEST = {"codes.py", "relevance.py", "files.py", "trec.py", "progress.py", "_compiled.py", "_version.py"}
+LOWEST = {"codes.py", "relevance.py", "files.py", "folders.py", "trec.py", "progress.py", "_compiled.py", "_version.py"}
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,6 @@
 """From a folder of images to a study, and again whenever the folder has changed: only what is new is encoded."""
 
 import contextlib
-import fcntl
 import logging
 import os
 import re
@@ -17,6 +16,7 @@ import numpy as np
 from lookalike.codes import Codes
 from lookalike.discovery.catalogue import Catalogue
 from lookalike.files import read_arrays
+from lookalike.folders import take
 from lookalike.hashed import UnlearntError, hash_again
 from lookalike.images import PRESENT, REMOVED, SKIPPED, ImageFile, Labels, files_below, read_files, write_files
 from lookalike.rows import Rows
@@ -367,12 +367,8 @@ def _alone(place: Path) -> Iterator[Path]:
     unfinished.mkdir(parents=True, exist_ok=True)
     handle = os.open(unfinished, os.O_RDONLY)
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_there = unfinished.exists() and os.fstat(handle).st_ino == unfinished.stat().st_ino
-        except BlockingIOError:
-            is_there = False
-        if not is_there:  # another holds it, or has just done its work and removed it
+        is_free = take(handle) and unfinished.exists() and os.fstat(handle).st_ino == unfinished.stat().st_ino
+        if not is_free:  # another holds it, or has just done its work and removed it
             raise ValueError(f"another process is encoding into {place}: try again when it has ended")
         try:
             yield unfinished

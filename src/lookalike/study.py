@@ -2,15 +2,10 @@
 
 import contextlib
 import difflib
-import fcntl
 import functools
 import hashlib
 import json
-import os
 import re
-import shutil
-import tempfile
-import time
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field
@@ -28,6 +23,7 @@ from lookalike.discovery.pool import RANDOM, Pool
 from lookalike.discovery.record import append_votes, create_record, read_votes
 from lookalike.discovery.votes import Judgements, Votes
 from lookalike.files import check_format, digest, provenance, read_arrays, write_arrays, write_text
+from lookalike.folders import left_in, lock, locked, move_up, part_of
 from lookalike.scoring import SIMILARITIES, Embeddings
 from lookalike.trec import read_run, rows_of_run, write_run
 
@@ -170,7 +166,7 @@ class Study:
             raise FileNotFoundError(f"there is no folder {path}")
         settings = folder / "study.toml"
         if (folder / READY).is_dir():
-            with _locked(folder):
+            with locked(folder, WAIT, _held(folder)):
                 _move_up(folder)
         if not settings.is_file():
             if (folder / UNFINISHED).is_dir():
@@ -595,7 +591,7 @@ class Study:
     def changing(self) -> Iterator[None]:
         """Keep all other processes from changing the study meanwhile; do not nest. Votes are added without it."""
         with (self.path / "study.lock").open("ab") as file:
-            _lock(file.fileno(), self.path)
+            lock(file.fileno(), WAIT, _held(self.path))
             for left in [*self.path.glob(".*.part"), *self.path.glob("*/.*.part")]:
                 left.unlink()  # of a process that was killed: only this one writes now
             yield
@@ -662,55 +658,25 @@ def _becoming(folder: Path) -> Iterator[Path]:
     if folder.exists() and not folder.is_dir():
         raise taken
     folder.mkdir(exist_ok=True)
-    with _locked(folder):
+    with locked(folder, WAIT, _held(folder)):
         _move_up(folder)
-        left = list(folder.glob(".study.*.part"))  # of processes that were killed
+        left = left_in(folder, "study")
         if any(entry not in left and entry.name != UNFINISHED for entry in folder.iterdir()):
             raise taken
-        for part in left:
-            shutil.rmtree(part)
-        made = Path(tempfile.mkdtemp(dir=folder, prefix=".study.", suffix=".part"))
-        try:
+        with part_of(folder, "study") as made:
             yield made
             made.rename(folder / READY)
             _move_up(folder)
-        finally:
-            shutil.rmtree(made, ignore_errors=True)
-
-
-@contextlib.contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep all other processes from making a study in this folder meanwhile."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        _lock(handle, folder)
-        yield
-    finally:
-        os.close(handle)
 
 
 def _move_up(folder: Path) -> None:
     """Give the files of a study that is READY their place, those that are left if another process was killed at it."""
-    ready = folder / READY
-    if ready.is_dir():
-        for entry in sorted(ready.iterdir(), key=lambda entry: entry.name == "study.toml"):
-            entry.rename(folder / entry.name)
-        ready.rmdir()
+    if (folder / READY).is_dir():
+        move_up(folder / READY, folder, last="study.toml")
 
 
-def _lock(handle: int, folder: Path) -> None:
-    """Wait for the lock of an open file, which goes when that is closed or its process ends, however it does."""
-    deadline = time.monotonic() + WAIT
-    while True:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            return
-        except BlockingIOError:
-            if time.monotonic() > deadline:
-                raise TimeoutError(
-                    f"another process is changing this study, {folder}: try again when it has ended"
-                ) from None
-            time.sleep(0.02)
+def _held(folder: Path) -> str:
+    return f"another process is changing this study, {folder}: try again when it has ended"
 
 
 def _toml(about: Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from lookalike.folders import take
 from lookalike.progress import track
 
 __all__ = ["Archive", "address", "download", "fetch", "has_digest"]
@@ -99,13 +100,9 @@ def download(url: str, part: Path) -> None:
 @contextlib.contextmanager
 def _locked(part: Path) -> Iterator[IO[bytes]]:
     """A file to be appended to, by one process at a time."""
-    import fcntl
-
     with part.open("ab") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise OSError(f"another process is fetching {part} just now: wait for it") from None
+        if not take(file.fileno()):
+            raise OSError(f"another process is fetching {part} just now: wait for it")
         yield file
 
 

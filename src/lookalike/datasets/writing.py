@@ -2,8 +2,6 @@
 
 import os
 import re
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,6 +12,7 @@ import numpy as np
 
 from lookalike.datasets.dataset import Dataset
 from lookalike.datasets.pictures import pillow
+from lookalike.folders import left_in, move_up, part_of
 from lookalike.progress import track
 
 __all__ = ["check_new", "write_images"]
@@ -60,8 +59,7 @@ def check_new(folder: Path) -> None:
         raise ValueError(f"cannot write images into {folder}: the folder {folder.parent} does not exist")
     if folder.exists() and not folder.is_dir():
         raise ValueError(f"cannot write images into {folder}: it is not a folder")
-    found = folder.iterdir() if folder.exists() else iter([])
-    there = min((entry for entry in found if not _is_left(entry)), default=None)
+    there = min(set(folder.iterdir()) - set(left_in(folder, "images")), default=None) if folder.exists() else None
     if there is not None:
         raise ValueError(
             f"cannot write images into {folder}: it is not empty, it holds {there.name}; name a new folder"
@@ -73,22 +71,13 @@ def _becoming(folder: Path) -> Iterator[Path]:
     """A hidden folder inside; what is in it moves up when the block has ended well, else nothing stays."""
     is_new = not folder.exists()
     folder.mkdir(exist_ok=True)
-    for left in filter(_is_left, [*folder.iterdir()]):
-        shutil.rmtree(left)
-    made = Path(tempfile.mkdtemp(dir=folder, prefix=".images.", suffix=".part"))
     try:
-        yield made
-        for entry in sorted(made.iterdir()):
-            entry.rename(folder / entry.name)
+        with part_of(folder, "images") as made:
+            yield made
+            move_up(made, folder)
     finally:
-        shutil.rmtree(made, ignore_errors=True)
         if is_new and not any(folder.iterdir()):
             folder.rmdir()
-
-
-def _is_left(entry: Path) -> bool:
-    """Whether this was left by a process that was killed."""
-    return entry.name.startswith(".images.") and entry.name.endswith(".part")
 
 
 def _folder_names(classes: tuple[str, ...]) -> list[str]:
