@@ -20,7 +20,8 @@ from lookalike.folders import take
 from lookalike.hashed import UnlearntError, hash_again
 from lookalike.images import PRESENT, REMOVED, SKIPPED, ImageFile, Labels, files_below, read_files, write_files
 from lookalike.rows import Rows
-from lookalike.study import UNFINISHED, Recipe, Study, check_name, stored_vectors
+from lookalike.stored import Recipe, stored_vectors
+from lookalike.study import UNFINISHED, Study, check_name
 
 logger = logging.getLogger("lookalike")
 

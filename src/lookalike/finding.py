@@ -12,7 +12,8 @@ import numpy as np
 
 from lookalike.codes import Codes
 from lookalike.search import Index
-from lookalike.study import Stored, Study
+from lookalike.stored import Stored
+from lookalike.study import Study
 
 logger = logging.getLogger("lookalike")
 

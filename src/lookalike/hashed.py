@@ -6,7 +6,8 @@ import numpy as np
 
 from lookalike.codes import Codes
 from lookalike.files import digest
-from lookalike.study import Recipe, Stored, Study
+from lookalike.stored import Recipe, Stored
+from lookalike.study import Study
 
 __all__ = ["UnlearntError", "hash_again", "hash_model"]
 

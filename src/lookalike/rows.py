@@ -12,7 +12,7 @@ import numpy as np
 from lookalike.codes import Codes
 from lookalike.files import digest, provenance, read_arrays, write_arrays
 from lookalike.images import PRESENT, ImageFile
-from lookalike.study import Recipe
+from lookalike.stored import Recipe
 
 if TYPE_CHECKING:
     from lookalike.encoders import Encoder

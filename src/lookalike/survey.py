@@ -20,7 +20,8 @@ from lookalike.search import Index
 
 if TYPE_CHECKING:
     from lookalike.hashers import Hasher
-    from lookalike.study import Stored, Study
+    from lookalike.stored import Stored
+    from lookalike.study import Study
 
 ITEMS = 200_000  # of which all pairs are compared
 QUERIES = 1000  # items to search for
