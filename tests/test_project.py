@@ -133,6 +133,11 @@ def test_torch_is_for_learning_and_encoders() -> None:
     assert not any('import_module("torch' in source for source in SOURCES.values())
 
 
+def test_faiss_is_loaded_in_one_place() -> None:
+    assert not importing("faiss")
+    assert {name for name, source in SOURCES.items() if 'import_module("faiss")' in source} == {"neighbours.py"}
+
+
 def test_terminals_are_the_business_of_the_command_line() -> None:
     assert importing("rich") | importing("cyclopts") <= CLI
 
