@@ -1,6 +1,7 @@
 """Perceptual hashes: 64 bits that stay where a picture is resized, recompressed or slightly edited."""
 
 import functools
+from abc import abstractmethod
 
 import numpy as np
 
@@ -32,8 +33,9 @@ class _Hash(Encoder):
     def _rows(self, prepared: list[np.ndarray]) -> np.ndarray:
         return np.array(prepared)
 
+    @abstractmethod
     def _bits(self, picture: np.ndarray) -> np.ndarray:
-        raise NotImplementedError
+        """64 comparisons within a picture, of bool."""
 
 
 class PHash(_Hash):
