@@ -216,7 +216,7 @@ def test_every_link_that_is_over_says_why(world: World) -> None:
         old["ann"]: "ask the organiser for a new one",
         old["bob"]: "There is a newer link",
         world.link("eve"): "expired",
-        unknown: "Nobody of that name",
+        unknown: "There is no expert 'zoe'",
         late: "expired",
         taken_back: "taken back",
     }.items():
@@ -427,7 +427,7 @@ def test_a_store_that_fails_is_said_in_words_and_the_app_goes_on(
         raise error
 
     with monkeypatch.context() as patched:
-        patched.setattr(world.store, "vote", fail)
+        patched.setattr(world.store, "take", fail)
         answer = browser.post("/api/votes", vote)
         said = problem(answer, status)
         assert words in said

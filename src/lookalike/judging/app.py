@@ -1,9 +1,9 @@
 """The judging app: the page on which experts judge, what that page asks for, and the page of the organiser."""
 
+import asyncio
 import logging
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -32,6 +32,7 @@ __all__ = ["create_judge_app", "expert_link", "organiser_link"]
 
 LIMIT = 64_000  # bytes of a request
 RATE = 40.0  # requests a second of one session
+RECENT = 20  # judged pairs that a page knows when it is opened, for undoing
 NOT_KEPT = {
     "enough": "Enough others had judged the pair meanwhile.",
     "unknown": "The pair is no longer among those to judge.",
@@ -64,24 +65,31 @@ class Judging:
         box = self.sessions.keys.proof("box", name)[:16]  # where the browser keeps answers of this expert to this study
         return self.pages.answer("judge.html", name=name, box=box, csrf=self.sessions.token(request))
 
-    def claim(self, name: str, sent: SentClaim) -> dict[str, Any]:
+    async def claim(self, request: Request) -> Response:
         """Pairs to judge."""
-        tasks = [self._shown(name, task) for task in self.store.claim(name, sent.n)]
-        answer: dict[str, Any] = {"tasks": tasks, "progress": _progress(self.store.progress(name))}
-        if sent.recent:
-            answer["recent"] = [{**self._shown(name, task), "answered": said} for task, said in self.store.recent(name)]
-        return answer
+        given, sent = self.sessions.bearer(request), parsed(SentClaim, await request.body())
+        name, recent = given.name, RECENT if sent.recent else 0
+        handed = await asyncio.wrap_future(self.store.hand_out(name, given.number, sent.n, recent=recent))
 
-    def vote(self, name: str, sent: SentVotes) -> dict[str, Any]:
-        """Take answers: whatever is said to be kept is on disk."""
+        def shown() -> dict[str, Any]:
+            answer: dict[str, Any] = {"tasks": [self._shown(name, task) for task in handed.tasks]}
+            if sent.recent:
+                answer["recent"] = [{**self._shown(name, task), "answered": said} for task, said in handed.recent]
+            return answer | {"progress": _progress(handed.progress)}
+
+        return _json(await run_in_threadpool(shown))
+
+    async def vote(self, request: Request) -> Response:
+        """Take answers: whatever is said to be kept is on disk. Frequent, so it has no thread of its own to wait in."""
+        given, sent = self.sessions.bearer(request), parsed(SentVotes, await request.body())
         answers = [Answer(vote.client, vote.pair, vote.answer, vote.seconds, vote.at) for vote in sent.votes]
-        verdicts = self.store.vote(name, answers)
+        taken = await asyncio.wrap_future(self.store.take(given.name, given.number, answers))
         said = [
             {"client": answer.client, "status": verdict}
             | ({"words": words} if (words := NOT_KEPT.get(verdict)) else {})
-            for answer, verdict in zip(answers, verdicts, strict=True)
+            for answer, verdict in zip(answers, taken.verdicts, strict=True)
         ]
-        return {"votes": said, "progress": _progress(self.store.progress(name))}
+        return _json({"votes": said, "progress": _progress(taken.progress)})
 
     def later(self, name: str, sent: SentPair) -> dict[str, Any]:
         """Put a pair off."""
@@ -109,12 +117,7 @@ class Judging:
     async def api(self, request: Request, kind: type[Given], act: Callable[[str, Given], dict[str, Any]]) -> Response:
         """What the expert's page asked for, in JSON."""
         body = await request.body()
-
-        def answered() -> Response:
-            name = self.sessions.expert(request)
-            return JSONResponse(act(name, parsed(kind, body)), headers={"cache-control": "no-store"})
-
-        return await run_in_threadpool(answered)
+        return await run_in_threadpool(lambda: _json(act(self.sessions.expert(request), parsed(kind, body))))
 
 
 def create_judge_app(
@@ -182,11 +185,11 @@ def _add_expert_routes(app: FastAPI, judging: Judging) -> None:
 
     @app.post("/api/claim")
     async def claim(request: Request) -> Response:
-        return await judging.api(request, SentClaim, judging.claim)
+        return await judging.claim(request)
 
     @app.post("/api/votes")
     async def votes(request: Request) -> Response:
-        return await judging.api(request, SentVotes, judging.vote)
+        return await judging.vote(request)
 
     @app.post("/api/later")
     async def later(request: Request) -> Response:
@@ -229,8 +232,12 @@ def _add_organiser_routes(app: FastAPI, organising: Organising) -> None:
         return organising.export(request, kind, rule)
 
 
+def _json(content: dict[str, Any]) -> Response:
+    return JSONResponse(content, headers={"cache-control": "no-store"})
+
+
 def _progress(progress: Progress) -> dict[str, int]:
-    return {**asdict(progress), "total": progress.total}
+    return {**vars(progress), "total": progress.total}
 
 
 def _again(answer: Response) -> Response:

@@ -62,8 +62,7 @@ class SQLite:
             creator=self._connect,
             isolation_level="AUTOCOMMIT",
             poolclass=sa.QueuePool,
-            pool_size=4,
-            max_overflow=60,
+            pool_size=64,  # made when needed, and kept
         )
         self._writer: sa.Connection | None = None
         if not self.path.exists():

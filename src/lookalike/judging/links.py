@@ -52,6 +52,7 @@ class Keys:
         if len(key) < SIZE:
             raise ValueError(f"a key has {SIZE} bytes or more, got {len(key)}")
         self._key = key
+        self._derived: dict[str, bytes] = {}
 
     @classmethod
     def of(cls, study: Path) -> "Keys":
@@ -67,7 +68,9 @@ class Keys:
 
     def derived(self, purpose: str) -> bytes:
         """A key for one purpose, from which nobody can tell another."""
-        return hmac.digest(self._key, purpose.encode(), "sha256")
+        if purpose not in self._derived:
+            self._derived[purpose] = hmac.digest(self._key, purpose.encode(), "sha256")
+        return self._derived[purpose]
 
     def proof(self, purpose: str, *facts: object) -> str:
         """A short text that only the holder of the key can make, for these facts."""

@@ -226,13 +226,13 @@ class Board:
 
     # What experts do
 
-    def check_expert(self, name: str, now: int | None = None) -> Expert:
-        """The expert of this name; raises for one who may not judge now (or is not known)."""
+    def check_expert(self, name: str, now: int | None = None, link: int | None = None) -> Expert:
+        """The expert of this name; raises for one who may not judge now (or is not known), or not by this link."""
         expert = self.experts.get(name)
         if expert is None:
             raise ExpertError(name, "unknown")
         if now is not None:
-            expert.check(now)
+            expert.check(now, link)
         return expert
 
     def claim(self, expert: str, n: int, now: int, length: int) -> list[Task]:

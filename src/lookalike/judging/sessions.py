@@ -9,7 +9,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from lookalike.judging.links import EXPERT, ORGANISER, Keys, Pass
-from lookalike.judging.terms import Expert
+from lookalike.judging.terms import Expert, ExpertError
 from lookalike.web.guarding import RefusedError, Tokens
 
 if TYPE_CHECKING:
@@ -70,6 +70,12 @@ class Sessions:
         self.rate.take(name)
         return name
 
+    def bearer(self, request: Request) -> Pass:
+        """As `expert`, but for what only the store knows: whether the link is still good. It is asked by the caller."""
+        given = self._signed(request, EXPERT)
+        self.rate.take(given.name)
+        return given
+
     def organiser(self, request: Request) -> None:
         """Raise for everybody but the organiser."""
         self.session(request, ORGANISER)
@@ -77,26 +83,29 @@ class Sessions:
 
     def session(self, request: Request, role: Role) -> Pass:
         """Whose session of this role it is; raises where there is none, or where it is over."""
+        given = self._signed(request, role)
+        self._check(given)
+        return given
+
+    def _signed(self, request: Request, role: Role) -> Pass:
+        """What the cookie of a role says, if it was made here and has not run out."""
         given = self.keys.read("session", request.cookies.get(self.cookies[role]))
         if given is None or given.role != role:
             raise RefusedError(401, NEEDED)
-        self._check(given)
+        _check_time(given)
         return given
 
     def _check(self, given: Pass) -> None:
         """Raise for a link or session that is no longer good."""
-        if given.is_over(now_ms()):
-            raise RefusedError(401, "Your link has expired: ask the organiser for a new one.")
+        _check_time(given)
         if given.role == ORGANISER:
             if given.number != self.store.organiser():
                 raise RefusedError(401, "This link was taken back: lookalike judge prints the organiser's new one.")
             return
         expert = self.store.expert(given.name)
         if expert is None:
-            raise RefusedError(401, "Nobody of that name judges here any more: ask the organiser for a new link.")
-        expert.check(now_ms())
-        if expert.link_number != given.number:
-            raise RefusedError(401, "There is a newer link for you: open that one, or ask the organiser for it.")
+            raise ExpertError(given.name, "unknown")
+        expert.check(now_ms(), given.number)
 
     def is_secure(self, request: Request) -> bool:
         """Whether browsers reach this by https, perhaps through a proxy that says so."""
@@ -112,6 +121,11 @@ class Sessions:
             if self.keys.read("session", request.cookies.get(self.cookies[role])) is not None:
                 return RedirectResponse(place, 303)
         raise RefusedError(401, NEEDED)
+
+
+def _check_time(given: Pass) -> None:
+    if given.is_over(now_ms()):
+        raise RefusedError(401, "Your link has expired: ask the organiser for a new one.")
 
 
 def expert_link(keys: Keys, expert: Expert, address: str) -> str:

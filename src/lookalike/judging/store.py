@@ -5,6 +5,7 @@ import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -37,12 +38,14 @@ from lookalike.judging.terms import (
     Answer,
     Expert,
     ExpertError,
+    Handed,
     Imported,
     Progress,
     RefusedError,
     Status,
     StoreAwayError,
     StoreFullError,
+    Taken,
     Task,
     Verdict,
     check_expert_name,
@@ -59,6 +62,7 @@ __all__ = [
     "Answer",
     "Expert",
     "ExpertError",
+    "Handed",
     "Imported",
     "Progress",
     "RefusedError",
@@ -66,6 +70,7 @@ __all__ = [
     "Store",
     "StoreAwayError",
     "StoreFullError",
+    "Taken",
     "Task",
     "Verdict",
 ]
@@ -278,20 +283,31 @@ class Store:
         A place is the expert's for `seconds` (at most 3,600), and is renewed here when half of that has passed; after
         that somebody else may get it.
         """
-        if not 1 <= n <= MOST_IN_HAND:
-            raise ValueError(f"an expert can have from 1 to {MOST_IN_HAND} pairs in hand, got {n}")
-        length = int(seconds * 1000)
-        if not 1 <= length <= LONGEST:
-            raise ValueError(f"a place can be held for up to {LONGEST // 1000:,} seconds, got {seconds}")
-        moment = _clock(now)
+        length, moment = _length(n, seconds), _clock(now)
 
         def run(work: Work) -> list[Task]:
             work.board.check_expert(expert, moment)
-            if work.follower.settings.order == "adaptive":
-                return self._claim_adaptively(work, expert, n, moment, length)
-            return work.board.claim(expert, n, moment, length)
+            return self._claim(work, expert, n, moment, length)
 
         return self._do(run)
+
+    def hand_out(
+        self, expert: str, link: int, n: int, *, recent: int = 0, now: int | None = None, seconds: float = 600
+    ) -> "Future[Handed]":
+        """All that the page of an expert, who came by the link of this number, asks for at once; checked as `claim`."""
+        length, moment = _length(n, seconds), _clock(now)
+
+        def run(work: Work) -> Handed:
+            work.board.check_expert(expert, moment, link)
+            tasks = self._claim(work, expert, n, moment, length)
+            return Handed(tasks, _recent(work.board, expert, recent), work.board.progress(expert))
+
+        return self._writer.ask(run)
+
+    def _claim(self, work: Work, expert: str, n: int, now: int, length: int) -> list[Task]:
+        if work.follower.settings.order == "adaptive":
+            return self._claim_adaptively(work, expert, n, now, length)
+        return work.board.claim(expert, n, now, length)
 
     def _claim_adaptively(self, work: Work, expert: str, n: int, now: int, length: int) -> list[Task]:
         """Claim pairs, where more are released when few are open, or none to this expert."""
@@ -326,6 +342,17 @@ class Store:
             return [_vote(work, expert, answer, moment) for answer in given]
 
         return self._do(run, [answer.client for answer in given])
+
+    def take(self, expert: str, link: int, answers: Iterable[Answer], now: int | None = None) -> "Future[Taken]":
+        """As `vote`, for the page of an expert who came by the link of this number, which also shows the progress."""
+        given, moment = list(answers), _clock(now)
+
+        def run(work: Work) -> Taken:
+            work.board.check_expert(expert, moment, link)
+            verdicts = [_vote(work, expert, answer, moment) for answer in given]
+            return Taken(verdicts, work.board.progress(expert))
+
+        return self._writer.ask(run, [answer.client for answer in given])
 
     def later(self, expert: str, pair: int, now: int | None = None) -> bool:
         """Put a pair off until the expert has nothing else; False where it is unknown or judged by the expert."""
@@ -374,10 +401,8 @@ class Store:
         """The pairs that the expert judged last, newest first, with the answer that counts: for undoing."""
 
         def run(work: Work) -> list[tuple[Task, int]]:
-            board = work.board
-            board.check_expert(expert)
-            judged = list(board.judged.get(expert, {}))[: -n - 1 : -1]
-            return [(board.task(number), board.pairs[number].voters[expert][1]) for number in judged]
+            work.board.check_expert(expert)
+            return _recent(work.board, expert, n)
 
         return self._do(run)
 
@@ -513,6 +538,11 @@ def _set_expert(work: Work, expert: Expert) -> Expert:
     work.board.experts[expert.name] = expert
     work.wrote = True
     return expert
+
+
+def _recent(board: Board, expert: str, n: int) -> list[tuple[Task, int]]:
+    judged = list(board.judged.get(expert, {}))[: -n - 1 : -1]
+    return [(board.task(number), board.pairs[number].voters[expert][1]) for number in judged]
 
 
 def _vote(work: Work, expert: str, answer: Answer, now: int) -> Verdict:
@@ -697,6 +727,16 @@ def _check_study(connection: sa.Connection, study: Study, words: str) -> None:
 
 
 # Time
+
+
+def _length(n: int, seconds: float) -> int:
+    """For how many milliseconds places are held; raises for numbers of pairs and seconds that cannot be."""
+    if not 1 <= n <= MOST_IN_HAND:
+        raise ValueError(f"an expert can have from 1 to {MOST_IN_HAND} pairs in hand, got {n}")
+    length = int(seconds * 1000)
+    if not 1 <= length <= LONGEST:
+        raise ValueError(f"a place can be held for up to {LONGEST // 1000:,} seconds, got {seconds}")
+    return length
 
 
 def _clock(now: int | None) -> int:

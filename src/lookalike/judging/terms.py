@@ -12,12 +12,14 @@ __all__ = [
     "Answer",
     "Expert",
     "ExpertError",
+    "Handed",
     "Imported",
     "Progress",
     "RefusedError",
     "Status",
     "StoreAwayError",
     "StoreFullError",
+    "Taken",
     "Task",
     "Verdict",
     "check_expert_name",
@@ -45,14 +47,15 @@ class RefusedError(ValueError):
 
 
 class ExpertError(RefusedError):
-    """Someone who may not judge: `reason` is unknown, revoked or expired."""
+    """Someone who may not judge: `reason` is unknown, revoked, expired, or renewed (by an older link)."""
 
-    def __init__(self, name: str, reason: Literal["unknown", "revoked", "expired"]) -> None:
+    def __init__(self, name: str, reason: Literal["unknown", "revoked", "expired", "renewed"]) -> None:
         self.name, self.reason = name, reason
         sentence = {
-            "unknown": f"there is no expert {name!r} in this study",
+            "unknown": f"there is no expert {name!r} in this study: ask the organiser for a new link",
             "revoked": f"the link of {name!r} was taken back: ask the organiser for a new one",
             "expired": f"the link of {name!r} has expired: ask the organiser for a new one",
+            "renewed": f"there is a newer link for {name!r}: open that one, or ask the organiser for it",
         }[reason]
         super().__init__(sentence)
 
@@ -66,12 +69,14 @@ class Expert:
     expires: int | None = None
     revoked: int | None = None
 
-    def check(self, now: int) -> None:
-        """Raise where the expert may not judge now."""
+    def check(self, now: int, link: int | None = None) -> None:
+        """Raise where the expert may not judge now, or not by the link of this number."""
         if self.revoked is not None:
             raise ExpertError(self.name, "revoked")
         if self.expires is not None and now >= self.expires:
             raise ExpertError(self.name, "expired")
+        if link is not None and link != self.link_number:
+            raise ExpertError(self.name, "renewed")
 
 
 @dataclass(frozen=True)
@@ -129,6 +134,23 @@ class Progress:
     def total(self) -> int:
         """Pairs that the expert has judged or may still be asked for."""
         return self.done + self.left
+
+
+@dataclass(frozen=True)
+class Handed:
+    """What a page of an expert goes on with. recent: pairs judged last, newest first, with the answer that counts."""
+
+    tasks: list[Task]
+    recent: list[tuple[Task, int]]
+    progress: Progress
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What became of each answer, and how far the expert has come with them."""
+
+    verdicts: list[Verdict]
+    progress: Progress
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """One thread that writes for all: what waits at the same time is done together, in one transaction."""
 
+import math
 import os
 import queue
 import threading
@@ -12,6 +13,7 @@ from typing import Any
 from lookalike.judging.terms import StoreAwayError, StoreFullError
 
 MOST = 256  # operations of one transaction
+GAP = 0.01  # seconds from one transaction to the next: who comes alone is served at once, a crowd together
 
 __all__ = ["Operation", "Writer"]
 
@@ -47,6 +49,10 @@ class Writer:
 
     def do(self, run: Callable[[Any], Any], clients: Sequence[str] = ()) -> Any:
         """Have something done and wait for it."""
+        return self.ask(run, clients).result()
+
+    def ask(self, run: Callable[[Any], Any], clients: Sequence[str] = ()) -> Future[Any]:
+        """Have something done, some time soon."""
         if os.getpid() != self._process:
             raise RuntimeError("this store was opened by another process, before it forked: open one in each process")
         operation = Operation(run, clients)
@@ -54,7 +60,7 @@ class Writer:
             if self._closed:
                 raise RuntimeError("this store is closed: open it again")
             self._waiting.put(operation)
-        return operation.done.result()
+        return operation.done
 
     def close(self) -> None:
         """Do what is waiting, and end."""
@@ -66,13 +72,18 @@ class Writer:
             self._thread.join()
 
     def _work(self) -> None:
-        ending = False
+        ending, begun = False, -math.inf
         while not ending:
             batch = [self._waiting.get()]
+            time.sleep(max(0.0, begun + GAP - time.monotonic()))
+            begun = time.monotonic()
             while len(batch) < MOST and not self._waiting.empty():
                 batch.append(self._waiting.get())
             ending = None in batch
-            operations = [operation for operation in batch if operation is not None]
+            # one that nobody waits for any more is not done; one that is begun cannot be called back
+            operations = [
+                operation for operation in batch if operation and operation.done.set_running_or_notify_cancel()
+            ]
             try:
                 if operations:
                     self._do_all(operations)

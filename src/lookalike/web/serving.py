@@ -192,13 +192,15 @@ def listen(host: str, port: int) -> socket.socket:
     except OverflowError as error:
         raise ValueError(f"a port is from 0 to 65535, got {port}") from error
     try:
-        return socket.create_server((host, port), family=family)
+        listening = socket.create_server((host, port), family=family)
     except PermissionError as error:
         raise ValueError(f"port {port} may not be used by you: choose one from 1024, such as --port 8000") from error
     except OSError as error:
         raise ValueError(
             f"port {port} of {host} cannot be used, {error.strerror}: choose another --port, or 0"
         ) from error
+    listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # an answer does not wait until its head is taken
+    return listening
 
 
 def serve(app: FastAPI, listening: socket.socket) -> None:
