@@ -89,10 +89,11 @@ class Server:
 
 
 @contextlib.contextmanager
-def serving(study: Path, experts: list[str], *options: str, port: str = "0") -> Iterator[Server]:
-    """Serve a study by the command until the block ends."""
+def serving(study: Path, experts: list[str], *options: str, port: str | None = "0") -> Iterator[Server]:
+    """Serve a study by the command until the block ends; port None: the one that it remembers."""
     named = [part for name in experts for part in ("--expert", name)]
-    command = [sys.executable, "-m", "lookalike", "judge", str(study), *named, "--port", port, "--json", *options]
+    at = [] if port is None else ["--port", port]
+    command = [sys.executable, "-m", "lookalike", "judge", str(study), *named, *at, "--json", *options]
     surroundings = {**os.environ, "LOOKALIKE_CACHE": str(study.parent / "cache")}
     with subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=surroundings

@@ -10,6 +10,7 @@ import re
 import resource
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -25,7 +26,7 @@ from tests.judges import Server as PostgreSQL
 from tests.panels import Visitor, make_vases, serving
 
 from lookalike.cli import main
-from lookalike.judging.store import Store
+from lookalike.judging.store import Briefing, Store
 from lookalike.study import Study
 
 EXPERTS = ["ann", "bob", "eve"]
@@ -96,7 +97,10 @@ def test_from_links_to_a_leaderboard(study: Study, database: list[str]) -> None:
     assert status["coverage"]["by_experts"] == {"2": n_pairs}
     assert status["everybody_done"] == status["everybody_total"] == 2 * n_pairs
     shown = lookalike("leaderboard", study.path)
-    assert f"{n_pairs} of {n_pairs} pairs of the pool (100.0%) are judged: {n_pairs} by 2 experts" in shown
+    covered = (
+        f"{n_pairs} of {n_pairs} pairs of the pool (100.0%) are judged, can't tell not counted: {n_pairs} by 2 expert"
+    )
+    assert covered in shown
     assert "Krippendorff's alpha" in shown
     found = json.loads(lookalike("leaderboard", study.path, "--json"))
     assert found["coverage"]["judged"] == n_pairs
@@ -295,6 +299,7 @@ def test_settings_and_experts_are_those_of_before_unless_given(study: Study, tmp
     options = ("--experts-per-pair", "1", "--order", "adaptive", "--budget", "20", "--gold", str(gold))
     with serving(study.path, ["ann"], *options):
         pass
+    lookalike("judge", "status", study.path)
     with serving(study.path, []) as server:
         assert list(server.experts) == ["ann"]
         Visitor(server.experts["ann"]).judge(1000)
@@ -320,10 +325,66 @@ def json_of(study: Study) -> Any:
     return json.loads(lookalike("judge", "status", study.path, "--json"))
 
 
-def test_behind_https_cookies_are_for_https_alone(study: Study) -> None:
-    with serving(study.path, ["ann"], "--address", "https://judge.example") as server:
+def test_the_address_and_the_port_are_remembered(study: Study) -> None:
+    with serving(study.path, ["ann"], "--address", "https://judge.example/", port=free_port()) as server:
         assert server.address == "https://judge.example"
+    with serving(study.path, [], port=None) as server:  # by the port of before, or it could not be
         assert server.experts["ann"].startswith("https://judge.example/join/")
+        renewed = json.loads(lookalike("judge", "renew", study.path, "ann", "--json"))["experts"]["ann"]
+        assert renewed.startswith("https://judge.example/join/")
+        with serving(study.path, [], "--address", "none") as other:  # on a free port, which is nobody's business
+            assert other.address.startswith("http://127.0.0.1:")
+    with serving(study.path, [], "--address", "none", port=None) as server:
+        assert Visitor(server.experts["ann"]).judge(1) == ["kept"]
+        renewed = json.loads(lookalike("judge", "renew", study.path, "ann", "--json"))["experts"]["ann"]
+        assert Visitor(renewed).judge(1) == ["kept"]
+
+
+def free_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        return str(listening.getsockname()[1])
+
+
+def test_on_all_addresses_links_are_those_that_others_can_follow(study: Study) -> None:
+    with serving(study.path, ["ann"], "--host", "0.0.0.0") as server:
+        assert "0.0.0.0" not in server.experts["ann"]
+        assert Visitor(server.experts["ann"]).judge(1) == ["kept"]
+
+
+def test_a_pool_that_grows_comes_to_experts_at_once(study: Study) -> None:
+    with serving(study.path, ["ann"], "--experts-per-pair", "1") as server:
+        ann = Visitor(server.experts["ann"])
+        ann.judge(1000)
+        assert ann.post("/api/claim", n=1)["tasks"] == []
+        run = {query: dict.fromkeys(study.catalogue.ids[-3:].tolist(), 1.0) for query in study.queries.ids.tolist()}
+        study.add_model("late", run=run)
+        lookalike("pool", study.path, "--top-up", "late")
+        assert ann.judge(1000) == ["kept"] * (len(study.pool()) - 60)
+
+
+def test_a_budget_can_be_set_and_lifted(study: Study) -> None:
+    with serving(study.path, ["ann"], "--budget", "7", "--experts-per-pair", "1"):
+        assert "0 of 7 answers (0.0%) to 7 pairs of the 60 of the pool" in lookalike("judge", "status", study.path)
+    with serving(study.path, ["ann"], "--budget", "all"):
+        assert "0 of 60 answers (0.0%) to 60 pairs;" in lookalike("judge", "status", study.path)
+
+
+def test_experts_are_told_what_is_asked(study: Study, tmp_path: Path) -> None:
+    (tmp_path / "guide.txt").write_text("Look at the shape.\n\n- not at the <b>colour</b>\n", encoding="utf-8")
+    options = ("--question", "Would a customer take <one> for the other?", "--guide", str(tmp_path / "guide.txt"))
+    with serving(study.path, ["ann"], *options):
+        pass
+    with Store.open(None, study) as store:
+        assert store.briefing() == Briefing(
+            "Would a customer take <one> for the other?", "Look at the shape.\n\n- not at the <b>colour</b>"
+        )
+
+
+def test_images_that_are_gone_are_said_before_experts_find_out(study: Study) -> None:
+    (study.path.parent / "photos" / "vase-000.png").unlink()
+    with serving(study.path, ["ann"]) as server:
+        pass
+    assert "images of the pool are missing, such as" in server.said
 
 
 def test_what_is_kept_beside_the_votes_is_for_the_owner_alone(study: Study, postgresql: PostgreSQL) -> None:
@@ -344,6 +405,9 @@ def test_what_is_kept_beside_the_votes_is_for_the_owner_alone(study: Study, post
         (["--address", "https://judge.example/path"], "with no path"),
         (["--allow-host", "a:80"], "--allow-host takes a name"),
         (["--gold", "no.csv"], "no.csv"),
+        (["--guide", "no.txt"], "no.txt"),
+        (["--question", "a\nb"], "one line"),
+        (["--budget", "0"], "from 1, or all"),
         (["--workers", "0"], "workers"),
         (["--order", "random"], "order"),
     ],

@@ -112,6 +112,9 @@ class Study:
         if not settings.is_file():
             if (folder / UNFINISHED).is_dir():
                 raise ValueError(f"{path} is not yet a study: lookalike encode was ended early, run it again")
+            beside = folder.with_name(f"{folder.name}-study")
+            if (beside / "study.toml").is_file():
+                raise ValueError(f"{path} is not a study, it has no study.toml: did you mean {beside.name}, beside it?")
             raise ValueError(
                 f"{path} is not a study, it has no study.toml: lookalike encode makes one from a folder of images, "
                 "lookalike study new from a catalogue"

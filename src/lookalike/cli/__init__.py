@@ -55,7 +55,7 @@ def main(arguments: list[str] | None = None) -> None:
     try:
         app(arguments, exit_on_error=False, print_error=False)
     except CycloptsError as error:
-        fail(f"{str(error).strip()} (see lookalike --help)")
+        fail(f"{str(error).strip()} (see {' '.join(['lookalike', *(error.command_chain or ())])} --help)")
     except (ValueError, TypeError, ArithmeticError, OSError, ModuleNotFoundError) as error:
         fail(f"{error.strerror}: {error.filename}" if isinstance(error, OSError) and error.filename else str(error))
     except MemoryError:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from lookalike.cli.studies import RULE, STUDY, judgements_of, open_judged
+from lookalike.cli.studies import RULE, STUDY, judgements_of, open_judged, release_again
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, remark, say_how_to_open, table, tables
 from lookalike.files import check_target, write_text
 from lookalike.results import without_nan
@@ -62,6 +62,8 @@ def pool(
             raise ValueError("pass either --top-up or --next")
         with progress():
             found, rows = _to_judge(opened, top_up, next_pairs, order, threads)
+        if top_up is not None:
+            release_again(opened)
         _list(found, rows, output, as_json)
         return
     names = models.replace(",", " ").split() if models else opened.models()
@@ -78,6 +80,7 @@ def pool(
             one_per_identity=one_per_identity, threads=threads,
         )  # fmt: skip
     opened.write_pool(made)
+    release_again(opened)
     if output is not None:
         made.write_pairs(output)
     if as_json:

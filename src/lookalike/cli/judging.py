@@ -1,6 +1,7 @@
 """`lookalike judge`: serving a study to experts, and its votes out and in."""
 
 import contextlib
+import difflib
 import importlib
 import json
 import math
@@ -12,8 +13,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter, validators
 
-from lookalike.cli.looking import ALLOW_HOST, HOST, OPEN, PORT, allowed_hosts, open_page
-from lookalike.cli.studies import RULE, STUDY, keep_gold, open_judged, read_votes, write_export
+from lookalike.cli.looking import ALLOW_HOST, HOST, OPEN, allowed_hosts, open_page
+from lookalike.cli.studies import STUDY, keep_gold, open_judged, read_votes, write_export
 from lookalike.cli.terminal import JSON, print_json, remark, table, tables
 from lookalike.files import check_target
 
@@ -56,7 +57,7 @@ def serve(
         Parameter(help="which pairs first: by rank, or those that tell most about the models: as before, or depth"),
     ] = None,
     budget: Annotated[
-        int | None, Parameter(help="judge so many pairs, not the whole pool", validator=validators.Number(gte=1))
+        int | Literal["all"] | None, Parameter(help="judge so many pairs of the pool: as before, or all")
     ] = None,
     gold: Annotated[
         Path | None, Parameter(help="pairs with known answers to mix in: .qrels, .csv, .parquet or .json")
@@ -65,11 +66,22 @@ def serve(
         str | None,
         Parameter(help="keep votes in postgresql://USER@HOST/NAME; 'sqlite' goes back to the study's own file"),
     ] = None,
-    port: PORT = 8000,
+    question: Annotated[str | None, Parameter(help="what experts are asked, in one line")] = None,
+    guide: Annotated[
+        Path | None, Parameter(help="a text file: how they are to judge, shown at first and with the keys")
+    ] = None,
+    port: Annotated[
+        int | None,
+        Parameter(
+            help="where the page is: as before, or 8000; 0 takes one that is free",
+            validator=validators.Number(gte=0, lte=65535),
+        ),
+    ] = None,
     host: HOST = "127.0.0.1",
     allow_host: ALLOW_HOST = (),
     address: Annotated[
-        str | None, Parameter(help="where browsers find it, behind a proxy: https://judge.example")
+        str | None,
+        Parameter(help="where browsers find it, behind a proxy: https://judge.example; as before; 'none' ends that"),
     ] = None,
     workers: Annotated[int, Parameter(help="processes that serve", validator=validators.Number(gte=1, lte=64))] = 1,
     open_browser: OPEN = None,
@@ -90,25 +102,33 @@ def serve(
 
     if study.catalogue.paths is None or study.queries.paths is None:
         raise ValueError("experts would see nothing: the catalogue has no column path, which says where the images are")
-    study.pool()
-    hosts, secure = _names(address, host, allow_host)
+    _check_images(study)
+    _names(address, host, allow_host)  # refused before anything is written
+    text = None if guide is None else _text(guide)
     if gold is not None:
         keep_gold(study, gold)
-    with listen(host, port) as listening, contextlib.suppress(KeyboardInterrupt):  # Ctrl-C is how it ends
-        found = address or f"http://{hosts[0]}:{listening.getsockname()[1]}"
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.suppress(KeyboardInterrupt))  # Ctrl-C is how it ends
         with _opened(study, database) as store:
             _configure(store, experts_per_pair, order, budget)
+            store.brief(question, text)
+            before = store.served()
+            address = before[0] if address is None else None if address == "none" else address.rstrip("/")
+            hosts, secure = _names(address, host, allow_host)
+            listening = stack.enter_context(listen(host, port if port is not None else before[1] or 8000))
+            found = address or f"http://{hosts[0]}:{listening.getsockname()[1]}"
+            if port != 0 or before == (None, None):  # another server beside it takes a free one, and goes
+                store.remember_served(address, listening.getsockname()[1])
             links = _links(store, study, expert, expires, found)
             status = store.status()
         service = Service(str(study.path), hosts, secure)
-        with contextlib.ExitStack() as stack:
-            started = stack.enter_context(Workers(service, listening, workers)) if workers > 1 else None
-            if as_json:
-                _say_json(found, links, started.pids if started else None)
-            else:
-                _say(study, found, links, status, host)
-            open_page(links["organiser"], open_browser)
-            _run(service, listening) if started is None else started.watch()
+        started = stack.enter_context(Workers(service, listening, workers)) if workers > 1 else None
+        if as_json:
+            _say_json(found, links, started.pids if started else None)
+        else:
+            _say(study, found, links, status)
+        open_page(links["organiser"], open_browser)
+        _run(service, listening) if started is None else started.watch()
 
 
 @judge.command
@@ -136,8 +156,7 @@ def status(folder: STUDY, /, *, as_json: JSON = False) -> None:
         return
     say = tables().print
     say(f"{study.name}: {_progress(found)}; votes are kept in {found.database}")
-    if covered is not None:
-        say(str(covered))
+    say(f"no pool yet: lookalike pool {folder}" if covered is None else str(covered))
     say(_expert_table(found))
     if agreed is not None:
         say(f"\n{agreed}")
@@ -153,7 +172,10 @@ def export(
     file: Annotated[Path, Parameter(help="every vote: .csv or .parquet; or judgements: .qrels or .json")],
     /,
     *,
-    rule: RULE = "majority",
+    rule: Annotated[
+        Literal["majority", "unanimous", "dawid-skene"] | None,
+        Parameter(help="how votes become judgements: majority by default"),
+    ] = None,
     as_json: JSON = False,
 ) -> None:
     """Write every vote with its expert, or the judgements that a rule makes of them.
@@ -163,8 +185,12 @@ def export(
     Example: lookalike judge export shop judged.qrels --rule unanimous
     """
     check_target(file)
-    what: Literal["votes", "judgements"] = "votes" if file.suffix in (".csv", ".parquet") else "judgements"
-    n = write_export(open_judged(folder), what, file, rule)
+    what = {".csv": "votes", ".parquet": "votes", ".qrels": "judgements", ".json": "judgements"}.get(file.suffix)
+    if what is None:
+        raise ValueError(f"cannot write {file}: votes go to .csv or .parquet, judgements to .qrels or .json")
+    if what == "votes" and rule is not None:
+        raise ValueError("--rule is for judgements, .qrels or .json: votes are written as they are")
+    n = write_export(open_judged(folder), what, file, rule or "majority")
     if as_json:
         print_json({"file": str(file), "what": what, "rows": n})
     else:
@@ -193,7 +219,10 @@ def import_votes(
     _needs_packages()
     votes = read_votes(study, file, expert)
     with _opened(study) as store:
-        found = store.import_votes(votes, add_experts=add_experts)
+        try:
+            found = store.import_votes(votes, add_experts=add_experts)
+        except ValueError as error:
+            raise ValueError(str(error).replace("add_experts=True", "--add-experts")) from error
     if as_json:
         print_json(asdict(found))
         return
@@ -257,9 +286,10 @@ def renew(
 
     keys = Keys.of(study.path)
     with _opened(study) as store:
-        found = address or store.address()
-        if found is None:
+        before, port = store.served()
+        if port is None and address is None:
             raise ValueError("the study was never served: say where browsers will find it, with --address")
+        found = address or before or f"http://127.0.0.1:{port}"
         for name in names:
             _known(store, name)
         links = {name: expert_link(keys, store.renew(name, _moment(expires)), found) for name in names}
@@ -297,11 +327,25 @@ def _opened(study: "Study", database: str | None = None) -> Iterator["Store"]:
         raise ConnectionError(str(error)) from error
 
 
-def _configure(store: "Store", experts_per_pair: int | None, order: str | None, budget: int | None) -> None:
+def _configure(store: "Store", experts_per_pair: int | None, order: str | None, budget: int | str | None) -> None:
     """Settings that were given, and for all others those of before."""
     settings: dict[str, Any] = dict(store.status().settings)
     given = {"experts_per_pair": experts_per_pair, "order": order, "budget": budget}
-    store.configure(**settings | {name: value for name, value in given.items() if value is not None})
+    settings |= {name: value for name, value in given.items() if value is not None}
+    if settings["budget"] == "all":
+        settings["budget"] = None
+    elif settings["budget"] is not None and settings["budget"] < 1:
+        raise ValueError(f"--budget must be a number of pairs from 1, or all, got {settings['budget']}")
+    store.configure(**settings)
+
+
+def _text(path: Path) -> str:
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        return path.read_text(encoding="utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a text in UTF-8: {error}") from error
 
 
 def _names(address: str | None, host: str, allow_host: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
@@ -309,7 +353,7 @@ def _names(address: str | None, host: str, allow_host: tuple[str, ...]) -> tuple
     from urllib.parse import urlsplit
 
     hosts = allowed_hosts(host, allow_host)
-    if address is None:
+    if address is None or address == "none":
         return hosts, False
     parts = urlsplit(address)
     if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/") or parts.query:
@@ -328,7 +372,6 @@ def _links(
     keys, until = Keys.of(study.path), _moment(expires)
     for name in names:
         store.add_expert(name, until)
-    store.set_address(address)
     links = {}
     for one in store.experts():
         if one.name in names and one.revoked is not None:
@@ -341,8 +384,12 @@ def _links(
 def _known(store: "Store", name: str) -> "Expert":
     found = store.expert(name)
     if found is None:
-        there = ", ".join(expert.name for expert in store.experts()[:10]) or "nobody yet"
-        raise ValueError(f"there is no expert {name!r} in this study: there is {there}")
+        there = {expert.name.casefold(): expert.name for expert in store.experts()}
+        near = [there[close] for close in difflib.get_close_matches(name.casefold(), there, 1)]
+        hint = (
+            f"did you mean {near[0]}?" if near else f"there is {', '.join(list(there.values())[:10]) or 'nobody yet'}"
+        )
+        raise ValueError(f"there is no expert {name!r} in this study: {hint}")
     return found
 
 
@@ -364,8 +411,24 @@ def _run(service: Any, listening: "socket.socket") -> None:
         raise ConnectionError(str(error)) from error
 
 
-def _say(study: "Study", address: str, links: dict[str, Any], found: "Status", host: str) -> None:
-    from lookalike.web.guarding import LOOPBACK
+def _check_images(study: "Study") -> None:
+    """Say which images of the pool are not there, before an expert finds out."""
+    pool = study.pool()
+    wanted = [
+        (catalogue, position)
+        for catalogue, positions in ((study.queries, pool.queries), (study.catalogue, pool.items))
+        for position in sorted(set(positions.tolist()))
+    ]
+    paths = dict.fromkeys(
+        study.path / str(catalogue.paths[position]) for catalogue, position in wanted if catalogue.paths is not None
+    )
+    gone = [path for path in paths if not path.is_file()]
+    if gone:
+        remark(f"{len(gone):,} of {len(paths):,} images of the pool are missing, such as {gone[0]}")
+
+
+def _say(study: "Study", address: str, links: dict[str, Any], found: "Status") -> None:
+    from lookalike.web.guarding import LOOPBACK, host_of
 
     say = tables().print
     settings = found.settings
@@ -376,7 +439,7 @@ def _say(study: "Study", address: str, links: dict[str, Any], found: "Status", h
         say(f"\nfor each expert, a link of their own:\n{_link_lines(links['experts'])}")
     if not links["experts"]:
         say("nobody judges yet: add experts with --expert NAME, or on the organiser's page")
-    if address.startswith("http://") and host not in LOOPBACK:
+    if address.startswith("http://") and host_of(address.partition("//")[2]) not in LOOPBACK:
         remark("links and answers travel unencrypted: put it behind https before it leaves your network")
 
 
@@ -408,8 +471,10 @@ def _expert_table(found: "Status") -> Any:
 def _progress(found: "Status") -> str:
     share = found.everybody_done / found.everybody_total if found.everybody_total else math.nan
     percent = "" if math.isnan(share) else f" ({share:.1%})"
-    gold = f" and {found.gold:,} gold pairs" if found.gold else ""
-    return f"{found.everybody_done:,} of {found.everybody_total:,} answers{percent} to {found.in_pool:,} pairs{gold}"
+    pool = f" of the {found.in_pool:,} of the pool" if found.to_judge < found.in_pool else ""
+    gold = f" and {found.gold:,} gold pair{'s' * (found.gold != 1)}" if found.gold else ""
+    done = f"{found.everybody_done:,} of {found.everybody_total:,} answers{percent}"
+    return f"{done} to {found.to_judge:,} pairs{pool}{gold}"
 
 
 def _ago(seconds: float) -> str:

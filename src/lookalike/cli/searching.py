@@ -147,6 +147,7 @@ def _say_encoded(done: "Encoded", seconds: float, place: Path) -> None:
             some = ", ".join(map(_printable, names[:3])) + (", …" if len(names) > 3 else "")
             remark(f"{_counted(len(names), 'file')} {what}: {some}")
     say(f"\nThe study is {place}. Next:\n  lookalike look {place}\n  lookalike search {place} IMAGE")
+    say(f"or, for experts to judge which look alike:\n  lookalike study queries {place} --draw 100")
 
 
 def _list_skipped(skipped: "list[ImageFile]", place: Path | None) -> None:

@@ -23,7 +23,17 @@ study = App(
     "Example: lookalike study new shop --catalogue items.csv --draw 2000",
 )
 
-__all__ = ["RULE", "STUDY", "judgements_of", "keep_gold", "open_judged", "read_votes", "study", "write_export"]
+__all__ = [
+    "RULE",
+    "STUDY",
+    "judgements_of",
+    "keep_gold",
+    "open_judged",
+    "read_votes",
+    "release_again",
+    "study",
+    "write_export",
+]
 
 
 @study.command
@@ -258,6 +268,19 @@ def open_judged(folder: Path) -> "Study":
         except (StoreAwayError, StoreFullError) as error:
             remark(f"{error}; this goes on with the votes that were copied before")
     return opened
+
+
+def release_again(opened: "Study") -> None:
+    """Let experts who judge have what a changed pool proposes; nothing, where nobody does."""
+    if not (opened.path / "judging").is_dir():
+        return
+    from lookalike.judging.store import Store, StoreAwayError, StoreFullError
+
+    try:
+        with Store.open(None, opened, patience=3.0) as store:
+            store.release_again()
+    except (StoreAwayError, StoreFullError) as error:
+        remark(f"{error}; experts get the new pairs when lookalike judge is started again")
 
 
 def read_votes(opened: "Study", file: Path, expert: str | None) -> "Votes":

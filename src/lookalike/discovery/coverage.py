@@ -50,7 +50,10 @@ class Coverage:
         parts = [f"{pairs:,} by {n}" for n, pairs in sorted(self.by_experts.items(), reverse=True)]
         parts[:1] = [f"{part} {'expert' if part.endswith(' 1') else 'experts'}" for part in parts[:1]]
         parts += [f"{self.undecided:,} undecided"] * bool(self.undecided)
-        share = f"{self.judged:,} of {self.pool:,} pairs of the pool ({percent(self.share)}) are judged"
+        share = (
+            f"{self.judged:,} of {self.pool:,} pairs of the pool ({percent(self.share)}) are judged, "
+            "can't tell not counted"
+        )
         return ": ".join([share, ", ".join(parts)] if parts else [share])
 
 
@@ -60,7 +63,7 @@ def coverage(votes: Votes, pool: Pool) -> Coverage:
     >>> from lookalike.discovery import Collection
     >>> pool = Pool.build({"one": {"q": {"a": 3.0, "b": 2.0, "c": 1.0}}}, Collection(["q"], list("abc")), k=3)
     >>> print(coverage(Votes(list("qqqq"), list("aabb"), ["ann", "bob"] * 2, [1, 1, 0, -1]), pool))
-    2 of 3 pairs of the pool (66.7%) are judged: 1 by 2 experts, 1 by 1
+    2 of 3 pairs of the pool (66.7%) are judged, can't tell not counted: 1 by 2 experts, 1 by 1
     """
     ballots = votes.ballots
     decided = ballots.counts(SIMILAR) + ballots.counts(NOT_SIMILAR)

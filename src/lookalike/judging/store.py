@@ -18,14 +18,13 @@ from lookalike.discovery.record import rows_of, votes_of
 from lookalike.discovery.votes import Votes
 from lookalike.files import digest
 from lookalike.judging.databases import Database, PostgreSQL, SQLite, database_at
-from lookalike.judging.following import Follower, known_clients
+from lookalike.judging.following import Follower, known_clients, settings_of
 from lookalike.judging.queueing import LONGEST, Board, VoteRow
 from lookalike.judging.releasing import AT_ONCE, Released, Releases, Settings
 from lookalike.judging.remembering import remember_database, remembered_database
 from lookalike.judging.schema import (
     EXPERTS,
     LATER,
-    META,
     MISSING,
     PAIRS,
     PLACES,
@@ -36,6 +35,7 @@ from lookalike.judging.schema import (
 )
 from lookalike.judging.terms import (
     Answer,
+    Briefing,
     Expert,
     ExpertError,
     Handed,
@@ -60,6 +60,7 @@ T = TypeVar("T")
 
 __all__ = [
     "Answer",
+    "Briefing",
     "Expert",
     "ExpertError",
     "Handed",
@@ -195,6 +196,13 @@ class Store:
         facts = asdict(settings) | {"target": max(allowed, n_kept), "in_pool": len(releases.pool), "release": mark}
         work.follower.begin_epoch(connection, **facts)
 
+    def release_again(self) -> None:
+        """Release pairs anew by the settings of before, where there are any: pool or gold pairs have changed."""
+        with self._reading() as connection:
+            meta = read_meta(connection)
+        if "order" in meta:
+            self.configure(**asdict(settings_of(meta)))
+
     # Experts
 
     def add_expert(self, name: str, expires: int | None = None) -> Expert:
@@ -247,11 +255,22 @@ class Store:
 
         return self._do(run)
 
-    # Where it is served
+    # Where it is served, and what is asked
+
+    def briefing(self) -> Briefing:
+        """What experts are asked, and how they are to go about it."""
+        facts = self._facts()
+        return Briefing(facts.get("question", ""), facts.get("guide", ""))
+
+    def brief(self, question: str | None = None, guide: str | None = None) -> None:
+        """Set what experts are asked, or how they are to go about it; None: as before."""
+        given = {"question": question, "guide": guide}
+        Briefing(**{name: text for name, text in given.items() if text is not None})
+        self._set_facts(**{name: text for name, text in given.items() if text is not None})
 
     def organiser(self) -> int:
         """The number of the organiser's link: links with another are dead."""
-        return int(self._fact("organiser") or 0)
+        return int(self._facts().get("organiser", 0))
 
     def renew_organiser(self) -> int:
         """Make the organiser's links so far worthless; the number of new ones."""
@@ -263,17 +282,22 @@ class Store:
 
         return self._do(run)
 
-    def address(self) -> str | None:
-        """Where browsers found it last, None where it was never served."""
-        return self._fact("address")
+    def served(self) -> tuple[str | None, int | None]:
+        """The address of a proxy under which browsers find it, and the port; None for what was never said."""
+        facts = self._facts()
+        return facts.get("address"), int(facts["port"]) if "port" in facts else None
 
-    def set_address(self, address: str) -> None:
-        """Remember where browsers find it."""
-        self._do(lambda work: write_meta(work.connection, address=address))
+    def remember_served(self, address: str | None, port: int) -> None:
+        """Remember both."""
+        self._set_facts(address=address, port=port)
 
-    def _fact(self, name: str) -> str | None:
+    def _facts(self) -> dict[str, str]:
         with self._reading() as connection:
-            return connection.execute(_FACT, {"name": name}).scalar_one_or_none()
+            return read_meta(connection)
+
+    def _set_facts(self, **facts: Any) -> None:
+        if facts:
+            self._do(lambda work: write_meta(work.connection, **facts))
 
     # What an expert does
 
@@ -495,7 +519,6 @@ class Store:
                 pause = min(2 * pause, 1.0)
 
 
-_FACT = sa.select(META.c.value).where(META.c.key == sa.bindparam("name"))
 _EVERYBODY = sa.select(EXPERTS.c.name, EXPERTS.c.link_number, EXPERTS.c.expires, EXPERTS.c.revoked).order_by(
     EXPERTS.c.name
 )
@@ -561,8 +584,8 @@ def _import(work: Work, votes: Votes, add_experts: bool) -> Imported:
     names = sorted(set(votes.experts.tolist()) - board.experts.keys())
     if names and not add_experts:
         raise RefusedError(
-            f"{len(names):,} experts of these votes are not known here, such as {names[0]!r}: add them, or let them be "
-            "added with the votes"
+            f"{len(names):,} experts of these votes are not known here, such as {names[0]!r}: add them first, or pass "
+            "add_experts=True"
         )
     rows = rows_of(votes)
     there: Counter[tuple[Any, ...]] = Counter()
@@ -617,6 +640,7 @@ def _status(work: Work, words: str) -> Status:
         pairs=len(released),
         complete=sum(pair.complete for pair in released),
         begun=sum(bool(pair.voters) for pair in released),
+        to_judge=len(released) + board.unreleased,
         in_pool=int(work.follower.meta.get("in_pool", 0)),
         gold=sum(pair.gold for pair in board.pairs.values()),
         votes=connection.execute(sa.select(sa.func.count()).select_from(VOTES)).scalar_one(),
@@ -630,7 +654,7 @@ def _status(work: Work, words: str) -> Status:
                 "done": len(board.judged.get(name, {})),
                 "gold": board.gold_judged(name),
                 "held": len(board.hands.get(name, {})),
-                "later": len(board.put_off.get(name, {})),
+                "later": sum(not board.pairs[number].complete for number in board.put_off.get(name, {})),
                 "last": last.get(name),
             }
             for name, expert in sorted(board.experts.items())

@@ -7,9 +7,11 @@ from typing import Literal
 from lookalike.discovery.votes import WORDS
 
 ORGANISED = 100  # characters that a name or a client's id may have
+LINE, PAGE = 200, 20_000  # characters of the question and of the guide
 
 __all__ = [
     "Answer",
+    "Briefing",
     "Expert",
     "ExpertError",
     "Handed",
@@ -137,6 +139,20 @@ class Progress:
 
 
 @dataclass(frozen=True)
+class Briefing:
+    """What experts are asked, and how they are to go about it: a line, and plain text in paragraphs; both may be ""."""
+
+    question: str = ""
+    guide: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.question, str) or len(self.question) > LINE or len(self.question.splitlines()) > 1:
+            raise ValueError(f"the question is one line of at most {LINE} letters, got {self.question!r:.300}")
+        if not isinstance(self.guide, str) or len(self.guide) > PAGE:
+            raise ValueError(f"the guide is text of at most {PAGE:,} letters")
+
+
+@dataclass(frozen=True)
 class Handed:
     """What a page of an expert goes on with. recent: pairs judged last, newest first, with the answer that counts."""
 
@@ -167,16 +183,18 @@ class Status:
     """Facts for the organiser.
 
     settings: experts_per_pair, order, budget, seed. pairs: released, without gold pairs; complete: those that have all
-    their votes; begun: those that have some. in_pool: pairs of the pool; gold: gold pairs. votes: all in the record,
-    changes of mind among them. experts: for each {"name", "expires", "revoked", "done", "gold", "held", "later",
-    "last"} (last: milliseconds since 1970 of the last vote, or None). missing: images that did not load, each {"query",
-    "item", "side", "expert", "at"}. database: what the votes are kept in, in words.
+    their votes; begun: those that have some. to_judge: those released, and those that will be. in_pool: pairs of the
+    pool; gold: gold pairs. votes: all in the record, changes of mind among them. experts: for each {"name", "expires",
+    "revoked", "done", "gold", "held", "later", "last"} (later: put off, and still open; last: milliseconds since 1970
+    of the last vote, or None). missing: images that did not load, each {"query", "item", "side", "expert", "at"}.
+    database: what the votes are kept in, in words.
     """
 
     settings: dict[str, int | str | None]
     pairs: int
     complete: int
     begun: int
+    to_judge: int
     in_pool: int
     gold: int
     votes: int
