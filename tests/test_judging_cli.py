@@ -400,7 +400,7 @@ def test_what_is_kept_beside_the_votes_is_for_the_owner_alone(study: Study, post
     [
         (["--expert", " ann"], "no space at its ends"),
         (["--expires", "-1", "--expert", "ann"], "--expires takes days"),
-        (["--database", "mysql://x@y/z"], "must be postgresql://"),
+        (["--database", "mysql://x@y/z"], "must be like postgresql://"),
         (["--address", "judge.example"], "--address must be like https://judge.example"),
         (["--address", "https://judge.example/path"], "with no path"),
         (["--allow-host", "a:80"], "--allow-host takes a name"),

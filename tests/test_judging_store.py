@@ -37,11 +37,13 @@ from hypothesis.stateful import (
 
 from judges import Server, judge, judge_together, make_study, process_of, rows_printed
 from lookalike.discovery.ordering import next_pairs
-from lookalike.discovery.record import NEWEST
+from lookalike.discovery.record import NEWEST, rows_of
 from lookalike.discovery.votes import Votes
 from lookalike.judging.queueing import LONGEST
+from lookalike.judging.remembering import forget_database
 from lookalike.judging.store import (
     Answer,
+    Briefing,
     ExpertError,
     Imported,
     RefusedError,
@@ -50,6 +52,7 @@ from lookalike.judging.store import (
     StoreFullError,
     Task,
 )
+from lookalike.judging.terms import LAST_MOMENT
 from lookalike.study import Study
 
 NOW = 1_750_000_000_000  # milliseconds since 1970
@@ -833,12 +836,87 @@ def test_votes_on_a_server_come_into_the_study_once(bench: Bench) -> None:
     assert store.votes().digest == bench.study.votes().digest
 
 
+def test_what_was_restored_from_a_backup_gets_its_votes_back_once(
+    tmp_path: Path, template: Path, server: Server
+) -> None:
+    shutil.copytree(template, tmp_path / "study")
+    study, url = Study.open(tmp_path / "study"), server.new_database()
+    query, items = study.queries.ids[0], study.catalogue.ids
+    backup = tmp_path / "backup.sqlite"
+    study.append_votes(Votes([query], items[1:2], ["ann"], [1]))
+    with contextlib.closing(sqlite3.connect(study.path / "votes.sqlite")) as old:
+        old.execute(f"VACUUM INTO '{backup}'")
+    with Store.open(url, study) as store:
+        study.append_votes(Votes([query, query], items[1:3], ["bob", "bob"], [1, 0]))
+    with Store.open(url, study) as store:
+        everything = store.votes()
+        assert len(everything) == 3
+    for path in study.path.glob("votes.sqlite*"):
+        path.unlink()
+    shutil.copy(backup, study.path / "votes.sqlite")  # in its first form, with one vote of three
+    study.append_votes(Votes([query], items[3:4], ["zoe"], [0]))
+    with Store.open(None, study) as store:
+        assert store.copy_votes(study) == 2
+        assert Counter(rows_of(store.votes())) == Counter(rows_of(study.votes()))
+        assert sorted(store.votes().experts.tolist()) == ["ann", "bob", "bob", "zoe"]
+
+
+def test_two_copies_of_a_study_share_a_server_and_each_vote_is_there_once(
+    tmp_path: Path, template: Path, server: Server
+) -> None:
+    url = server.new_database()
+    for name, item in (("one", 1), ("two", 2)):
+        shutil.copytree(template, tmp_path / name)
+        study = Study.open(tmp_path / name)
+        study.append_votes(Votes([study.queries.ids[0]], study.catalogue.ids[item : item + 1], ["ann"], [1]))
+        with Store.open(url, study):
+            pass
+    with Store.open(url, study) as store:
+        assert len(store.votes()) == 2
+
+
+def test_a_database_that_another_program_uses_is_left_alone(tmp_path: Path, template: Path, server: Server) -> None:
+    shutil.copytree(template, tmp_path / "study")
+    study = Study.open(tmp_path / "study")
+    for table in ("votes (a int)", "meta (a int)", "meta (key text, value text)"):
+        url = server.new_database()
+        server.run(f"CREATE TABLE {table}", url)
+        with pytest.raises(ValueError, match="of something else"):
+            Store.open(url, study)
+        there = server.run("SELECT table_name FROM information_schema.tables WHERE table_schema = current_schema", url)
+        assert there == [(table.partition(" ")[0],)]
+
+
+def test_a_store_whose_study_has_moved_takes_nothing_more(tmp_path: Path, template: Path, server: Server) -> None:
+    shutil.copytree(template, tmp_path / "study")
+    study, url = Study.open(tmp_path / "study"), server.new_database()
+    with Store.open(None, study, patience=0.1) as here:
+        here.configure(2, "adaptive", 5, seed=3)
+        here.brief("Alike?", "Look.")
+        here.add_expert("ann")
+        (task,) = here.claim("ann", 1)
+        with Store.open(url, study, patience=0.1) as there:
+            with pytest.raises(StoreAwayError, match="in another database"):
+                here.vote("ann", [say(task)])
+            assert there.status().settings == here_settings
+            assert there.briefing() == Briefing("Alike?", "Look.")
+            there.configure(1)
+            there.copy_votes(study)
+            forget_database(study)
+            with pytest.raises(StoreAwayError, match="in another database"):
+                there.claim("ann", 1)
+        assert here.status().settings == {"experts_per_pair": 1, "order": "depth", "budget": None, "seed": 0}
+
+
+here_settings = {"experts_per_pair": 2, "order": "adaptive", "budget": 5, "seed": 3}
+
+
 def test_the_server_is_remembered_where_only_the_owner_reads(tmp_path: Path, template: Path, server: Server) -> None:
     shutil.copytree(template, tmp_path / "study")
     study, url = Study.open(tmp_path / "study"), server.new_database()
     with Store.open(url, study) as store:
         store.add_expert("ann")
-        assert store.status().database.startswith("PostgreSQL, postgresql://postgres")
+        assert store.status().database == f"PostgreSQL, postgres on {server.folder / 'data'}"
     kept = study.path / "judging" / "database"
     assert kept.read_text().strip() == url
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
@@ -1379,3 +1457,71 @@ def test_the_store_does_what_the_model_says(kind: str, tmp_path: Path, server: S
             suppress_health_check=list(HealthCheck),
         ),
     )
+
+
+# What is changed while experts look at pairs
+
+
+@pytest.mark.parametrize(("before", "after"), [(3, 2), (2, 3)])
+def test_answers_to_what_is_on_show_count_when_another_number_of_experts_is_wanted(
+    bench: Bench, before: int, after: int
+) -> None:
+    store = bench.ready(before)
+    hand = store.claim("ann", 6)
+    store.configure(after)
+    assert [store.vote("ann", [say(task)]) for task in hand] == [["kept"]] * 6
+
+
+def test_a_gold_pair_that_becomes_an_ordinary_one_gets_no_more_votes_than_others(bench: Bench) -> None:
+    pairs = bench.study.pool().pairs
+    bench.study.set_gold([(*pairs[0], 1)])
+    store = bench.ready(1)
+    held = {
+        name: next(task for task in store.claim(name, 100) if (task.query, task.item) == pairs[0]) for name in PEOPLE
+    }
+    bench.study.set_gold([(*pairs[1], 1)])
+    store.configure(1)
+    said = [store.vote(name, [say(task)])[0] for name, task in held.items()]
+    assert sorted(said) == ["enough"] * (len(PEOPLE) - 1) + ["kept"]
+    assert store.check() == []
+
+
+def test_no_count_tells_which_pairs_are_gold(bench: Bench) -> None:
+    bench.study.set_gold([(*pair, 1) for pair in bench.study.pool().pairs[:4]])
+    store = bench.ready(2)
+    seen = [store.progress("ann")]
+    while tasks := store.claim("ann", 1):
+        store.vote("ann", [say(tasks[0])])
+        seen.append(store.progress("ann"))
+    assert [one.everybody_done for one in seen] == list(range(len(seen)))
+    assert len({one.everybody_total for one in seen}) == 1
+
+
+def test_an_older_copy_in_place_of_the_record_is_seen_for_what_it_is(tmp_path: Path, template: Path) -> None:
+    shutil.copytree(template, tmp_path / "study")
+    study = Study.open(tmp_path / "study")
+    backup = tmp_path / "backup.sqlite"
+    with Store.open(None, study) as store:
+        store.configure(1)
+        store.add_expert("ann")
+        with contextlib.closing(sqlite3.connect(study.path / "votes.sqlite")) as old:
+            old.execute(f"VACUUM INTO '{backup}'")
+        for task in (tasks := store.claim("ann", 5)):
+            store.vote("ann", [say(task)])
+        for beside in ("-wal", "-shm"):  # which belong to the file that is replaced
+            (study.path / f"votes.sqlite{beside}").unlink()
+        backup.replace(study.path / "votes.sqlite")
+        assert store.progress("ann").done == 0
+        assert len(store.votes()) == 0
+        assert {task.pair for task in store.claim("ann", 5)} == {task.pair for task in tasks}
+
+
+def test_times_end_with_the_year_9999(bench: Bench) -> None:
+    store = bench.ready()
+    (task,) = store.claim("ann", 1)
+    late = Votes([task.query], [task.item], ["ann"], [1], np.array([LAST_MOMENT], "datetime64[ms]"))
+    store.import_votes(late)
+    store.vote("ann", [say(task, 0)])
+    assert str(store.votes().times.max()) < "9999-12-31T23:59:59.001"
+    with pytest.raises(ValueError, match="year 9999"):
+        store.import_votes(Votes([task.query], [task.item], ["ann"], [1], np.array([2**62], "datetime64[ms]")))

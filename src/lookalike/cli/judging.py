@@ -97,6 +97,7 @@ def serve(
 
     study = Study.open(folder)
     _needs_packages("serving")
+    from lookalike.judging.remembering import remembered_database
     from lookalike.judging.serving import Service, Workers
     from lookalike.web.serving import listen
 
@@ -121,7 +122,7 @@ def serve(
                 store.remember_served(address, listening.getsockname()[1])
             links = _links(store, study, expert, expires, found)
             status = store.status()
-        service = Service(str(study.path), hosts, secure)
+        service = Service(str(study.path), remembered_database(study), hosts, secure)
         started = stack.enter_context(Workers(service, listening, workers)) if workers > 1 else None
         if as_json:
             _say_json(found, links, started.pids if started else None)
@@ -315,6 +316,8 @@ def _opened(study: "Study", database: str | None = None) -> Iterator["Store"]:
     from lookalike.judging.remembering import forget_database
     from lookalike.judging.store import Store, StoreAwayError, StoreFullError
 
+    if database is not None and database != "sqlite" and not database.startswith(("postgresql://", "postgres://")):
+        raise ValueError("--database must be like postgresql://USER@HOST/NAME, or sqlite for the study's own file")
     try:
         if database == "sqlite":
             with Store.open(None, study) as before:

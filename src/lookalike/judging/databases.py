@@ -56,7 +56,8 @@ class SQLite:
         self.path = path.resolve()
         self.words = f"SQLite, {self.path}"
         self._turnstile = Turnstile(locks)
-        self._file: tuple[int, int] | None = None  # which file is open under the name
+        self._file: tuple[int, int] | None = None  # which file the writer has open under the name
+        self._read_file: tuple[int, int] | None = None  # and which one readers
         self._readers = sa.create_engine(
             "sqlite://",
             creator=self._connect,
@@ -81,17 +82,18 @@ class SQLite:
         except BaseException:
             connection.close()
             raise
-        self._file = _identity(self.path)
         return connection
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sa.Connection]:
         """A transaction beside which there is no other writer; on disk when it has ended well, undone otherwise."""
         with self._worded(), self._turnstile:
-            if self._file is not None and _identity(self.path) != self._file:
+            if self._writer is not None and _identity(self.path) != self._file:
                 self._disconnect()  # else votes would go to a file without a name
             if self._writer is None:
+                self._file = _identity(self.path)
                 self._writer = self._readers.connect()
+                self._writer.detach()  # it stays with the writer
             self._writer.exec_driver_sql("BEGIN IMMEDIATE")
             try:
                 yield self._writer
@@ -104,6 +106,9 @@ class SQLite:
     @contextlib.contextmanager
     def reading(self) -> Iterator[sa.Connection]:
         """A connection that sees one state of the database."""
+        if (file := _identity(self.path)) != self._read_file:
+            self._readers.dispose()
+            self._read_file = file
         with self._worded(), self._readers.connect() as connection:
             connection.exec_driver_sql("BEGIN")
             try:
@@ -118,11 +123,9 @@ class SQLite:
 
     def _disconnect(self) -> None:
         if self._writer is not None:
-            self._writer.invalidate()
             self._writer.close()
             self._writer = None
         self._readers.dispose()
-        self._file = None
 
     @contextlib.contextmanager
     def _worded(self) -> Iterator[None]:
@@ -147,7 +150,8 @@ class PostgreSQL:
 
     def __init__(self, url: sa.URL) -> None:
         self.url = url.set(drivername="postgresql+psycopg")
-        self.words = f"PostgreSQL, {url.set(drivername='postgresql').render_as_string(hide_password=True)}"
+        place = url.host or _texts(url.query.get("host", "")) or "this machine"
+        self.words = f"PostgreSQL, {url.database or 'postgres'} on {place if isinstance(place, str) else place[0]}"
         milliseconds = int(WAIT * 1000)
         mine = f"-c lock_timeout={milliseconds} -c synchronous_commit=on"
         options = " ".join([*_texts(url.query.get("options", ())), mine])

@@ -65,7 +65,9 @@ class Follower:
     def follow(self, connection: sa.Connection) -> Board:
         """The board as it is now."""
         revision, epoch, last = connection.execute(_STATE).one()
-        if self.board is None or epoch != self._epoch:
+        if (
+            self.board is None or epoch != self._epoch or (last or 0) < self._last_vote
+        ):  # or an older copy was put there
             return self.load(connection)
         if revision != self._revision or (last or 0) != self._last_vote:
             self._catch_up(connection, self.board)

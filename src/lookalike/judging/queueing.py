@@ -7,7 +7,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from lookalike.judging.terms import Answer, Expert, ExpertError, Progress, Task, Verdict
+from lookalike.judging.terms import LAST_MOMENT, Answer, Expert, ExpertError, Progress, Task, Verdict
 
 LONGEST = 3_600_000  # milliseconds that a place may be held
 DAY = 86_400_000
@@ -271,7 +271,7 @@ class Board:
             self.put_off_changed[pair.id, expert] = None
         when = answer.at if answer.at is not None and now - DAY <= answer.at <= now else now
         if expert in pair.voters:  # what comes last counts, whatever the clocks say
-            when = max(when, pair.voters[expert][0] + 1)
+            when = min(max(when, pair.voters[expert][0] + 1), LAST_MOMENT)
         self._count(pair, expert, (when, answer.answer))
         seconds = None if answer.seconds is None else float(answer.seconds)
         self.new_votes.append(VoteRow(pair.query, pair.item, expert, answer.answer, when, seconds, answer.client))
@@ -309,8 +309,11 @@ class Board:
         """How far an expert and everybody has come."""
         open_to = self.open + self.unreleased - self._open_judged.get(expert, 0)
         gold = len(self._gold) - self._gold_judged.get(expert, 0)
-        wanted = self.wanted + self.unreleased * self.experts_per_pair
-        return Progress(len(self.judged.get(expert, {})), open_to + gold, self.collected, wanted)
+        judging = sum(someone.revoked is None for someone in self.experts.values())
+        # with gold pairs: if a count stood still after some pairs, these would be known for what they are
+        done = self.collected + sum(self._gold_judged.values())
+        wanted = self.wanted + self.unreleased * self.experts_per_pair + len(self._gold) * judging
+        return Progress(len(self.judged.get(expert, {})), open_to + gold, done, max(done, wanted))
 
     def gold_judged(self, expert: str) -> int:
         """How many gold pairs an expert has judged."""
@@ -339,7 +342,8 @@ class Board:
                     yield pair
             if queue.entered == len(self._blocks):
                 return
-            queue.waiting += self._shuffled(expert, self._blocks[queue.entered])
+            block = [number for number in self._blocks[queue.entered] if not self.pairs[number].complete]
+            queue.waiting += self._shuffled(expert, block)
             queue.entered += 1
 
     def _next_gold(self, expert: str, queue: Queue) -> Pair | None:

@@ -1,6 +1,5 @@
 """The tables that judging is kept in, the same on SQLite and PostgreSQL, and how older forms become the newest."""
 
-import uuid
 from typing import Any
 
 import sqlalchemy as sa
@@ -90,12 +89,25 @@ def make_newest(connection: sa.Connection, where: str) -> None:
     """Make the tables that are missing, within a transaction; raises for a form that is not known yet."""
     if connection.dialect.name == "sqlite":
         _make_newest_sqlite(connection, where)
-    elif not sa.inspect(connection).has_table("meta"):
+    elif not _is_ours(connection, where):
         _TABLES.create_all(connection)
         connection.exec_driver_sql(_APPEND_ONLY)
         _begin_meta(connection)
     elif (schema := int(read_meta(connection)["schema"])) > NEWEST:
         raise ValueError(f"{where} was written by a newer lookalike, in form {schema}: upgrade to read it")
+
+
+def _is_ours(connection: sa.Connection, where: str) -> bool:
+    """Whether the tables are there; raises where they, or some of them, are those of another program."""
+    there = set(sa.inspect(connection).get_table_names()) & set(_TABLES.tables)
+    if not there:
+        return False
+    columns = {column["name"] for column in sa.inspect(connection).get_columns("meta")} if "meta" in there else set()
+    if not {"key", "value"} <= columns or "schema" not in read_meta(connection):
+        raise ValueError(
+            f"{where} holds tables of something else, such as {min(there)}: use an empty database or schema"
+        )
+    return True
 
 
 def _make_newest_sqlite(connection: sa.Connection, where: str) -> None:
@@ -111,7 +123,7 @@ def _make_newest_sqlite(connection: sa.Connection, where: str) -> None:
 
 
 def _begin_meta(connection: sa.Connection) -> None:
-    write_meta(connection, schema=NEWEST, origin=uuid.uuid4().hex, revision="", epoch="")
+    write_meta(connection, schema=NEWEST, revision="", epoch="")
 
 
 def read_meta(connection: sa.Connection) -> dict[str, str]:

@@ -33,13 +33,14 @@ class Service:
     """What a process serves. hosts: names it answers to. secure: whether browsers come by https alone."""
 
     study: str
+    database: str | None = None  # the URL of one, or None for the study's own file
     hosts: tuple[str, ...] = ()
     secure: bool = False
 
     def run(self, listening: socket.socket) -> None:
         """Serve in this process, until it is told to stop by a signal that then does what it does."""
         study = Study.open(Path(self.study))
-        with Store.open(None, study) as store:
+        with Store.open(self.database or study.path / "votes.sqlite", study) as store:
             serve(create_judge_app(study, store, Keys.of(study.path), hosts=self.hosts, secure=self.secure), listening)
 
 
@@ -117,7 +118,7 @@ def main(handle: str, service: str) -> None:
     given = json.loads(service)
     try:
         with socket.socket(fileno=int(handle)) as listening:
-            Service(given["study"], tuple(given["hosts"]), given["secure"]).run(listening)
+            Service(given["study"], given["database"], tuple(given["hosts"]), given["secure"]).run(listening)
     except KeyboardInterrupt:  # Ctrl-C in a terminal goes to workers too
         pass
     except (ValueError, OSError, StoreAwayError, StoreFullError) as error:

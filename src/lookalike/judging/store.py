@@ -1,7 +1,6 @@
 """The store of the judging app: experts, the places they have at pairs, and votes, in SQLite or PostgreSQL."""
 
 import contextlib
-import secrets
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -19,6 +18,7 @@ from lookalike.discovery.votes import Votes
 from lookalike.files import digest
 from lookalike.judging.databases import Database, PostgreSQL, SQLite, database_at
 from lookalike.judging.following import Follower, known_clients, settings_of
+from lookalike.judging.moving import bring_links, bring_settings, bring_votes, check_study, own_record
 from lookalike.judging.queueing import LONGEST, Board, VoteRow
 from lookalike.judging.releasing import AT_ONCE, Released, Releases, Settings
 from lookalike.judging.remembering import remember_database, remembered_database
@@ -34,6 +34,7 @@ from lookalike.judging.schema import (
     write_meta,
 )
 from lookalike.judging.terms import (
+    LAST_MOMENT,
     Answer,
     Briefing,
     Expert,
@@ -53,7 +54,6 @@ from lookalike.judging.terms import (
 from lookalike.judging.writer import Operation, Writer
 from lookalike.study import Study
 
-LAST_MOMENT = 253_402_300_799_000  # the end of the year 9999: no time of a vote is later
 MOST_IN_HAND = 100
 
 T = TypeVar("T")
@@ -114,12 +114,16 @@ class Store:
         store = cls(database, study, patience)
         if isinstance(database, PostgreSQL) and where is not None:
             remember_database(study, str(where))
+        own = isinstance(database, SQLite) and database.path == (study.path / "votes.sqlite").resolve()
+        if own or isinstance(database, PostgreSQL):
+            store._lives_at = (None if own else str(place),)
         return store
 
     def __init__(self, database: Database, study: Study, patience: float = 15.0) -> None:
         self.database, self._study, self._patience = database, study, patience
         self._follower = Follower()
         self._releases: tuple[str, Releases] | None = None  # of which epoch of settings
+        self._lives_at: tuple[str | None] | None = None  # what the study must remember for this to be the place
         try:
             self._trying(self._prepare)
         except BaseException:
@@ -132,10 +136,13 @@ class Store:
         with self.database.writing() as connection:
             make_newest(connection, self.database.words)
             if isinstance(self.database, PostgreSQL):
-                _check_study(connection, self._study, self.database.words)
+                check_study(connection, self._study, self.database.words)
         if isinstance(self.database, PostgreSQL):
-            with _own_record(self._study) as (_, own), own.reading() as theirs, self.database.writing() as ours:
-                _bring(theirs, ours)
+            with own_record(self._study) as (_, own), own.reading() as theirs, self.database.writing() as ours:
+                bring_votes(theirs, ours)
+                bring_links(theirs, ours)
+                if "order" not in read_meta(ours):
+                    bring_settings(theirs, ours)
 
     def close(self) -> None:
         """Finish what was asked for and let go of the database."""
@@ -169,16 +176,18 @@ class Store:
         if work.follower.meta.get("release") == mark:
             return
         board, connection, each = work.board, work.connection, settings.experts_per_pair
-        if each != board.experts_per_pair:
+        among_gold = set(gold)
+        begun = _begun(connection, board)  # also what is on show now: its answer will come
+        was_gold = {(pair.query, pair.item) for pair in board.pairs.values() if pair.gold}
+        if each != board.experts_per_pair or was_gold != among_gold:
             for expert in list(board.hands):
                 board.let_go(expert)  # or a pair that now wants fewer would get more
         work.follower.write(connection)
-        begun = _begun(connection, board)
         _withdraw(connection, [number for number in board.pairs if number not in begun])
         kept = {(pair.query, pair.item): number for number, pair in board.pairs.items() if number in begun}
         changes, n_kept = [], 0
         for pair, number in kept.items():
-            row, is_gold = releases.rows.get(pair), pair in set(gold)
+            row, is_gold = releases.rows.get(pair), pair in among_gold
             block, wanted = board.pairs[number].block, 0 if row is None else each
             if row is not None and settings.order == "depth":
                 block = int(releases.depth_blocks[row])
@@ -447,18 +456,22 @@ class Store:
         self._study.catalogue.positions(votes.items, "voted item")
         for name in sorted(set(votes.experts.tolist())):
             check_expert_name(name)
+        if len(votes) and (latest := int(votes.times.view(np.int64).max())) > LAST_MOMENT:
+            raise ValueError(f"no vote can be later than the year 9999, got one {latest:,} milliseconds after 1970")
         return self._do(lambda work: _import(work, votes, add_experts))
 
     def copy_votes(self, study: Study) -> int:
         """Bring votes that are kept in PostgreSQL into the study's votes.sqlite, each once; how many were new.
 
-        Experts come along, so that a link which was taken back stays so wherever judging goes on.
+        Experts and settings come along, so that judging can go on there, and a link that was taken back stays so.
         """
-        with _own_record(study) as (path, own):
+        with own_record(study) as (path, own):
             if isinstance(self.database, SQLite) and self.database.path == path:
                 return 0
             with self._reading() as ours, own.writing() as theirs:
-                return _bring(ours, theirs)
+                bring_links(ours, theirs)
+                bring_settings(ours, theirs)
+                return bring_votes(ours, theirs)
 
     def status(self) -> Status:
         """Facts for the organiser."""
@@ -483,6 +496,8 @@ class Store:
 
     def _attempt(self, operations: list[Operation]) -> list[Any]:
         """Do operations in one transaction; refusals are outcomes, for they are raised before anything is changed."""
+        if self._lives_at is not None and remembered_database(self._study) != self._lives_at[0]:
+            raise StoreAwayError("this study is now judged in another database: start lookalike judge again")
         with self.database.writing() as connection:
             self._follower.follow(connection)
             clients = [client for operation in operations for client in operation.clients]
@@ -689,65 +704,6 @@ def _insert_pairs(connection: sa.Connection, pairs: list[Released], wanted: int 
     rows = [{"query": query, "item": item, "block": block, "wanted": wanted} for query, item, block in pairs]
     if rows:
         connection.execute(sa.insert(PAIRS), rows)
-
-
-# Two databases of one study
-
-
-@contextlib.contextmanager
-def _own_record(study: Study) -> Iterator[tuple[Path, SQLite]]:
-    """The study's own file of votes, in the newest form."""
-    own = SQLite(study.path / "votes.sqlite", study.path / "judging")
-    try:
-        with own.writing() as connection:
-            make_newest(connection, own.words)
-        yield own.path, own
-    finally:
-        own.forget()
-
-
-def _bring(source: sa.Connection, target: sa.Connection) -> int:
-    """Add the votes of one database that another has not yet; how many.
-
-    A vote is known by its client's id; one without is named by the database it was first in, and its number there.
-    """
-    here, there = read_meta(target)["origin"], read_meta(source)["origin"]
-    known = set(target.execute(sa.select(VOTES.c.client).where(VOTES.c.client.is_not(None))).scalars())
-    fresh = []
-    for row in source.execute(sa.select(VOTES).order_by(VOTES.c.number)).mappings():
-        client = row["client"] or f"{there}:{row['number']}"
-        if client not in known and not client.startswith(f"{here}:"):
-            fresh.append({**row, "client": client})
-    for vote in fresh:
-        del vote["number"]
-    if fresh:
-        target.execute(sa.insert(VOTES), fresh)
-    _bring_links(source, target)
-    return len(fresh)
-
-
-def _bring_links(source: sa.Connection, target: sa.Connection) -> None:
-    """Let the target know every expert of the source, and every link that is worth nothing there."""
-    here = {row.name: Expert(*row) for row in target.execute(_EVERYBODY)}
-    for row in source.execute(_EVERYBODY):
-        theirs, ours = Expert(*row), here.get(row.name, Expert(row.name, 0))
-        revoked = theirs.link_number == ours.link_number and theirs.revoked is not None and ours.revoked is None
-        if theirs.link_number > ours.link_number or revoked:
-            target.execute(sa.delete(EXPERTS).where(EXPERTS.c.name == theirs.name))
-            target.execute(sa.insert(EXPERTS), asdict(theirs))
-            write_meta(target, revision=secrets.token_hex(16))  # servers of the target look at their experts again
-    numbers = [int(read_meta(connection).get("organiser", 0)) for connection in (source, target)]
-    if numbers[0] > numbers[1]:
-        write_meta(target, organiser=numbers[0])
-
-
-def _check_study(connection: sa.Connection, study: Study, words: str) -> None:
-    """Raise for a database that holds the judging of another study."""
-    mine, held = study.collection.digest, read_meta(connection).get("collection")
-    if held is None:
-        write_meta(connection, collection=mine)
-    elif held != mine:
-        raise ValueError(f"{words} holds the judging of another study, with other queries or items: use another one")
 
 
 # Time

@@ -7,9 +7,11 @@ from typing import Literal
 from lookalike.discovery.votes import WORDS
 
 ORGANISED = 100  # characters that a name or a client's id may have
+LAST_MOMENT = 253_402_300_799_000  # ms since 1970, the end of the year 9999: no time of a vote is later
 LINE, PAGE = 200, 20_000  # characters of the question and of the guide
 
 __all__ = [
+    "LAST_MOMENT",
     "Answer",
     "Briefing",
     "Expert",
@@ -124,7 +126,7 @@ class Progress:
     """How far one expert, and everybody, has come.
 
     done: pairs that the expert has judged, gold pairs among them. left: pairs that may still come to the expert; others
-    may judge some of them. everybody_done, everybody_total: votes on pairs of the pool, and how many are wanted.
+    may judge some of them. everybody_done, everybody_total: votes, and how many are wanted, gold pairs among them.
     """
 
     done: int

@@ -1,5 +1,6 @@
 """What stands between the network and a page: hosts, other sites, sizes, headers, and errors without details."""
 
+import asyncio
 import hashlib
 import hmac
 import logging
@@ -95,6 +96,11 @@ class Guard:
             await self.app(scope, self._counted(scope, receive), answer)
         except ClientDisconnect:  # nobody is there any more
             return
+        except asyncio.CancelledError:  # the server ends, and does not wait for this
+            if not answered:
+                await self.refuse(RefusedError(503, "The server is ending. Try again soon."), scope)(
+                    scope, receive, answer
+                )
         except Exception as error:  # whatever happens, the visitor gets a page and the server goes on
             refused = error if isinstance(error, RefusedError) else RefusedError(500, "Something went wrong here.")
             if refused is not error:

@@ -96,7 +96,13 @@ def create_app(
             yield
 
     app = FastAPI(
-        docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(proven)], lifespan=lifespan, debug=False
+        docs_url=None,
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,  # which would send a secret address, once more, by plain http
+        dependencies=[Depends(proven)],
+        lifespan=lifespan,
+        debug=False,
     )
     app.mount("/static", _Static(packages=[("lookalike.web", "static")]), name="static")
 
