@@ -508,6 +508,19 @@ def test_own_left_out(case: Case, data: st.DataObject, random: int) -> None:
             assert board.own_out[name]["AUC"].mean == pytest.approx(board[name]["AUC"].mean, nan_ok=True)
 
 
+def test_nothing_is_left_out_where_nobody_is_known_to_have_proposed_it() -> None:
+    """Judgements without a pool: the number would be AUC once more, under a name that promises something."""
+    collection = Collection(["q"], list("abcd"))
+    judged = Judgements.of([("q", "a", 1), ("q", "b", 0)])
+    board = leaderboard({"m": np.array([[1.0, 2, 3, 4]])}, judged, collection, metrics="AUC Judged@2", resamples=5)
+    assert not any(len(evaluation) for evaluation in board.own_out.values())
+    assert "left out" not in str(board)
+    assert "top-up" not in str(board)
+    assert {row["own_out"] for row in board.rows()} == {None}
+    (warning,) = board.warnings
+    assert "compare models by AUC with sampled negatives" in warning
+
+
 def small_board(metrics: Any = None, **options: Any) -> Leaderboard:
     rng = np.random.default_rng(1)
     collection = Collection([f"q{n}" for n in range(30)], [f"i{n}" for n in range(150)])

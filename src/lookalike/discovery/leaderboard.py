@@ -46,7 +46,8 @@ class Leaderboard:
     """An evaluation of every model; `leaderboard["dino"]["AUC"].mean` is a number of it.
 
     own_out: AUC of each model without the judged pairs that it alone proposed, the same as AUC for models that proposed
-    none. upper: precision if everything that nobody judged were relevant.
+    none; nothing where no model is known to have built the pool. upper: precision if everything that nobody judged
+    were relevant.
     """
 
     evaluations: dict[str, Evaluation]
@@ -102,10 +103,12 @@ class Leaderboard:
                 if metric.name == "Judged" and score.mean < LOW:
                     cut = score.best >= LOW  # in the best order of tied items: judging more would not end this
                     why = ", which cuts through tied items that the pool has some of" if cut else ""
+                    pooled = any(self.helped.values())
+                    own = "own pairs left out or with " if pooled else ""
+                    more = "" if cut else ", or judge its top-up" if pooled else ", or judge more of it"
                     out.append(
                         f"{name}: {score.mean:.0%} of its top {metric.cutoff} was judged{why}, so metrics of ranks "
-                        "count what nobody judged as wrong: compare it by AUC with its own pairs left out or with "
-                        f"sampled negatives{'' if cut else ', or judge its top-up'}"
+                        f"count what nobody judged as wrong: compare models by AUC with {own}sampled negatives{more}"
                     )
         return out
 
@@ -213,7 +216,7 @@ def board_of(
         stays = np.ones(len(contest.judgements), bool) if kept is None else kept
         if pool is not None and helped[name]:
             stays = stays & ~proposed_alone(contest, pool, name)
-        own_out[name] = contest.evaluate(name, areas, kept=stays) if areas else nothing
+        own_out[name] = contest.evaluate(name, areas, kept=stays) if areas and any(helped.values()) else nothing
         upper[name] = contest.evaluate(name, precisions, kept=kept, unjudged="relevant") if precisions else nothing
     grades = contest.judgements.grades if kept is None else contest.judgements.grades[kept]
     about = {
