@@ -26,7 +26,7 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 import lookalike as la
 from lookalike.discovery import Collection, Contest, Judgements, Leaderboard, Pool, discovery_metrics, leaderboard
 from lookalike.discovery.contest import draw_negatives
-from lookalike.discovery.leaderboard import board_of
+from lookalike.discovery.leaderboard import board_of, effect
 from lookalike.discovery.models import as_model
 from lookalike.results import Score
 from reference import definitions
@@ -546,6 +546,43 @@ def test_the_columns_of_the_paper_are_the_default() -> None:
     assert board["m2"]["P@4"].mean < board.upper["m2"]["P@4"].mean
     assert board["m0"]["P@4"].mean == pytest.approx(board.upper["m0"]["P@4"].mean)
     assert board.ranking("P@4") == ["m0", "m1", "m2"]
+
+
+def test_every_number_says_whom_it_favours() -> None:
+    """As examples/discovery_simulation.py finds; a board leads with what is neutral."""
+    board = small_board(negatives=10, resamples=50)
+    lines = str(board).splitlines()
+    assert lines[0].split()[:2] == ["metric", "builders"]
+    assert lines[2].split()[:5] == ["AUC,", "own", "left", "out", "neutral"]
+    said = {}
+    for line in lines:
+        if found := re.match(r"(\S.*?)  +(favours|punishes|neutral|)  +\S+  \S+  \S+$", line):
+            said[found[1]] = found[2]
+    expected = {f"{name}@4": "favours" for name in ("VSDHR", "VSDMRR", "P", "RBP")}
+    for name in ("AUC", "PRAUC"):
+        expected |= dict.fromkeys([name, f"{name}(average='micro')", "Bpref"], "punishes")
+        expected |= dict.fromkeys(
+            [f"{name}(negatives='sampled')", f"{name}(average='micro', negatives='sampled')"], "neutral"
+        )
+    expected |= dict.fromkeys(["AUC, own left out", "AUC(average='micro'), own left out"], "neutral")
+    assert said == expected | {"Judged@4": "", "RBP(part='residual')@4": ""}
+    assert "builders: what a number does to models that helped to build the pool" in str(board)
+    told = {row["metric"]: row["effect"] for row in board.rows()}
+    assert told == {name: said[name] for name in told}
+    assert effect("AUC(negatives='both')") == "punishes"
+
+
+def test_numbers_without_own_pairs_have_intervals() -> None:
+    """Around the number, and where nothing is left out those of all pairs."""
+    board = small_board("AUC P@4", resamples=200)
+    auc = la.metrics.Metric.parse("AUC")
+    for name in ("m0", "m1", "m2"):
+        low, high = board.own_out_intervals[name][auc]
+        assert low < board.own_out[name]["AUC"].mean < high
+    assert board.own_out_intervals["m2"] == {auc: board.intervals["m2"][auc]}
+    assert board.own_out_intervals["m0"] != {auc: board.intervals["m0"][auc]}
+    rows = [row for row in board.rows() if row["model"] == "m0"]
+    assert [(row["own_out_low"], row["own_out_high"]) for row in rows] == [board.own_out_intervals["m0"][auc], (None, None)]
 
 
 def test_a_top_that_cuts_through_ties_is_not_told_to_be_judged() -> None:

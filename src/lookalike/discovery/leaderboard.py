@@ -10,7 +10,7 @@ import numpy as np
 
 from lookalike.comparison import Comparison, compare
 from lookalike.discovery.collection import Collection
-from lookalike.discovery.contest import Contest
+from lookalike.discovery.contest import OF_PAIRS, Contest
 from lookalike.discovery.pool import Pool
 from lookalike.discovery.tables import aligned
 from lookalike.discovery.votes import Judgements
@@ -27,10 +27,11 @@ AREAS = [
     for average in ("micro", "macro")
     for negatives in ("judged", "sampled")
 ]
-OWN_OUT = ("AUC(average='micro')", "AUC")
+OWN_OUT = ("AUC", "AUC(average='micro')")
 LOW = 0.8  # share of the top k that must be judged for a rank metric to be trusted
+EFFECTS = "what a number does to models that helped to build the pool, beside equals that did not"
 
-__all__ = ["AREAS", "Leaderboard", "discovery_metrics", "leaderboard"]
+__all__ = ["AREAS", "EFFECTS", "Leaderboard", "discovery_metrics", "effect", "leaderboard"]
 
 
 def discovery_metrics(*cutoffs: int) -> list[Metric]:
@@ -39,6 +40,23 @@ def discovery_metrics(*cutoffs: int) -> list[Metric]:
     guards = [f"{name}@{k}" for name in ("Judged", "P") for k in cutoffs]
     deepest = max(cutoffs)
     return parse_all([*ranks, *AREAS, *guards, "Bpref", f"RBP@{deepest}", f"RBP(part='residual')@{deepest}"])
+
+
+def effect(metric: str | Metric, own_out: bool = False) -> str:
+    """What a number does to models that helped to build the pool, beside equals that did not: a word, as simulated.
+
+    own_out: without the pairs that a model alone proposed. Nothing for what only says how much was judged.
+
+    >>> [effect(name) for name in ("VSDHR@5", "AUC", "AUC(negatives='sampled')", "Judged@5")], effect("AUC", own_out=True)
+    (['favours', 'punishes', 'neutral', ''], 'neutral')
+    """
+    wanted = Metric.parse(metric)
+    options = wanted.options()
+    if wanted.name == "Judged" or options.get("part") == "residual":
+        return ""
+    if own_out or options.get("negatives") == "sampled":
+        return "neutral"
+    return "punishes" if wanted.name in OF_PAIRS else "favours"
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +75,7 @@ class Leaderboard:
     contest: Contest
     about: dict[str, Any]
     intervals: dict[str, dict[Metric, tuple[float, float]]] = field(default_factory=dict)
+    own_out_intervals: dict[str, dict[Metric, tuple[float, float]]] = field(default_factory=dict)
 
     @property
     def metrics(self) -> list[Metric]:
@@ -81,9 +100,11 @@ class Leaderboard:
             for metric, score in evaluation.scores.items():
                 low, high = self.intervals[name][metric]
                 row: dict[str, Any] = {"model": name, "helped": self.helped[name], "metric": metric.label}
+                row["effect"] = effect(metric)
                 row |= {"mean": score.mean, "low": low, "high": high, "best": score.best, "worst": score.worst}
                 row |= {"undefined": score.undefined}
                 row["own_out"] = self.own_out[name][metric].mean if metric in self.own_out[name].scores else None
+                row["own_out_low"], row["own_out_high"] = self.own_out_intervals[name].get(metric, (None, None))
                 row["upper"] = self.upper[name][metric].mean if metric in self.upper[name].scores else None
                 out.append(row)
         return out
@@ -113,24 +134,21 @@ class Leaderboard:
         return out
 
     def _table(self) -> list[list[str]]:
-        head = ["model", "helped to build the pool", *(metric.label for metric in self.metrics)]
-        lines = [head]
-        for name, evaluation in self.evaluations.items():
-            cells = [shown(score.mean) for score in evaluation.scores.values()]
-            lines.append([name, "yes" if self.helped[name] else "", *cells])
+        helped = ("yes" if yes else "" for yes in self.helped.values())
+        lines = [["metric", "builders", *self.evaluations], ["helped to build the pool", "", *helped]]
+        for found, own_out in ((self.own_out, True), (self.evaluations, False)):
+            for metric in next(iter(found.values())):
+                name = f"{metric}, own left out" if own_out else metric.label
+                means = (shown(evaluation[metric].mean) for evaluation in found.values())
+                lines.append([name, effect(metric, own_out), *means])
         return lines
 
     def text(self, *, warnings: bool = True) -> str:
         """A line for each metric and a column for each model: names of metrics are long."""
-        columns = list(zip(*self._table(), strict=True))
-        columns[0] = ("metric", *columns[0][1:])
-        columns += [
-            (f"{metric}, own left out", *(shown(evaluation[metric].mean) for evaluation in self.own_out.values()))
-            for metric in next(iter(self.own_out.values()))
-        ]
         about = self.about
         facts = f"{about['queries']:,} queries, {about['pairs']:,} judged pairs, {about['positives']:,} positive"
-        return "\n".join([aligned(columns), facts, *(self.warnings if warnings else [])])
+        parts = [aligned(self._table()), f"builders: {EFFECTS}", facts]
+        return "\n".join([*parts, *(self.warnings if warnings else [])])
 
     def __str__(self) -> str:
         return self.text()
@@ -226,8 +244,8 @@ def board_of(
         "sampled": len(contest.sampled_queries),
         "inputs": contest.inputs | {"pool": None if pool is None else pool.digest},
     }  # fmt: skip
-    intervals = bootstrap(evaluations, resamples, seed)
-    return Leaderboard(evaluations, helped, own_out, upper, contest, about, intervals)
+    intervals, without_own = (bootstrap(found, resamples, seed) for found in (evaluations, own_out))
+    return Leaderboard(evaluations, helped, own_out, upper, contest, about, intervals, without_own)
 
 
 def proposed_alone(contest: Contest, pool: Pool, model: str) -> np.ndarray:
@@ -243,6 +261,8 @@ def bootstrap(
     if resamples < 1:
         raise ValueError(f"resamples must be a whole number from 1, got {resamples}")
     columns = [(name, metric) for name, evaluation in evaluations.items() for metric in evaluation]
+    if not columns:
+        return {name: {} for name in evaluations}
     values = np.stack([evaluations[name][metric].per_query for name, metric in columns], axis=1)
     known = ~np.isnan(values)
     n = len(values)
