@@ -21,6 +21,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from lookalike.comparison import holm, randomisation_test
 from lookalike.discovery import (
     Catalogue,
     Collection,
@@ -35,11 +36,14 @@ from lookalike.discovery import (
     majority,
 )
 from lookalike.discovery.bias import LeaveOneOut
-from lookalike.discovery.leaderboard import board_of
+from lookalike.discovery.leaderboard import board_of, effect
 from lookalike.metrics.names import Metric, parse_all
+from lookalike.metrics.values import Values
 from lookalike.report.discovery import render_leaderboard, write_leaderboard
 from lookalike.report.discovery.charts import label_places
 from lookalike.report.discovery.experts import disputed
+from lookalike.report.discovery.standing import called
+from lookalike.results import Score
 from lookalike.study import Study
 from pages import HOSTILE, Opened, Reader, chromium
 
@@ -171,26 +175,83 @@ def test_the_page_is_the_same_every_time(tmp_path: Path) -> None:
 def test_the_headline_names_the_leader_and_who_built_the_pool() -> None:
     board = plain().board
     told = Reader(plain_page()).text
-    first, second = board.ranking("AUC")[:2]
-    low, high = board.intervals[first][Metric.parse("AUC")]
-    assert f"{first} leads by AUC (macro): {board[first]['AUC'].mean:.3f} (95 % interval over queries" in told
-    assert f"{low:.3f} to {high:.3f}), against {second} ({board[second]['AUC'].mean:.3f})" in told
+    means = {name: evaluation["AUC"].mean for name, evaluation in board.own_out.items()}
+    first, second = sorted(means, key=lambda name: -means[name])[:2]
+    low, high = board.own_out_intervals[first][Metric.parse("AUC")]
+    assert f"{first} leads by AUC (macro), own left out: {means[first]:.3f} (95 % interval over queries" in told
+    assert f"{low:.3f} to {high:.3f}), against {second} ({means[second]:.3f})" in told
     assert "alpha, beta and gamma built the pool of judged pairs; delta and epsilon came later" in told
-    found = board.compare("AUC").rows()
-    gap = next(row for row in found if {row["first"], row["second"]} == {first, second})
-    assert f"by {abs(gap['difference']):+.3f} (" in told
-    assert ("too close to call" in told) == (gap["low"] <= 0 <= gap["high"])
+    gaps = {}
+    for one, other in itertools.combinations(means, 2):
+        values = board.own_out[one]["AUC"].per_query - board.own_out[other]["AUC"].per_query
+        gaps[one, other] = values[~np.isnan(values)]
+    corrected = dict(zip(gaps, holm([randomisation_test(values) for values in gaps.values()]), strict=True))
+    (pair,) = (pair for pair in gaps if set(pair) == {first, second})
+    assert f"by {abs(gaps[pair].mean()):+.3f} (" in told
+    assert f"; p {corrected[pair]:.3f} with Holm’s correction for all pairs of models)" in told
+    assert ("too close to call" in told) == (corrected[pair] >= 0.05)
     assert board.warnings
     for warning in board.warnings:
         assert warning in told
 
 
 def test_a_clear_lead_is_told_from_luck(tmp_path: Path) -> None:
-    clear = made(tmp_path, models={"good": 0.99, "bad": 0.05}, builders=("good", "bad"))
+    clear = made(tmp_path, models={"bad": 0.05, "good": 0.99, "fair": 0.7}, builders=("bad", "good", "fair"))
     told = Reader(render_leaderboard(clear.board, title="Clear")).text
-    assert "good leads by AUC" in told
+    assert "good leads by AUC (macro), own left out" in told
     assert "more than other queries would change" in told
     assert "All of them built the pool" in told
+
+
+def with_areas(values: dict[str, np.ndarray]) -> Leaderboard:
+    """A board of models that have these AUCs of each query, own pairs left out or not."""
+    base, metric, names = plain().board, Metric.parse("AUC"), list(values)
+    found = {
+        name: dataclasses.replace(base["alpha"], scores={metric: Score(metric, Values(each, each, each), 0)})
+        for name, each in values.items()
+    }
+    nothing = {name: dataclasses.replace(base["alpha"], scores={}) for name in names}
+    return dataclasses.replace(
+        base, evaluations=found, own_out=found, upper=nothing, helped=dict.fromkeys(names, True), intervals={},
+        own_out_intervals={},
+    )  # fmt: skip
+
+
+def test_a_lead_among_many_models_is_held_to_more_than_one_of_two() -> None:
+    """The same gap of two models, and further models that are all alike: with them, somebody leads by luck."""
+    random = np.random.default_rng(0)
+    second = random.normal(0.5, 0.02, N_QUERIES)
+    values = {"first": second + random.normal(0.02, 0.02, N_QUERIES), "second": second}
+    others = {f"other {n}": second - 0.001 + random.normal(0, 0.02, N_QUERIES) for n in range(6)}
+    two, many = (
+        Reader(render_leaderboard(with_areas(each), title="Gap")).text for each in (values, {**others, **values})
+    )
+    assert "first leads by AUC (macro), own left out" in two
+    assert "more than other queries would change" in two
+    assert "Holm" not in two.partition("Before")[0]
+    assert "first leads by AUC (macro), own left out" in many
+    assert "too close to call" in many
+
+
+def test_the_page_leads_with_what_is_neutral() -> None:
+    """A board without a pool has sampled negatives; one whose own pairs are all there is has no other number."""
+    base = plain().board
+    assert "leads by AUC (macro, sampled)" in Reader(odd_pages()["two"]).text
+    gone = {name: np.full(N_QUERIES, math.nan) for name in ("one", "two")}
+    board = with_areas({"one": np.linspace(0.5, 1, N_QUERIES), "two": np.linspace(0.4, 1, N_QUERIES)})
+    lone = dataclasses.replace(board, own_out=with_areas(gone).own_out)
+    assert "one leads by AUC (macro): 0.750" in Reader(render_leaderboard(lone, title="Lone")).text
+    head = plain_page().partition("<table id='comparison'")[2].partition("</thead>")[0]
+    said = re.findall(r"<td class='[^']*'>(\w*)</td>", head.partition("class='effects'")[2])
+    keys = [html.unescape(key) for key in re.findall(r"data-key='([^']*)'", head)][1:]
+    effects = dict(zip(keys, said, strict=True))
+    for key, metric in COLUMNS.items():
+        assert effects[key] == effect(metric), key
+    assert effects["AUC, macro, own out"] == effects["AUC, micro, own out"] == "neutral"
+    assert set(effects) == {*COLUMNS, "AUC, macro, own out", "AUC, micro, own out", "AUC, 95 %"}
+    assert "Favours, punishes, neutral: what a number does to models that helped to build the pool" in plain_page()
+    hits = max(base[name]["VSDHR@4"].mean for name in QUALITY)
+    assert re.search(rf"Highest hit rate @4 {hits:.3f}.*?; favours who built the pool", Reader(plain_page()).text)
 
 
 COLUMNS = {
@@ -222,7 +283,7 @@ def test_every_cell_of_the_table_is_the_boards() -> None:
         for key, metric in COLUMNS.items():
             assert float(row[key][0]) == pytest.approx(board[model][metric].mean, abs=1e-8), key
         assert plain_text(row["AUC, macro"][1]).strip() == f"{board[model]['AUC'].mean:.3f}"
-        low, high = board.intervals[model][Metric.parse("AUC")]
+        low, high = board.own_out_intervals[model][Metric.parse("AUC")]
         assert row["AUC, 95 %"][1] == f"{low:.3f}–{high:.3f}"
         for key, metric in (("AUC, macro, own out", "AUC"), ("AUC, micro, own out", "AUC(average='micro')")):
             assert float(row[key][0]) == pytest.approx(board.own_out[model][metric].mean, abs=1e-8)
@@ -245,7 +306,7 @@ def test_models_stand_in_the_groups_of_the_paper() -> None:
     bodies = re.findall(r"<tbody>(.*?)</tbody>", section(plain_page(), "table"))
     assert [re.search(r"scope='rowgroup'[^>]*>(.*?)<", body)[1] for body in bodies] == ["built the pool", "came later"]  # type: ignore[index]
     for body, group in zip(bodies, (BUILDERS, LATE), strict=True):
-        ranked = [model for model in plain().board.ranking("AUC") if model in group]
+        ranked = sorted(group, key=lambda model: -plain().board.own_out[model]["AUC"].mean)
         assert re.findall(r"<th scope='row'[^>]*data-v='(\w+)'", body) == ranked
     doubted = {model for model, row in cells(plain_page()).items() if plain().board[model]["Judged@4"].mean < 0.8}
     assert doubted == set(LATE)
@@ -257,14 +318,18 @@ def test_bars_have_their_numbers_as_a_table_and_in_words() -> None:
     board, figure = plain().board, section(plain_page(), "bars")
     told = [html.unescape(words) for words in re.findall(r'role="img" aria-label="([^"]*)"', figure)]
     tables = re.findall(r'<div data-metric="(\d+)"( hidden)?>(.*?)</div>', figure)
-    assert len(told) == len(tables) == len(board.metrics)
-    assert [int(place) for place, hidden, _ in tables if not hidden] == [board.metrics.index(Metric.parse("AUC"))]
-    for (_, _, table), words, metric in zip(tables, told, board.metrics, strict=True):
+    of = [(metric, board.own_out, board.own_out_intervals) for metric in board.own_out["alpha"]]
+    of += [(metric, board.evaluations, board.intervals) for metric in board.metrics]
+    assert len(told) == len(tables) == len(of) == len(board.metrics) + 2
+    assert [int(place) for place, hidden, _ in tables if not hidden] == [0]
+    assert of[0][0] == Metric.parse("AUC")
+    for (_, _, table), words, (metric, found, intervals) in zip(tables, told, of, strict=True):
         names = re.findall(r"<th scope=\"row\">(\w+)</th>", table)
-        assert names == board.ranking(metric)
+        assert names == sorted(QUALITY, key=lambda name: -found[name][metric].mean)
+        assert words.startswith(called(metric, found is board.own_out))
         for model in names:
-            low, high = board.intervals[model][metric]
-            value = board[model][metric].mean
+            low, high = intervals[model][metric]
+            value = found[model][metric].mean
             assert f"{model} {value:.3f} ({low:.3f} to {high:.3f})" in words.replace("<0.001", "0.000")
             assert f"<td>{value:.3f}</td><td>{low:.3f} to {high:.3f}</td>" in table.replace("&lt;0.001", "0.000")
 
@@ -506,12 +571,13 @@ def test_odd_boards_have_a_page() -> None:
     assert "Who built the pool of judged pairs is not known" in pages["two"]
     assert "built the pool</th>" not in pages["two"]
     assert "own out" not in pages["two"].partition("<footer")[0]
+    assert "own left out" not in pages["two"].partition("<footer")[0]
     assert not any(f'<section id="{name}"' in pages["two"] for name in ("pool", "changes", "agreement", "disputes"))
     assert 'id="grouping"' not in pages["two"]
     assert "1 model on" in pages["one"]
     assert '<section id="disputes"' not in pages["one"]
     assert "20 models on" in pages["many"]
-    assert re.search(r"\(−0\.\d+ to \+0\.\d+\): too close to call", pages["many"])
+    assert re.search(r"\(−0\.\d+ to \+0\.\d+; p [\d.]+ with [^)]*\): too close to call", pages["many"])
     assert pages["many"].count("class='heat'") == 20 * 19
     assert "leads by Hit@3" in pages["ranks"]
     assert '<section id="bias"' not in pages["ranks"]
@@ -572,9 +638,9 @@ def test_a_browser_shows_everything(browser, tmp_path: Path) -> None:
 
     names = column(page, "model")
     assert set(names[:3]) == set(BUILDERS)
-    area = page.locator("#comparison th[data-key='AUC, macro']")
+    area = page.locator("#comparison th[data-key='AUC, macro, own out']")
     assert area.get_attribute("aria-sort") == "descending"
-    assert falling(column(page, "AUC, macro")[:3])
+    assert falling(column(page, "AUC, macro, own out")[:3])
     hits = page.locator("#comparison th[data-key='hit rate @4']")
     hits.locator("button").click()
     assert (hits.get_attribute("aria-sort"), area.get_attribute("aria-sort")) == ("descending", "none")
@@ -587,13 +653,13 @@ def test_a_browser_shows_everything(browser, tmp_path: Path) -> None:
     assert set(column(page, "model")[:3]) == set(BUILDERS)
     area.locator("button").click()
     page.locator("#grouping input[value=all]").check()
-    assert falling(column(page, "AUC, macro"))
+    assert falling(column(page, "AUC, macro, own out"))
     assert page.locator("#comparison tr.group:visible").count() == 0
     page.locator("#grouping input[value=groups]").check()
     assert set(column(page, "model")[:3]) == set(BUILDERS)
     assert page.locator("#comparison tr.group:visible").count() == 2
 
-    chosen = str(plain().board.metrics.index(Metric.parse("VSDHR@4")))
+    chosen = str(2 + plain().board.metrics.index(Metric.parse("VSDHR@4")))  # after those without own pairs
     page.locator("#metric").select_option(chosen)
     page.wait_for_selector(f"#bars .chart[data-metric='{chosen}'] svg")
     assert page.locator("#bars .chart:visible").count() == 1
@@ -604,7 +670,7 @@ def test_a_browser_shows_everything(browser, tmp_path: Path) -> None:
     page.locator(".legend button[data-model='1']").click()
     assert page.locator("#comparison tr.dim").count() == len(QUALITY) - 1
     page.wait_for_function("document.querySelectorAll('#bars .chart:not([hidden]) path[opacity=\"0.12\"]').length > 0")
-    page.locator("#metric").select_option("0" if chosen != "0" else "1")
+    page.locator("#metric").select_option("0")
     page.wait_for_function("document.querySelectorAll('#bars .chart:not([hidden]) path[opacity=\"0.12\"]').length > 0")
     page.locator(".legend .everyone").click()
     assert page.locator(".dim").count() == 0

@@ -582,7 +582,10 @@ def test_numbers_without_own_pairs_have_intervals() -> None:
     assert board.own_out_intervals["m2"] == {auc: board.intervals["m2"][auc]}
     assert board.own_out_intervals["m0"] != {auc: board.intervals["m0"][auc]}
     rows = [row for row in board.rows() if row["model"] == "m0"]
-    assert [(row["own_out_low"], row["own_out_high"]) for row in rows] == [board.own_out_intervals["m0"][auc], (None, None)]
+    assert [(row["own_out_low"], row["own_out_high"]) for row in rows] == [
+        board.own_out_intervals["m0"][auc],
+        (None, None),
+    ]
 
 
 def test_a_top_that_cuts_through_ties_is_not_told_to_be_judged() -> None:

@@ -47,8 +47,8 @@ def effect(metric: str | Metric, own_out: bool = False) -> str:
 
     own_out: without the pairs that a model alone proposed. Nothing for what only says how much was judged.
 
-    >>> [effect(name) for name in ("VSDHR@5", "AUC", "AUC(negatives='sampled')", "Judged@5")], effect("AUC", own_out=True)
-    (['favours', 'punishes', 'neutral', ''], 'neutral')
+    >>> [effect(name) for name in ("VSDHR@5", "AUC", "AUC(negatives='sampled')", "Judged@5")]
+    ['favours', 'punishes', 'neutral', '']
     """
     wanted = Metric.parse(metric)
     options = wanted.options()
@@ -109,10 +109,15 @@ class Leaderboard:
                 out.append(row)
         return out
 
-    def compare(self, metric: str | Metric, *, level: float = 0.95, random_state: int = 0) -> Comparison:
-        """Every pair of models on one metric: paired difference, interval, p-value with Holm's correction."""
-        wanted = Metric.parse(metric)
-        only = {name: Evaluation({wanted: e[wanted]}, e.query_ids, e.about) for name, e in self.evaluations.items()}
+    def compare(
+        self, metric: str | Metric, *, own_out: bool = False, level: float = 0.95, random_state: int = 0
+    ) -> Comparison:
+        """Every pair of models on one metric: paired difference, interval, p-value with Holm's correction.
+
+        own_out: each without the judged pairs that it alone proposed.
+        """
+        wanted, found = Metric.parse(metric), self.own_out if own_out else self.evaluations
+        only = {name: Evaluation({wanted: e[wanted]}, e.query_ids, e.about) for name, e in found.items()}
         return compare(only, level=level, random_state=random_state)
 
     @property

@@ -9,7 +9,7 @@ import altair as alt
 from lookalike.discovery.bias import LeftOut
 from lookalike.metrics.names import Metric
 from lookalike.report.bars import ROW, Bar, interval_bars, margin, rowed, ticks
-from lookalike.report.discovery.standing import Standing, called
+from lookalike.report.discovery.standing import Number, Standing, called
 from lookalike.report.discovery.words import signed
 from lookalike.report.drawing import Layer, Look, Rows, Spec, drawn, layer
 from lookalike.report.markup import short
@@ -19,11 +19,11 @@ NAME = 20  # characters of a name beside its mark
 __all__ = ["Place", "bars_chart", "bias_chart", "change_chart", "label_places"]
 
 
-def bars_chart(standing: Standing, metric: Metric) -> Spec | None:
+def bars_chart(standing: Standing, of: Number) -> Spec | None:
     """A bar for each model that has a value, the best first, with its interval: solid for those that built the pool."""
     return interval_bars(
-        Bar(model, standing.value(model, metric), standing.interval(model, metric), _solid(standing, model))
-        for model in standing.ranking(metric)
+        Bar(model, standing.value(model, *of), standing.interval(model, *of), _solid(standing, model))
+        for model in standing.ranking(*of)
     )
 
 

@@ -3,9 +3,10 @@
 import math
 
 from lookalike.discovery.bias import LeaveOneOut, LeftOut
+from lookalike.discovery.leaderboard import effect
 from lookalike.metrics.names import Metric
 from lookalike.report.discovery import charts
-from lookalike.report.discovery.standing import BUILT, LATER, Standing, called
+from lookalike.report.discovery.standing import BUILT, LATER, Number, Standing, called
 from lookalike.report.discovery.table import columns
 from lookalike.report.discovery.words import interval, signed
 from lookalike.report.figure import Figure, Panel
@@ -23,17 +24,19 @@ def all_figures(standing: Standing, loo: LeaveOneOut | None) -> list[Figure]:
 
 def _bars(standing: Standing) -> Figure:
     panels, tables = [], []
-    for place, metric in enumerate(standing.metrics):
-        hidden = metric != standing.main
-        spec = charts.bars_chart(standing, metric)
+    for place, of in enumerate(standing.numbers):
+        hidden = of != standing.lead
+        spec = charts.bars_chart(standing, of)
         told, rows = [], []
-        for model in standing.ranking(metric):
-            value, ends = number(standing.value(model, metric)), interval(standing.interval(model, metric))
+        for model in standing.ranking(*of):
+            value, ends = number(standing.value(model, *of)), interval(standing.interval(model, *of))
             told.append(f"{model} {value}{f' ({ends})' if ends else ''}")
             rows.append((model, *_role(standing, model), value, ends or MISSING))
-        words = f"{called(metric)}, with 95 % intervals. {'; '.join(told)}."
-        panels.append(Panel(text(called(metric)), words, spec, {"metric": place}, hidden))
-        head = ["model", *([""] if standing.grouped else []), called(metric), "95 % interval"]
+        words = f"{called(*of)}, with 95 % intervals. {'; '.join(told)}."
+        whom = f" <small>{effect(*of)}{' to' if effect(*of) == 'neutral' else ''} who built the pool</small>"
+        title = f"{text(called(*of))}{whom if effect(*of) else ''}"
+        panels.append(Panel(title, words, spec, {"metric": place}, hidden))
+        head = ["model", *([""] if standing.grouped else []), called(*of), "95 % interval"]
         tables.append(f'<div data-metric="{place}"{" hidden" if hidden else ""}>{data_table(head, rows)}</div>')
     shades = f'<span class="shade">{BUILT}</span> <span class="shade later">{LATER}</span> ' if standing.grouped else ""
     return Figure(
@@ -50,22 +53,22 @@ def _bars(standing: Standing) -> Figure:
 
 def _select(standing: Standing) -> str:
     """A choice of the metric, in the groups of the table."""
-    if len(standing.metrics) < 2:
+    if len(standing.numbers) < 2:
         return ""
-    groups: dict[str, list[Metric]] = {}
+    groups: dict[str, list[Number]] = {}
     for column in columns(standing):
-        if column.metric is not None:
-            groups.setdefault(column.group, []).append(column.metric)
+        if column.of is not None:
+            groups.setdefault(column.group, []).append(column.of)
     inner = "".join(
-        f'<optgroup label="{name}">{"".join(_option(standing, metric) for metric in metrics)}</optgroup>'
-        for name, metrics in groups.items()
+        f'<optgroup label="{name}">{"".join(_option(standing, of) for of in numbers)}</optgroup>'
+        for name, numbers in groups.items()
     )
     return f'<div class="controls"><label>Metric <select id="metric">{inner}</select></label></div>'
 
 
-def _option(standing: Standing, metric: Metric) -> str:
-    selected = " selected" if metric == standing.main else ""
-    return f'<option value="{standing.metrics.index(metric)}"{selected}>{text(called(metric))}</option>'
+def _option(standing: Standing, of: Number) -> str:
+    selected = " selected" if of == standing.lead else ""
+    return f'<option value="{standing.numbers.index(of)}"{selected}>{text(called(*of))}</option>'
 
 
 def _bias(standing: Standing) -> list[Figure]:

@@ -4,10 +4,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lookalike.discovery.leaderboard import EFFECTS, effect
 from lookalike.report.discovery.experts import Disputes, agreement_section
 from lookalike.report.discovery.figures import all_figures
 from lookalike.report.discovery.pool import pool_section
-from lookalike.report.discovery.standing import Standing, called
+from lookalike.report.discovery.standing import Number, Standing, called
 from lookalike.report.discovery.table import leaderboard_table, meanings
 from lookalike.report.discovery.words import interval, signed, summary
 from lookalike.report.document import about, document, filled, resource
@@ -113,12 +114,13 @@ def _cards(standing: Standing) -> list[Card]:
     """The numbers to see first: who leads, whose number hangs on its own pairs, whose ranks to doubt."""
     main, hits = standing.main, standing.hits
     found = []
-    for metric in [main] if hits is None or hits == main else [main, hits]:
-        model = standing.ranking(metric)[0]
-        value, ends = standing.value(model, metric), interval(standing.interval(model, metric))
+    for of in [standing.lead] if hits is None or hits == main else [standing.lead, Number(hits)]:
+        model = standing.ranking(*of)[0]
+        value, ends = standing.value(model, *of), interval(standing.interval(model, *of))
         why = f"95\u202f% interval {ends}" if ends else "of all models"
+        why += f"; {effect(*of)} who built the pool" if effect(*of) in ("favours", "punishes") else ""
         if not math.isnan(value):
-            found.append(Card(f"Highest {called(metric)}", number(value), why, standing.tag(model)))
+            found.append(Card(f"Highest {called(*of)}", number(value), why, standing.tag(model)))
     changes = {model: standing.own_out(model, main) - standing.value(model, main) for model in standing.models}
     if any(abs(change) > 0 for change in changes.values()):
         model = max(changes, key=lambda model: (abs(changes[model]) > 0, abs(changes[model])))
@@ -148,6 +150,7 @@ def _items(lines: list[str]) -> str:
 
 def _reading(standing: Standing) -> str:
     said = ["Bold: best of all models. Press a header to sort."]
+    said.append(f"Favours, punishes, neutral: {EFFECTS}; compare models by what is neutral.")
     if standing.grouped:
         said.append("Hollow marks: models that came later.")
     if any(standing.doubtful(model, metric) for model in standing.models for metric in standing.metrics):

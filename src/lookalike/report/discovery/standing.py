@@ -1,22 +1,35 @@
 """A leaderboard as a page shows it: what metrics are called, which one leads, who built the pool, whom to doubt."""
 
 import math
+from typing import NamedTuple
 
 from lookalike.discovery.contest import OF_PAIRS
 from lookalike.discovery.leaderboard import LOW, Leaderboard
 from lookalike.metrics.names import Metric
 from lookalike.report.markup import mark, text
+from lookalike.results import Evaluation
 
 # what tells hits in the top k, the likeliest first
 RANKS = ("VSDHR", "VSDMRR", "Hit", "P", "R", "nDCG", "AP", "RR")
 NAMES = {"VSDHR": "hit rate", "VSDMRR": "reciprocal rank", "Judged": "judged", "P": "precision", "R": "recall"}
 BUILT, LATER = "built the pool", "came later"
 
-__all__ = ["BUILT", "LATER", "Standing", "called", "kind"]
+__all__ = ["BUILT", "LATER", "Number", "Standing", "called", "kind"]
+
+
+class Number(NamedTuple):
+    """A number that every model has: a metric on all judged pairs, or without those that the model alone proposed."""
+
+    metric: Metric
+    own_out: bool = False
 
 
 class Standing:
-    """The models of a leaderboard, in its order, and their numbers."""
+    """The models of a leaderboard, in its order, and their numbers.
+
+    main: the area that stands for all others. lead: the number that models are compared by, neutral to those that built
+    the pool where there is such a one.
+    """
 
     def __init__(self, board: Leaderboard) -> None:
         self.board = board
@@ -26,33 +39,52 @@ class Standing:
         self.hits = next((metric for name in RANKS for metric in self.metrics if metric.name == name), None)
         self.grouped = any(board.helped.values()) and not all(board.helped.values())
         self.has_pool = any(board.helped.values())
+        without_own = next(iter(board.own_out.values())).scores if self.has_pool else {}
+        self.numbers = [*(Number(metric, True) for metric in without_own), *map(Number, self.metrics)]
+        self.lead = self._lead()
+
+    def _lead(self) -> Number:
+        """Own pairs left out, or sampled negatives, if that leaves every model a value that has one; or the area."""
+        sampled = Metric.parse("AUC(negatives='sampled')")
+        for number in (Number(self.main, True), Number(sampled)):
+            if number in self.numbers and not any(
+                math.isnan(self.value(model, *number)) > math.isnan(self.value(model, self.main))
+                for model in self.models
+            ):
+                return number
+        return Number(self.main)
 
     @property
     def groups(self) -> list[tuple[str, list[str]]]:
         """Models that built the pool and those that came later, the best first; or all under no name."""
-        ranked = self.ranking(self.main)
+        ranked = self.ranking(*self.lead)
         if not self.grouped:
             return [("", ranked)]
         sides = ((BUILT, True), (LATER, False))
         return [(name, [model for model in ranked if self.board.helped[model] == side]) for name, side in sides]
 
-    def ranking(self, metric: Metric) -> list[str]:
-        """Models by a metric, the best first, those without a value last."""
-        values = {model: self.value(model, metric) for model in self.models}
+    def ranking(self, metric: Metric, own_out: bool = False) -> list[str]:
+        """Models by a number, the best first, those without a value last."""
+        values = {model: self.value(model, metric, own_out) for model in self.models}
         return sorted(self.models, key=lambda model: (math.isnan(values[model]), -values[model]))
 
-    def value(self, model: str, metric: Metric) -> float:
-        """The number to report."""
-        return self.board[model][metric].mean
+    def evaluation(self, model: str, own_out: bool = False) -> Evaluation:
+        """All numbers of a model, or those without the pairs that it alone proposed."""
+        return self.board.own_out[model] if own_out else self.board[model]
 
-    def interval(self, model: str, metric: Metric) -> tuple[float, float]:
+    def value(self, model: str, metric: Metric, own_out: bool = False) -> float:
+        """The number to report; nan where it was not measured."""
+        scores = self.evaluation(model, own_out).scores
+        return scores[metric].mean if metric in scores else math.nan
+
+    def interval(self, model: str, metric: Metric, own_out: bool = False) -> tuple[float, float]:
         """Its 95 % interval over queries; nan where there is none."""
-        return self.board.intervals.get(model, {}).get(metric, (math.nan, math.nan))
+        found = self.board.own_out_intervals if own_out else self.board.intervals
+        return found.get(model, {}).get(metric, (math.nan, math.nan))
 
     def own_out(self, model: str, metric: Metric) -> float:
         """The metric without the pairs that the model alone proposed; nan where it was not measured."""
-        scores = self.board.own_out[model].scores
-        return scores[metric].mean if metric in scores else math.nan
+        return self.value(model, metric, own_out=True)
 
     def upper(self, model: str, metric: Metric) -> float:
         """The metric if everything that nobody judged were relevant; nan where it was not measured."""
@@ -78,12 +110,16 @@ class Standing:
         return f"{self.mark(model)} {text(model)}"
 
 
-def called(metric: Metric) -> str:
-    """What a reader calls a metric.
+def called(metric: Metric, own_out: bool = False) -> str:
+    """What a reader calls a number.
 
     >>> [called(Metric.parse(name)) for name in ("VSDHR@6", "AUC", "AUC(average='micro', negatives='sampled')")]
     ['hit rate @6', 'AUC (macro)', 'AUC (micro, sampled)']
+    >>> called(Metric.parse("AUC"), own_out=True)
+    'AUC (macro), own left out'
     """
+    if own_out:
+        return f"{called(metric)}, own left out"
     at = "" if metric.cutoff is None else f" @{metric.cutoff}"
     if "negatives" in metric.options():
         return f"{metric.name}{_rest(metric, 'average', 'negatives')} ({kind(metric)})"

@@ -3,9 +3,11 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
+from lookalike.discovery.leaderboard import effect
 from lookalike.metrics.names import Metric
-from lookalike.report.discovery.standing import Standing, called, kind
+from lookalike.report.discovery.standing import Number, Standing, called, kind
 from lookalike.report.discovery.words import interval
 from lookalike.report.markup import header, short, sortable, text
 from lookalike.report.numbers import MISSING, number, percent
@@ -35,7 +37,7 @@ class Column:
     title: str
     meaning: str
     value: Callable[[str], float]  # of a model
-    metric: Metric | None = None  # whose value it is, unless it is derived from it
+    of: Number | None = None  # whose value it is, unless it is derived from it
     shown: Callable[[float], str] = number
     until: Callable[[str], float] | None = None  # where a range ends that the value begins
     best: bool = True  # whether the highest is the best
@@ -54,7 +56,7 @@ def leaderboard_table(standing: Standing) -> str:
     bodies = "".join(_body(standing, name, models, shown) for name, models in standing.groups)
     return (
         "<table id='comparison'><caption class='unseen'>Models compared; press a header to sort</caption>"
-        f"<thead>{_head(shown, standing.main)}</thead>{bodies}</table>"
+        f"<thead>{_head(shown, standing.lead)}</thead>{bodies}</table>"
     )
 
 
@@ -84,46 +86,50 @@ def _of(standing: Standing, metric: Metric) -> list[Column]:
         return standing.value(model, metric)
 
     if metric.name == "Judged":
-        return [Column(group, called(metric), meaning, value, metric, percent, best=False)]
+        return [Column(group, called(metric), meaning, value, Number(metric), percent, best=False)]
     if metric.name == "P":
-        return [
-            Column(group, called(metric), meaning, value, metric, until=lambda model: standing.upper(model, metric))
-        ]
+        end = partial(standing.upper, metric=metric)
+        return [Column(group, called(metric), meaning, value, Number(metric), until=end)]
     if group not in ("AUC", "PRAUC"):
         residual = options.get("part") == "residual"
-        return [Column(group, called(metric), meaning, value, metric, best=not residual)]
+        return [Column(group, called(metric), meaning, value, Number(metric), best=not residual)]
     title = kind(metric)
     each = "of each query, averaged" if options["average"] == "macro" else "over the pairs of all queries together"
     among = {"judged": "judged negatives", "sampled": "items far down as negatives", "both": "both kinds of negatives"}
-    found = [Column(group, title, f"{meaning}; {each}; {among[options['negatives']]}", value, metric)]
-    if metric == standing.main:
-        low = "interval that other queries like these might have given (bootstrap)"
-        found.append(
-            Column(
-                group, "95 %", low, lambda model: standing.interval(model, metric)[0],
-                until=lambda model: standing.interval(model, metric)[1], best=False,
-            )
-        )  # fmt: skip
-    if standing.has_pool and any(metric in each.scores for each in standing.board.own_out.values()):
+    found = [Column(group, title, f"{meaning}; {each}; {among[options['negatives']]}", value, Number(metric))]
+    if (own_out := Number(metric, True)) in standing.numbers:
         without = "the same without the judged pairs that the model alone proposed"
-        found.append(Column(group, f"{title}, own out", without, lambda model: standing.own_out(model, metric)))
+        found.insert(0, Column(group, f"{title}, own out", without, partial(standing.own_out, metric=metric), own_out))
+    lead = [column.of for column in found].index(standing.lead) if standing.lead.metric == metric else None
+    if lead is not None:
+        low = "interval that other queries like these might have given (bootstrap)"
+        ends = [partial(_end, standing, place) for place in (0, 1)]
+        found.insert(lead + 1, Column(group, "95 %", low, ends[0], until=ends[1], best=False))
     return found
 
 
-def _head(shown: list[Column], main: Metric) -> str:
+def _end(standing: Standing, place: int, model: str) -> float:
+    """Where the interval of the number that models are compared by begins or ends."""
+    return standing.interval(model, *standing.lead)[place]
+
+
+def _head(shown: list[Column], lead: Number) -> str:
     groups = ["<td class='stick'></td>"]
     for group in dict.fromkeys(column.group for column in shown):
         span = sum(column.group == group for column in shown)
         groups.append(f"<th colspan='{span}' scope='colgroup'>{group}</th>")
     cells = [header("model", "Model", "the model's name", "stick", words=True)]
     for column in shown:
-        order = "descending" if column.metric == main else "none"
+        order = "descending" if column.of == lead else "none"
         cells.append(header(_full(column), column.title, _hover(column), _first(column, shown), order=order))
-    return f"<tr class='groups'>{''.join(groups)}</tr><tr>{''.join(cells)}</tr>"
+    words = (effect(*column.of) if column.of is not None else "" for column in shown)
+    effects = "".join(f"<td class='{_first(c, shown)}'>{word}</td>" for c, word in zip(shown, words, strict=True))
+    builders = f"<tr class='effects'><th scope='row' class='stick'>to builders</th>{effects}</tr>"
+    return f"<tr class='groups'>{''.join(groups)}</tr>{builders}<tr>{''.join(cells)}</tr>"
 
 
 def _hover(column: Column) -> str:
-    return column.meaning if column.metric is None else f"{column.metric.label}: {column.meaning}"
+    return column.meaning if column.of is None else f"{column.of.metric.label}: {column.meaning}"
 
 
 def _full(column: Column) -> str:
@@ -166,13 +172,13 @@ def _cell(standing: Standing, model: str, column: Column, won: bool, first: str)
         end = text(column.shown(column.until(model)))
         shown = shown if shown == end else f"{shown}–{end}"
     classes, said = [first] if first else [], []
-    if column.metric is not None:
-        if ends := interval(standing.interval(model, column.metric)):
+    if column.of is not None:
+        if ends := interval(standing.interval(model, *column.of)):
             said.append(f"95 % interval {ends}")
-        if standing.doubtful(model, column.metric) and shown != MISSING:
+        if standing.doubtful(model, column.of.metric) and shown != MISSING:
             classes.append("doubt")
             said.append(f"only {percent(standing.judged(model))} of its top was judged")
-    if column.metric is None and column.until is not None:
+    if column.of is None and column.until is not None:
         classes.append("range")
     hover = f" title='{text('; '.join(said))}'" if said else ""
     inner = f"<b>{shown}</b>" if won else shown

@@ -1,14 +1,14 @@
 """What a leaderboard says, in words."""
 
 import math
+from dataclasses import replace
 
-from lookalike.comparison import Difference, compare
-from lookalike.metrics.names import Metric
+from lookalike.comparison import Difference
 from lookalike.report.discovery.standing import Standing, called
 from lookalike.report.numbers import listed, number, plural
-from lookalike.results import Evaluation
 
 NAMED = 6  # models named in a sentence
+SURE = 0.05  # the p-value below which a lead is more than luck
 
 __all__ = ["interval", "names", "signed", "summary"]
 
@@ -55,30 +55,32 @@ def summary(standing: Standing) -> list[str]:
 
 
 def _leader(standing: Standing) -> list[str]:
-    main = standing.main
-    ranked = [model for model in standing.ranking(main) if not math.isnan(standing.value(model, main))]
+    of = standing.lead
+    ranked = [model for model in standing.ranking(*of) if not math.isnan(standing.value(model, *of))]
     if not ranked:
-        return [f"No model has a value of {called(main)}: no query has judged pairs of both kinds."]
+        return [f"No model has a value of {called(*of)}: no query has judged pairs of both kinds."]
     first = ranked[0]
-    ends = interval(standing.interval(first, main))
+    ends = interval(standing.interval(first, *of))
     sure = f" (95\u202f% interval over queries {ends})" if ends else ""
-    lead = f"{first} leads by {called(main)}: {number(standing.value(first, main))}{sure}"
+    lead = f"{first} leads by {called(*of)}: {number(standing.value(first, *of))}{sure}"
     if len(ranked) == 1:
         return [f"{lead}."]
     second = ranked[1]
-    gap = _gap(standing, first, second, main)
-    close = "more than other queries would change" if gap.low > 0 else "too close to call"
-    by = f"{signed(gap.difference)} ({signed(gap.low)} to {signed(gap.high)})"
-    return [f"{lead}, against {second} ({number(standing.value(second, main))}) by {by}: {close}."]
+    gap = _gap(standing, first, second)
+    close = "more than other queries would change" if gap.corrected < SURE else "too close to call"
+    correction = " with Holm’s correction for all pairs of models" if len(ranked) > 2 else ""
+    by = f"{signed(gap.difference)} ({signed(gap.low)} to {signed(gap.high)}; p {number(gap.corrected)}{correction})"
+    return [f"{lead}, against {second} ({number(standing.value(second, *of))}) by {by}: {close}."]
 
 
-def _gap(standing: Standing, first: str, second: str, metric: Metric) -> Difference:
-    """The paired difference of two models."""
-    both = {}
-    for model in (first, second):
-        found = standing.board[model]
-        both[model] = Evaluation({metric: found[metric]}, found.query_ids, found.about)
-    return compare(both, random_state=standing.board.about["seed"], resamples=2000).differences[0]
+def _gap(standing: Standing, first: str, second: str) -> Difference:
+    """The paired difference of two models, its p-value corrected for all pairs of models."""
+    metric, own_out = standing.lead
+    found = standing.board.compare(metric, own_out=own_out, random_state=standing.board.about["seed"])
+    (gap,) = (each for each in found.differences if {each.first, each.second} == {first, second})
+    if gap.first == first:
+        return gap
+    return replace(gap, first=first, second=second, difference=-gap.difference, low=-gap.high, high=-gap.low)
 
 
 def _builders(standing: Standing) -> str:
@@ -88,7 +90,7 @@ def _builders(standing: Standing) -> str:
     if not built:
         return "Who built the pool of judged pairs is not known here, so nobody can tell whom it favours."
     if not later:
-        return "All of them built the pool: what none of them proposed was not judged."
+        return "All of them built the pool, so that numbers which favour its builders favour all of them alike."
     whose = "its" if len(later) == 1 else "their"
     return (
         f"{names(built)} built the pool of judged pairs; {names(later)} came later, so {whose} best finds may be "
@@ -100,8 +102,9 @@ def _by_hits(standing: Standing) -> list[str]:
     """Who leads by hit rate, where it is another."""
     if standing.hits is None or standing.hits == standing.main:
         return []
-    by_hits, by_main = standing.ranking(standing.hits)[0], standing.ranking(standing.main)[0]
+    by_hits, by_lead = standing.ranking(standing.hits)[0], standing.ranking(*standing.lead)[0]
     value = standing.value(by_hits, standing.hits)
-    if by_hits == by_main or math.isnan(value):
+    if by_hits == by_lead or math.isnan(value):
         return []
-    return [f"By {called(standing.hits)} {by_hits} leads instead ({number(value)})."]
+    whom = ", which favours those that built the pool" if standing.has_pool else ""
+    return [f"By {called(standing.hits)}{whom}, {by_hits} leads instead ({number(value)})."]
