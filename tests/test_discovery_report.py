@@ -400,6 +400,19 @@ def test_the_overlap_is_that_of_the_proposals() -> None:
     assert f"{np.median(plain().votes.seconds):.3g} seconds a pair, as experts took" in told
 
 
+def test_the_page_says_which_pairs_were_judged() -> None:
+    pool = plain().pool
+    lucky = [pair for pair, by in zip(pool.pairs, pool.proposed.any(1).tolist(), strict=True) if not by]
+    assert 0 < len(lucky) <= 30
+    told = "Only pairs that some model proposed were judged, and {} pairs drawn by chance."
+    assert told.format(len(lucky)) in plain_page()
+    drawn = np.flatnonzero(pool.proposed.any(1))
+    fields = {name: getattr(pool, name)[drawn] for name in ("queries", "items", "ranks", "scores", "random")}
+    page = render_leaderboard(plain().board, title="Shop", pool=dataclasses.replace(pool, **fields))
+    assert "Only pairs that some model proposed were judged." in page
+    assert "Only some of all pairs were judged." in odd_pages()["two"]
+
+
 def test_without_measured_times_a_pair_takes_fifteen_seconds() -> None:
     page = render_leaderboard(plain().board, title="Shop", pool=plain().pool)
     assert "at 15 seconds a pair, by assumption" in page

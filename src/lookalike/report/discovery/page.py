@@ -32,6 +32,7 @@ class Parts:
     sentences: list[str]
     cards: str
     warnings: str
+    judged: str  # which pairs were
     main: str
     formulas: list[str]  # files of this package
     cited: list[str]
@@ -78,6 +79,7 @@ def parts(
         summary(standing),
         cards("In short", _cards(standing)),
         _warnings(board.warnings),
+        _judged(pool),
         filled(resource("discovery/main.html"), main),
         ["discovery/formulas.html", "intervals.html"],
         ["discovery/cited.html"],
@@ -96,6 +98,7 @@ def page(title: str, found: Parts) -> str:
         "summary": f"<p>{text(found.sentences[0])}</p><p>{text(' '.join(found.sentences[1:]))}</p>",
         "cards": found.cards,
         "warnings": found.warnings,
+        "judged": found.judged,
         "main": found.main,
         "about": about(found.about, found.formulas, found.cited),
     }
@@ -131,6 +134,15 @@ def _cards(standing: Standing) -> list[Card]:
         model = min(shares, key=lambda model: shares[model])
         found.append(Card("Least judged", percent(shares[model]), "of its top was judged", standing.tag(model)))
     return found
+
+
+def _judged(pool: "Pool | None") -> str:
+    """Which pairs were judged."""
+    if pool is None:
+        return "Only some of all pairs were judged."
+    drawn = int((~pool.proposed.any(1)).sum())
+    chance = f", and {plural(drawn, 'pair')} drawn by chance" if drawn else ""
+    return f"Only pairs that some model proposed were judged{chance}."
 
 
 def _warnings(warnings: list[str]) -> str:
