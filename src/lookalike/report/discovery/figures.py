@@ -2,7 +2,7 @@
 
 import math
 
-from lookalike.discovery.bias import LeaveOneOut, LeftOut
+from lookalike.discovery.bias import P_VALUE, LeaveOneOut, LeftOut
 from lookalike.discovery.leaderboard import effect
 from lookalike.metrics.names import Metric
 from lookalike.report.discovery import charts
@@ -125,7 +125,8 @@ def _changes(standing: Standing, loo: LeaveOneOut | None) -> list[Figure]:
     reading = (
         "For each model that built the pool, the pairs that only it proposed are dropped and all are measured again. "
         "A bar to the left: it owes some of its number to its own pairs. To the right: its own pairs, where it stood "
-        "alone and was mostly wrong, cost it. The order of all models hardly shows this (Spearman, in the numbers)."
+        "alone and was mostly wrong, cost it. The order of all models hardly shows this (Spearman, in the numbers; "
+        f"{P_VALUE})."
     )
     heading = "What each model owes to its own pairs"
     table = data_table(head, rows)
