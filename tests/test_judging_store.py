@@ -426,7 +426,7 @@ def test_the_adaptive_order_follows_the_models_that_proved_best(tmp_path: Path, 
             assert store.status().pairs >= len(seen)
         assert len(seen) == len(set(seen)) == 400
         share = [np.mean([pair in good for pair in part]) for part in (seen[:50], seen[150:350])]
-        assert share[1] > 0.8 > 0.4 > share[0]
+        assert share[1] > 0.8 > 0.6 > share[0], share
         assert store.progress("ann").left == 0
 
 
@@ -440,7 +440,10 @@ def test_the_adaptive_order_releases_as_next_pairs_says(bench: Bench) -> None:
 
 def test_pairs_that_wait_for_answers_say_nothing_of_a_model(tmp_path: Path, bench: Bench) -> None:
     study = make_study(tmp_path / "large", n_queries=40, n_items=60, k=10)
-    first = set(study.pool().proposals["first"])
+    pool = study.pool()
+    first = set(pool.proposals["first"])
+    query, item = pool.pairs[np.flatnonzero(pool.alone("first"))[0]]
+    study.append_votes(Votes([query], [item], ["panel"], [1]))  # which makes it the best
     with Store.open(bench.server.new_database() if bench.on_postgres else None, study) as store:
         store.configure(1, order="adaptive")
         given = set()

@@ -623,6 +623,20 @@ def test_adaptive_order_by_hand() -> None:
     assert len(of_next(9)) == 8
 
 
+def test_adaptive_order_begins_with_all_models() -> None:
+    """While nothing is judged nobody is better: the first batch is what each ranks first, not all of one model."""
+    rng = np.random.default_rng(2)
+    shop = Collection([f"q{n}" for n in range(20)], [f"i{n}" for n in range(300)])
+    pool = Pool.build({name: rng.random((20, 300)) for name in ("one", "two", "three")}, shop, k=5)
+    first = next_pairs(pool, unjudged(pool), 60, "adaptive")
+    assert (pool.layers()[first] == 1).all()
+    assert pool.proposed[first].sum(0).tolist() == pytest.approx([20, 20, 20], abs=3)
+    grades = unjudged(pool)
+    grades[first] = pool.proposed[first, 0]  # only the first is ever right
+    second = next_pairs(pool, grades, 60, "adaptive")
+    assert pool.proposed[second, 0].all()
+
+
 @pytest.mark.parametrize("step", [1, 3, 20])
 def test_adaptive_order_mixes_in_what_chance_drew(step: int) -> None:
     """A quarter of the pairs in the pool are drawn by chance: of any 120 next ones about 30 are, give or take 15."""

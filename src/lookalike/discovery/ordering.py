@@ -15,8 +15,9 @@ def next_pairs(pool: Pool, grades: np.ndarray, n: int, order: str = "depth") -> 
     """Rows of the next n pairs to judge; `grades` has what is known of each pair, -1 where nothing is.
 
     depth: all that any model ranked first, then second, and so on. adaptive: the next rank of the model whose judged
-    proposals were most often positive, by the mean of its posterior (MaxMean, Losada et al. 2016); pairs drawn by
-    chance are mixed in at the pace of the others. The pairs of one query stay together.
+    proposals were most often positive, by the mean of its posterior (MaxMean, Losada et al. 2016); models that are
+    equally good, as all are while nothing is judged, take turns rank by rank, and pairs drawn by chance are mixed in
+    at the pace of the others. The pairs of one query stay together.
 
     >>> from lookalike.discovery import Collection
     >>> shop = Collection(["q"], ["a", "b", "c", "d"])
@@ -40,14 +41,14 @@ def next_pairs(pool: Pool, grades: np.ndarray, n: int, order: str = "depth") -> 
     generator = np.random.default_rng([pool.seed, len(open_rows)])
     n_mixed = int(share * n + generator.random())  # on the average their share, also one at a time
     mixed = generator.permutation(by_chance)[:n_mixed]
-    best = _best_models(pool, grades)
     rows, used = [mixed], np.zeros(len(pool), bool)
     left = min(n, len(open_rows)) - len(mixed)
-    for model in best:
+    for models in _best_models(pool, grades):
         if left <= 0:
             break
-        mine = np.flatnonzero(pool.proposed[:, model] & (grades < 0) & ~used)
-        mine = mine[np.argsort(pool.ranks[mine, model], kind="stable")][:left]
+        ranks = np.where(pool.proposed[:, models], pool.ranks[:, models], pool.k + 1).min(1)
+        mine = np.flatnonzero((ranks <= pool.k) & (grades < 0) & ~used)
+        mine = mine[np.argsort(ranks[mine], kind="stable")][:left]
         used[mine] = True
         rows.append(mine)
         left -= len(mine)
@@ -73,11 +74,12 @@ def judge_in_order(
     return grades
 
 
-def _best_models(pool: Pool, grades: np.ndarray) -> np.ndarray:
-    """Models by the mean of the posterior of their precision, from a uniform prior, the best first."""
+def _best_models(pool: Pool, grades: np.ndarray) -> list[np.ndarray]:
+    """Models by the mean of the posterior of their precision, from a uniform prior, the best first, equals together."""
     judged = pool.proposed & (grades >= 0)[:, None]
     positive = pool.proposed & (grades > 0)[:, None]
-    return np.argsort(-(positive.sum(0) + 1) / (judged.sum(0) + 2), kind="stable")
+    means = (positive.sum(0) + 1) / (judged.sum(0) + 2)
+    return [np.flatnonzero(means == mean) for mean in np.unique(means)[::-1]]
 
 
 def _together(rows: np.ndarray, layers: np.ndarray) -> np.ndarray:
