@@ -112,6 +112,23 @@ def test_the_table_is_for_reading(study: Path, capsys: pytest.CaptureFixture[str
     assert "dawid-skene" in text
 
 
+def test_the_cost_is_the_same_wherever_it_is_told(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """All pairs of 24 queries but those of their own product, over all pairs to judge, those drawn by chance too."""
+    pool = Study.open(study).pool()
+    times = f"{24 * (N - 2) / len(pool):.0f} times"
+    shown = done(capsys, "study", "show", str(study))
+    assert f"{times} fewer than all {24 * (N - 2):,} pairs" in shown
+    assert f"judging {len(pool):,} takes" in shown
+    assert f"{times} as long" in shown
+    page = study.parent / "cost.html"
+    done(capsys, "leaderboard", str(study), "--report", str(page))
+    assert f"{times} fewer than all {24 * (N - 2):,}" in page.read_text(encoding="utf-8")
+    told = json.loads(done(capsys, "pool", str(study), "--k", "4", "--random", "30", "--replace",
+                          "--models", "good fair", "--json"))  # fmt: skip
+    assert (told["pairs"], told["all_pairs"]) == (len(pool), 24 * (N - 2))
+    assert told["saving"] == pytest.approx(24 * (N - 2) / len(pool))
+
+
 def test_show_tells_what_there_is(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = done(capsys, "study", "show", str(study))
     for part in ("embeddings of 8 numbers, cosine", "Krippendorff's alpha", "times richer", "of all"):

@@ -251,7 +251,7 @@ def test_who_proposed_what(world: World, data: st.DataObject) -> None:
     overlap = [[float(slow.overlap(expected, a, b)) for b in world.given] for a in world.given]
     np.testing.assert_allclose(pool.overlap, overlap, rtol=1e-14)
     assert pool.duplication == pytest.approx(float(slow.duplication(expected, world.given)), abs=1e-14)
-    assert pool.saving == pytest.approx(len(world.shop.queries) * len(world.shop.items) / len(expected), rel=1e-14)
+    assert pool.saving == pytest.approx(len(world.shop.pairs) / len(expected), rel=1e-14)
     assert pool.layers().tolist() == [slow.layer(expected, pair) for pair in pool.pairs]
     assert pool.all_pairs == len(world.shop.pairs)
     assert {name: set(pairs) for name, pairs in pool.proposals.items()} == {
@@ -331,6 +331,8 @@ def test_the_numbers_of_a_pool_by_hand() -> None:
     assert pool.layers().tolist() == [1, 1, 1]
     assert [pool.alone(name).tolist() for name in models] == [[True, False, False], [False, False, True], [False] * 3]
     assert "40.0 % duplicates" in str(pool)
+    assert "2.7 times fewer than all 8 pairs" in str(pool)
+    assert Pool.build(models, shop, k=2, random=7).saving == 1  # what chance drew is to be judged too
 
 
 # Pairs drawn by chance

@@ -38,7 +38,7 @@ def test_the_papers_figures_follow() -> None:
     assert estimate(2, 2_000, floor) == 0.001
     assert round(enrichment(share, 0.001)) == 848
     assert round(enrichment(share, 8 * 0.001)) == 106
-    assert round(pairs_saved(2_000, 52_712, 2_000 * 36)) == round(52_712 / 36) == 1_464
+    assert round(pairs_saved(2_000, 52_712, 2_000 * 36)) == round(52_711 / 36) == 1_464
     assert (cost(10**7), cost(100_000)) == ("4.75 years", "17.4 days")
 
 
@@ -59,12 +59,13 @@ def test_the_whole_of_it_at_the_papers_size() -> None:
         binomtest(*counts).proportion_ci(0.975, method="exact") for counts in ((45_920, 54_170), (2, 2_000))
     )
     assert found.enrichment_interval == pytest.approx((p_k.low / by_chance.high, p_k.high / found.p_lower), rel=1e-9)
-    assert round(found.saved) == 1946
+    assert found.to_judge == 54_170 + 2_000
+    assert found.saved == pytest.approx(2_000 * 52_711 / 56_170)
     assert [model.pairs for model in found.models] == [len(part) for part in models.values()]
     assert str(found).splitlines()[-3:] == [
         "of all 105,422,000 pairs at least 4.4e-04 are positive, by estimate 0.0010 (4.4e-04 to 0.0036)",
         "the pool is 848 times richer (208 to 1,954)",
-        "judging it takes 9.4 days at 15 seconds a pair, judging all 50.1 years, 1,946 times as long",
+        "judging 56,170 takes 9.75 days at 15 seconds a pair, judging all 50.1 years, 1,877 times as long",
     ]
 
 
@@ -174,11 +175,11 @@ def test_only_judged_pairs_count_and_each_once() -> None:
     }
     assert found.pool.share == 2 / 3
     assert (found.pool.low, found.pool.high) == exact_interval(2, 3)
-    assert found.p_lower == 2 / 200
+    assert found.p_lower == 3 / 200  # two were proposed, one only drawn
     assert found.p_estimate == 1 / 2
     assert found.enrichment == pytest.approx(4 / 3)
-    assert found.interval == exact_interval(1, 2, 0.95, 0.01)
-    low, high = exact_interval(1, 2, 0.975, 0.01)
+    assert found.interval == exact_interval(1, 2, 0.95, 0.015)
+    low, high = exact_interval(1, 2, 0.975, 0.015)
     pool_low, pool_high = exact_interval(2, 3, 0.975)
     assert found.enrichment_interval == pytest.approx((pool_low / high, pool_high / low))
 
@@ -193,8 +194,8 @@ def test_without_random_pairs_the_estimate_is_the_lower_bound() -> None:
 
 def test_the_number_of_pairs_can_be_given() -> None:
     found = small(n_pairs=50)
-    assert (found.n_pairs, found.p_lower) == (50, 2 / 50)
-    assert found.saved == 202 / 5
+    assert (found.n_pairs, found.p_lower) == (50, 3 / 50)
+    assert (found.to_judge, found.saved) == (8, 50 / 8)
 
 
 def test_a_pool_without_judgements_is_no_error() -> None:

@@ -84,7 +84,8 @@ def pool(
     if output is not None:
         made.write_pairs(output)
     if as_json:
-        facts = {"pairs": len(made), "suspects": made.suspects, "duplication": made.duplication, "saving": made.saving}
+        facts: dict[str, Any] = {"pairs": len(made), "suspects": made.suspects, "all_pairs": made.all_pairs}
+        facts |= {"duplication": made.duplication, "saving": made.saving}
         print_json({**facts, "k": k, "models": made.rows(), "total_seconds": len(made) * seconds})
         return
     console = tables()

@@ -228,12 +228,15 @@ def show(folder: STUDY, /, *, as_json: JSON = False) -> None:
     Example: lookalike study show shop
     """
     from lookalike.discovery import agreement, prevalence
+    from lookalike.discovery.prevalence import SECONDS, pace
 
     opened = open_judged(folder)
     record = opened.votes()
     pool = opened.pool() if opened.pool_path.exists() else None
     found = agreement(record, opened.gold()) if len(record) else None
-    positives = prevalence(judgements_of(opened, "majority"), pool) if len(record) and pool is not None else None
+    positives = None
+    if len(record) and pool is not None:
+        positives = prevalence(judgements_of(opened, "majority"), pool, seconds=pace(record) or SECONDS)
     if as_json:
         facts = {
             "experts": [] if found is None else found.rows(),

@@ -11,7 +11,7 @@ import numpy as np
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.csv_files import write_csv
 from lookalike.discovery.models import as_model
-from lookalike.discovery.tables import aligned
+from lookalike.discovery.tables import aligned, times
 from lookalike.files import digest, provenance, read_arrays, write_arrays
 
 RANDOM = "random"  # the provenance of pairs drawn by chance, which no model can be named
@@ -30,7 +30,7 @@ class Pool:
     >>> shop = Collection(["q"], ["q", "a", "b", "c"])
     >>> pool = Pool.build({"one": np.array([[9, 3, 2, 1]]), "two": np.array([[9, 3, 1, 2]])}, shop, k=2)
     >>> pool
-    3 pairs of 1 queries, top 2 of 2 models: 25.0 % duplicates, 1 times fewer than all pairs
+    3 pairs of 1 queries, top 2 of 2 models: 25.0 % duplicates, 1.0 times fewer than all 3 pairs
     model  pairs  alone  in one  in two
     one        2      1       -   50.0%
     two        2      1   50.0%       -
@@ -203,8 +203,8 @@ class Pool:
 
     @property
     def saving(self) -> float:
-        """How many times fewer pairs the models propose than there are queries times items."""
-        return self.collection.n_queries * self.collection.n_items / max(self.suspects, 1)
+        """How many times fewer pairs there are to judge, those drawn by chance too, than pairs at all."""
+        return self.all_pairs / max(len(self), 1)
 
     def layers(self) -> np.ndarray:
         """The best rank that any model gave each pair; pairs that only chance drew are spread over all layers."""
@@ -237,7 +237,7 @@ class Pool:
         head = (
             f"{len(self):,} pairs of {self.collection.n_queries:,} queries, "
             f"top {self.k} of {len(self.models)} models{chance}: {self.duplication * 100:.1f} % duplicates, "
-            f"{self.saving:,.0f} times fewer than all pairs"
+            f"{times(self.saving)} times fewer than all {self.all_pairs:,} pairs"
         )
         table = [["model", "pairs", "alone", *(f"in {name}" for name in self.models)]]
         for row in self.rows():

@@ -5,17 +5,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lookalike.discovery.pool import Pool
-from lookalike.discovery.tables import aligned
-from lookalike.discovery.votes import Judgements, as_pairs
+from lookalike.discovery.tables import aligned, times
+from lookalike.discovery.votes import Judgements, Votes, as_pairs
 from lookalike.results import as_table, shown
 
 if TYPE_CHECKING:
     import pandas
 
+SECONDS = 15.0  # of a judgement, where nobody measured it (Barkan et al. 2023)
 UNITS = (("year", 365.25 * 86_400), ("day", 86_400.0), ("hour", 3_600.0), ("minute", 60.0))
 
 __all__ = [
+    "SECONDS",
     "Prevalence",
     "Share",
     "chebyshev_size",
@@ -24,6 +28,7 @@ __all__ = [
     "estimate",
     "exact_interval",
     "lower_bound",
+    "pace",
     "pairs_saved",
     "prevalence",
 ]
@@ -100,7 +105,7 @@ def enrichment(p_pool: float, p_all: float) -> float:
     return math.inf if p_pool > 0 else math.nan
 
 
-def cost(pairs: float, seconds: float = 15.0) -> str:
+def cost(pairs: float, seconds: float = SECONDS) -> str:
     """The time that one expert takes to judge pairs without a break, at so many seconds a pair.
 
     >>> cost(10**7), cost(100_000), cost(2)
@@ -115,13 +120,18 @@ def cost(pairs: float, seconds: float = 15.0) -> str:
 
 
 def pairs_saved(n_queries: int, n_items: int, n_pairs: int) -> float:
-    """How many times fewer pairs there are to judge than queries times items: |Q|·|D|/|S_k|.
+    """How many times fewer pairs there are to judge than pairs of a query and another item: |Q|·(|D| - 1)/|S_k|.
 
-    >>> round(pairs_saved(2_000, 52_712, 2_000 * 6 * 6))        # the top 6 of 6 models, were none shared: 52,712/36
+    >>> round(pairs_saved(2_000, 52_712, 2_000 * 6 * 6))        # the top 6 of 6 models, were none shared: 52,711/36
     1464
     """
-    _all_pairs(n_queries, n_items)
-    return n_queries * n_items / n_pairs if n_pairs else math.inf
+    return _all_pairs(n_queries, n_items) / n_pairs if n_pairs else math.inf
+
+
+def pace(votes: Votes | None) -> float | None:
+    """The median of the seconds that a vote took; None where nobody measured them."""
+    known = votes.seconds[votes.seconds > 0] if votes is not None else np.zeros(0)  # nan is not above 0
+    return float(np.median(known)) if len(known) else None
 
 
 @dataclass(frozen=True)
@@ -146,9 +156,10 @@ class Share:
 class Prevalence:
     """How many positives there are in the pool and among all pairs; intervals are exact, at `level`.
 
-    pool: p_k, of what any model proposed. models: p_k of each. random: of the random pairs. p_lower: p_LB; p_estimate,
-    interval: p̂ of all `n_pairs` pairs. enrichment: p_k/p̂; its interval has both shares at the ends of theirs, each at a
-    level that makes it hold for both at once. seconds: of one judgement.
+    pool: p_k, of what any model proposed. models: p_k of each. random: of the random pairs. to_judge: how many pairs
+    were proposed or drawn. p_lower: p_LB; p_estimate, interval: p̂ of all `n_pairs` pairs. enrichment: p_k/p̂; its
+    interval has both shares at the ends of theirs, each at a level that makes it hold for both at once. seconds: of one
+    judgement.
     """
 
     pool: Share
@@ -157,6 +168,7 @@ class Prevalence:
     n_queries: int
     n_items: int
     n_pairs: int
+    to_judge: int
     p_lower: float
     p_estimate: float
     interval: tuple[float, float]
@@ -167,8 +179,8 @@ class Prevalence:
 
     @property
     def saved(self) -> float:
-        """How many times fewer pairs the pool has than queries times items."""
-        return pairs_saved(self.n_queries, self.n_items, self.pool.pairs)
+        """How many times fewer pairs there are to judge than pairs at all."""
+        return self.n_pairs / self.to_judge if self.to_judge else math.inf
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for the pool, for each model and for the random pairs."""
@@ -204,8 +216,10 @@ class Prevalence:
         known = by_chance if self.random.judged else "no random pair is judged to say how many more"
         in_all = f"of all {self.n_pairs:,} pairs at least {_shown(self.p_lower)} are positive, {known}"
         richer = f"the pool is {_times(self.enrichment)} times richer ({least} to {most})"
-        takes = f"judging it takes {cost(self.pool.pairs, self.seconds)} at {self.seconds:g} seconds a pair"
-        whole = f"judging all {cost(self.n_queries * self.n_items, self.seconds)}, {_times(self.saved)} times as long"
+        takes = (
+            f"judging {self.to_judge:,} takes {cost(self.to_judge, self.seconds)} at {self.seconds:.3g} seconds a pair"
+        )
+        whole = f"judging all {cost(self.n_pairs, self.seconds)}, {times(self.saved)} times as long"
         return "\n".join([aligned(table), in_all, richer, f"{takes}, {whole}"])
 
     __repr__ = __str__
@@ -220,7 +234,7 @@ def prevalence(
     random: Any = (),
     n_pairs: int | None = None,
     level: float = 0.95,
-    seconds: float = 15.0,
+    seconds: float = SECONDS,
 ) -> Prevalence:
     """How many positives models found, how many there are, and how much richer the pool is than chance.
 
@@ -237,7 +251,7 @@ def prevalence(
     random      3         1         0  0.0000  0.0000 to 0.8419
     of all 10 pairs at least 0.1000 are positive, by estimate 0.1000 (0.1000 to 0.8419)
     the pool is 5.00 times richer (0.01 to 9.94)
-    judging it takes 30 seconds at 15 seconds a pair, judging all 2.75 minutes, 5.50 times as long
+    judging 4 takes 1 minute at 15 seconds a pair, judging all 2.5 minutes, 2.5 times as long
     """
     if isinstance(proposals, Pool):
         pool_of = proposals
@@ -257,7 +271,8 @@ def prevalence(
         )
     drawn = set(as_pairs(random, "random pairs"))
     pool, by_chance = (_share(name, pairs, grades, level) for name, pairs in (("pool", everything), ("random", drawn)))
-    floor = pool.positives / whole
+    asked = everything | drawn
+    floor = _share("all", asked, grades, level).positives / whole
     a, b = by_chance.positives, by_chance.judged
     p_estimate = estimate(a, b, floor)
     joint = (1 + level) / 2  # each misses half as often, so that both hold at the level
@@ -270,6 +285,7 @@ def prevalence(
         n_queries=n_queries,
         n_items=n_items,
         n_pairs=whole,
+        to_judge=len(asked),
         p_lower=floor,
         p_estimate=p_estimate,
         interval=exact_interval(a, b, level, floor),

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-__all__ = ["aligned", "percent"]
+__all__ = ["aligned", "percent", "times"]
 
 
 def aligned(table: Sequence[Sequence[str]]) -> str:
@@ -18,6 +18,15 @@ def aligned(table: Sequence[Sequence[str]]) -> str:
         for row in table
     )
     return "\n".join("  ".join(line).rstrip() for line in lines)
+
+
+def times(factor: float) -> str:
+    """How many times as many, to a tenth where that says something.
+
+    >>> times(1464.2), times(5.04)
+    ('1,464', '5.0')
+    """
+    return f"{factor:,.0f}" if factor >= 10 else f"{factor:.1f}"
 
 
 def percent(share: float) -> str:

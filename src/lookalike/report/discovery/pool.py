@@ -3,17 +3,14 @@
 import math
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from lookalike.discovery.prevalence import Prevalence, Share, cost, prevalence
+from lookalike.discovery.prevalence import SECONDS, Prevalence, Share, cost, pace, prevalence
+from lookalike.discovery.tables import times
 from lookalike.report.discovery.standing import Standing
 from lookalike.report.markup import Card, cards, short, text
 from lookalike.report.numbers import MISSING, listed, percent, plural
 
 if TYPE_CHECKING:
     from lookalike.discovery import Judgements, Pool, Votes
-
-SECONDS = 15.0  # of a judgement, where nobody measured it (Barkan et al. 2023)
 
 __all__ = ["pool_section"]
 
@@ -40,12 +37,12 @@ def pool_section(
 
 
 def _cards(pool: "Pool", found: Prevalence | None, votes: "Votes | None") -> list[Card]:
-    known = votes.seconds[votes.seconds > 0] if votes is not None else np.zeros(0)  # nan is not above 0
-    each, paced = (float(np.median(known)), "as experts took") if len(known) else (SECONDS, "by assumption")
-    proposals, everything = int(pool.proposed.sum()), pool.collection.n_queries * pool.collection.n_items
-    time = f"an expert, at {each:.3g} seconds a pair, {paced}; all pairs: {cost(everything, each)}"
+    measured = pace(votes)
+    each, paced = (measured, "as experts took") if measured is not None else (SECONDS, "by assumption")
+    proposals = int(pool.proposed.sum())
+    time = f"an expert, at {each:.3g} seconds a pair, {paced}; all pairs: {cost(pool.all_pairs, each)}"
     out = [
-        Card("Pairs to judge", f"{len(pool):,}", f"{everything / len(pool):,.0f} times fewer than all {everything:,}"),
+        Card("Pairs to judge", f"{len(pool):,}", f"{times(pool.saving)} times fewer than all {pool.all_pairs:,}"),
         Card("Duplicates", percent(pool.duplication), f"of {proposals:,} proposals repeat another model’s"),
         Card("Time to judge", cost(len(pool), each), time),
     ]
@@ -61,16 +58,12 @@ def _richness(found: Prevalence | None) -> str:
     if found is None or not found.random.judged or not math.isfinite(found.enrichment):
         return ""
     low, high = found.enrichment_interval
-    span = f"{_times(low)} to {_times(high)}" if math.isfinite(high) else f"{_times(low)} at least"
+    span = f"{times(low)} to {times(high)}" if math.isfinite(high) else f"{times(low)} at least"
     drawn = f"{plural(found.random.judged, 'judged pair')} drawn by chance"
     return (
         f'<p class="reading">Of {drawn} {found.random.positives:,} are positive, so of all pairs about '
-        f"{text(percent(found.p_estimate))}: the pool is about {_times(found.enrichment)} times richer ({span}).</p>"
+        f"{text(percent(found.p_estimate))}: the pool is about {times(found.enrichment)} times richer ({span}).</p>"
     )
-
-
-def _times(factor: float) -> str:
-    return f"{factor:,.0f}" if factor >= 10 else f"{factor:.1f}"
 
 
 def _overlap(standing: Standing, pool: "Pool", found: Prevalence | None) -> str:
