@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lookalike.discovery.agreement import agreement, cohen_kappa, gwet_ac1, krippendorff_alpha
+from lookalike.discovery.agreement import Kappas, agreement, cohen_kappa, gwet_ac1, krippendorff_alpha
 from lookalike.discovery.votes import Judgements, Votes
 from reference import votes as slow
 
@@ -228,6 +228,25 @@ def test_a_crowd_is_compared_without_a_table_of_pairs_and_experts() -> None:
     found = agreement(Votes(["q"] * 3000, items, [f"e{i}" for i in experts], generator.integers(-1, 2, 3000)))
     assert len(found.figures) == 300
     assert found.alpha == pytest.approx(0, abs=0.1)  # five standard deviations of what chance gives, 0.02
+
+
+def test_experts_with_little_in_common_do_not_make_the_range() -> None:
+    """Ann and bob have 30 pairs in common, eve four with either, on which she is wrong every time."""
+    n = 30
+    rows = [(f"i{i}", expert, int(i % 2)) for i in range(n) for expert in ("ann", "bob")]
+    rows[0] = ("i0", "ann", 1)  # so that they do not agree on everything
+    rows += [(f"i{i}", "eve", int(i % 2 == 0)) for i in range(4)]
+    items, experts, answers = (list(column) for column in zip(*rows, strict=True))
+    found = agreement(Votes(["q"] * len(rows), items, experts, answers))
+    both = found.kappa[0, 1]
+    assert 0 < both < 1
+    assert found.kappas == Kappas(both, both, 2)
+    assert "(2 left out, with fewer than 20 pairs in common)" in str(found)
+    few = agreement(Votes(["q"] * 12, items[:8] + items[-4:], experts[:8] + experts[-4:], answers[:8] + answers[-4:]))
+    known = few.kappa[np.triu_indices(3, 1)]
+    assert few.kappas == Kappas(known.min(), known.max(), 0)  # there are no others
+    assert "left out" not in str(few)
+    assert agreement(Votes(["q"], ["a"], ["ann"], [1])).kappas is None
 
 
 @pytest.mark.parametrize(

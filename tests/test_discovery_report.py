@@ -427,6 +427,11 @@ def test_agreement_is_that_of_the_votes() -> None:
     found = agreement(plain().votes, plain().study.gold())
     part = section(plain_page(), "agreement")
     told = plain_text(part)
+    short = plain().votes[np.isin(plain().votes.items, plain().votes.items[:8]) | (plain().votes.experts != "eve")]
+    assert (
+        "of every two experts (2 left out, with fewer than 20 pairs in common)"
+        in Reader(render_leaderboard(plain().board, title="Short", votes=short)).text
+    )
     for value in (found.alpha, found.ac1, np.nanmin(found.kappa), *(row["kappa"] for row in found.kappa_rows())):
         assert f"{value:.3f}".replace("-", "−") in told
     rows = re.findall(r"<tr><th scope=\"row\">(.*?)</th>(.*?)</tr>", part)

@@ -1,5 +1,6 @@
 """How far experts agree: Krippendorff's alpha, Gwet's AC1, Cohen's kappa, and what stands out about each expert."""
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,18 @@ from lookalike.results import as_table, shown
 if TYPE_CHECKING:
     import pandas
 
-__all__ = ["Agreement", "ExpertFigures", "agreement", "cohen_kappa", "gwet_ac1", "krippendorff_alpha"]
+ENOUGH = 20  # pairs that two experts have both decided, for a kappa that says something
+
+__all__ = [
+    "ENOUGH",
+    "Agreement",
+    "ExpertFigures",
+    "Kappas",
+    "agreement",
+    "cohen_kappa",
+    "gwet_ac1",
+    "krippendorff_alpha",
+]
 
 
 @dataclass(frozen=True)
@@ -34,6 +46,20 @@ class ExpertFigures:
     def gold(self) -> float:
         """Share of the gold pairs with a vote that the expert got right; can't tell is not right."""
         return self.gold_right / self.gold_asked if self.gold_asked else float("nan")
+
+
+@dataclass(frozen=True)
+class Kappas:
+    """The lowest and the highest kappa of two experts, and how many two were left out for too few common pairs."""
+
+    low: float
+    high: float
+    left_out: int
+
+    @property
+    def note(self) -> str:
+        """What was left out, in words."""
+        return f" ({self.left_out:,} left out, with fewer than {ENOUGH} pairs in common)" if self.left_out else ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +95,17 @@ class Agreement:
             for i, j in zip(*np.triu_indices(len(names), 1), strict=True)
         ]
 
+    @property
+    def kappas(self) -> "Kappas | None":
+        """Between which ends Cohen's kappa of every two experts lies; None where no two have one.
+
+        Two with fewer than ENOUGH pairs in common say nothing, and are left out unless there are no others.
+        """
+        known = [(row["kappa"], row["pairs"]) for row in self.kappa_rows() if not math.isnan(row["kappa"])]
+        sure = [kappa for kappa, pairs in known if pairs >= ENOUGH]
+        kappas = sure or [kappa for kappa, _ in known]
+        return Kappas(min(kappas), max(kappas), len(known) - len(kappas)) if known else None
+
     def to_pandas(self) -> "pandas.DataFrame":
         """A table with a row for each expert."""
         return as_table(self.rows()).set_index("expert")
@@ -89,9 +126,8 @@ class Agreement:
             ]
             for f in self.figures
         ]
-        kappas = np.array([row["kappa"] for row in self.kappa_rows()])
-        kappas = kappas[~np.isnan(kappas)]
-        between = f", Cohen's kappa {shown(kappas.min())} to {shown(kappas.max())}" if len(kappas) else ""
+        found = self.kappas
+        between = f", Cohen's kappa {shown(found.low)} to {shown(found.high)}{found.note}" if found is not None else ""
         return "\n".join(
             [
                 aligned([head, *table]),

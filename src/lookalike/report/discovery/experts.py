@@ -39,14 +39,15 @@ def agreement_section(votes: "Votes | None", study: "Study | None") -> str:
 
 
 def _cards(found: Agreement) -> list[Card]:
-    kappas = [row["kappa"] for row in found.kappa_rows() if not math.isnan(row["kappa"])]
-    least, most = (number(end) for end in ((min(kappas), max(kappas)) if kappas else (math.nan, math.nan)))
+    kappas = found.kappas
+    least, most = (number(end) for end in ((kappas.low, kappas.high) if kappas else (math.nan, math.nan)))
+    whose = f"of every two experts{kappas.note if kappas else ''}"
     two = [" to ", most] if least != most else []
     pairs = f"of {plural(found.pairs, 'pair')} with two decided votes or more"
     return [
         Card("Krippendorff’s alpha", number(found.alpha), "of all experts"),
         Card("Gwet’s AC1", number(found.ac1), "of all experts"),
-        Card("Cohen’s kappa", least, "of every two experts", "", *two),
+        Card("Cohen’s kappa", least, whose, "", *two),
         Card("Unanimous", percent(found.unanimous), pairs),
     ]
 
