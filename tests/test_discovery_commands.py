@@ -100,6 +100,15 @@ def test_a_study_from_csv_to_leaderboard(study: Path, capsys: pytest.CaptureFixt
     assert json.loads((study / "results" / "leaderboard.json").read_text())["pairs"] == len(pool)
 
 
+def test_leaving_one_out_is_of_the_metrics_that_were_asked_for(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    asked = ["--metrics", "VSDHR@4 PRAUC", "--compare", "AUC", "--leave-one-out"]
+    told = json.loads(done(capsys, "leaderboard", str(study), *asked, "--json"))
+    assert {row["metric"] for row in told["leave_one_out"]} == {"VSDHR@4", "PRAUC"}
+    assert any(warning.startswith("late: ") for warning in told["warnings"])  # though Judged@4 was not asked for
+    told = json.loads(done(capsys, "leaderboard", str(study), "--leave-one-out", "--json"))
+    assert {row["metric"] for row in told["leave_one_out"]} == {"AUC", "AUC(average='micro')"}
+
+
 def test_what_is_compared_is_measured(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     told = json.loads(done(capsys, "leaderboard", str(study), "--metrics", "AUC", "--compare", "PRAUC", "--json"))
     assert {row["metric"] for row in told["comparison"]} == {"PRAUC"}

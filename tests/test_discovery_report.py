@@ -212,8 +212,8 @@ def with_areas(values: dict[str, np.ndarray]) -> Leaderboard:
     }
     nothing = {name: dataclasses.replace(base["alpha"], scores={}) for name in names}
     return dataclasses.replace(
-        base, evaluations=found, own_out=found, upper=nothing, helped=dict.fromkeys(names, True), intervals={},
-        own_out_intervals={},
+        base, evaluations=found, own_out=found, upper=nothing, judged=nothing, helped=dict.fromkeys(names, True),
+        intervals={}, own_out_intervals={},
     )  # fmt: skip
 
 

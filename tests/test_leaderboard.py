@@ -572,6 +572,15 @@ def test_every_number_says_whom_it_favours() -> None:
     assert effect("AUC(negatives='both')") == "punishes"
 
 
+@pytest.mark.parametrize("metrics", ["VSDHR@4", "AUC nDCG@4 P@4", "RBP@4"])
+def test_metrics_of_ranks_are_guarded_whatever_was_asked_for(metrics: str) -> None:
+    board, guarded = small_board(metrics, resamples=5), small_board("Judged@4", resamples=5)
+    assert board.warnings == guarded.warnings != []
+    assert not any(metric.name == "Judged" for metric in board.metrics)
+    assert small_board("AUC Bpref", resamples=5).warnings == []  # which do not mind
+    assert len(small_board("P@1 VSDHR@4 nDCG@1", resamples=5).warnings) == 2  # a sentence for each k
+
+
 def test_numbers_without_own_pairs_have_intervals() -> None:
     """Around the number, and where nothing is left out those of all pairs."""
     board = small_board("AUC P@4", resamples=200)

@@ -147,7 +147,10 @@ def leaderboard(
     ] = None,
     negatives: Annotated[int, Parameter(help="unjudged items of each query to sample as negatives")] = 100,
     leave_one_out: Annotated[
-        bool | None, Parameter(help="drop what each model alone proposed and evaluate again; with --report by default")
+        bool | None,
+        Parameter(
+            help="drop what each model alone proposed and evaluate AUC, or --metrics, again; by default with --report"
+        ),
     ] = None,
     rules: Annotated[bool, Parameter(help="also show the order of models under the other rules")] = False,
     compare: Annotated[
@@ -167,6 +170,7 @@ def leaderboard(
     Example: lookalike leaderboard --qrels judged.qrels --run bm25=bm25.run --run dense=dense.run.gz
     """
     from lookalike import discovery
+    from lookalike.discovery.leaderboard import OWN_OUT
     from lookalike.metrics.names import Metric, parse_all
 
     for path in (output, report):
@@ -189,7 +193,10 @@ def leaderboard(
             models, judgements, collection, pool=pooled, metrics=wanted, level=level, negatives=negatives,
             one_per_identity=one_per_identity, resamples=resamples, seed=seed, threads=threads,
         )  # fmt: skip
-        left_out = discovery.leave_one_out(board.contest, pooled) if leave_one_out and pooled is not None else None
+        left_out = None
+        if leave_one_out and pooled is not None:
+            asked = OWN_OUT if metrics is None else parse_all(metrics)
+            left_out = discovery.leave_one_out(board.contest, pooled, asked)
         by_rule = (
             discovery.by_rule(board.contest, opened.votes(), pool=pooled) if rules and opened is not None else None
         )

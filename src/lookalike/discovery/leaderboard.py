@@ -65,7 +65,7 @@ class Leaderboard:
 
     own_out: AUC of each model without the judged pairs that it alone proposed, the same as AUC for models that proposed
     none; nothing where no model is known to have built the pool. upper: precision if everything that nobody judged
-    were relevant.
+    were relevant. judged: Judged@k at the k of every metric of ranks, asked for or not.
     """
 
     evaluations: dict[str, Evaluation]
@@ -76,6 +76,7 @@ class Leaderboard:
     about: dict[str, Any]
     intervals: dict[str, dict[Metric, tuple[float, float]]] = field(default_factory=dict)
     own_out_intervals: dict[str, dict[Metric, tuple[float, float]]] = field(default_factory=dict)
+    judged: dict[str, Evaluation] = field(default_factory=dict)
 
     @property
     def metrics(self) -> list[Metric]:
@@ -124,9 +125,9 @@ class Leaderboard:
     def warnings(self) -> list[str]:
         """What a reader must know before trusting the rank metrics: whose top k was hardly judged."""
         out = []
-        for name, evaluation in self.evaluations.items():
-            for metric, score in evaluation.scores.items():
-                if metric.name == "Judged" and score.mean < LOW:
+        for name in self.evaluations:
+            for metric, score in self.judged[name].scores.items():
+                if score.mean < LOW:
                     cut = score.best >= LOW  # in the best order of tied items: judging more would not end this
                     why = ", which cuts through tied items that the pool has some of" if cut else ""
                     pooled = any(self.helped.values())
@@ -232,13 +233,15 @@ def board_of(
     evaluations = {name: contest.evaluate(name, metrics, kept=kept) for name in names}
     helped = {name: pool is not None and name in pool.models for name in names}
     areas = [metric for metric in parse_all(list(OWN_OUT)) if metric in metrics]
-    own_out, upper = {}, {}
+    own_out, upper, judged = {}, {}, {}
+    cutoffs = sorted({metric.cutoff for metric in metrics if metric.cutoff is not None})
     precisions = [metric for metric in metrics if metric.name == "P"]
     nothing = Evaluation({}, contest.collection.query_ids, {"items": contest.collection.n_items})
     for name in names:
         stays = np.ones(len(contest.judgements), bool) if kept is None else kept
         if pool is not None and helped[name]:
             stays = stays & ~proposed_alone(contest, pool, name)
+        judged[name] = contest.evaluate(name, [f"Judged@{k}" for k in cutoffs], kept=kept) if cutoffs else nothing
         own_out[name] = contest.evaluate(name, areas, kept=stays) if areas and any(helped.values()) else nothing
         upper[name] = contest.evaluate(name, precisions, kept=kept, unjudged="relevant") if precisions else nothing
     grades = contest.judgements.grades if kept is None else contest.judgements.grades[kept]
@@ -250,7 +253,7 @@ def board_of(
         "inputs": contest.inputs | {"pool": None if pool is None else pool.digest},
     }  # fmt: skip
     intervals, without_own = (bootstrap(found, resamples, seed) for found in (evaluations, own_out))
-    return Leaderboard(evaluations, helped, own_out, upper, contest, about, intervals, without_own)
+    return Leaderboard(evaluations, helped, own_out, upper, contest, about, intervals, without_own, judged)
 
 
 def proposed_alone(contest: Contest, pool: Pool, model: str) -> np.ndarray:

@@ -93,8 +93,7 @@ class Standing:
 
     def judged(self, model: str) -> float:
         """The least share of its top k that was judged; nan where it was not measured."""
-        shares = [self.value(model, metric) for metric in self.metrics if metric.name == "Judged"]
-        return min(shares, default=math.nan)
+        return min((score.mean for score in self.board.judged[model].scores.values()), default=math.nan)
 
     def doubtful(self, model: str, metric: Metric) -> bool:
         """Whether the metric counts as wrong what hardly anybody judged."""
