@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from lookalike.discovery import Agreement, Collection, Coverage, Judgements, Leaderboard, Pool
     from lookalike.study import Study
 
+K = 6  # items that each model proposes for a query
+SECONDS = 15.0  # that judging a pair takes (Barkan et al. 2023)
+
 __all__ = ["leaderboard", "pool"]
 
 
@@ -22,7 +25,7 @@ def pool(
     folder: STUDY,
     /,
     *,
-    k: Annotated[int, Parameter(help="how many items each model proposes for a query")] = 6,
+    k: Annotated[int | None, Parameter(help=f"how many items each model proposes for a query ({K})")] = None,
     random: Annotated[int, Parameter(help="pairs to draw by chance, for estimating how many positives there are")] = 0,
     one_per_identity: Annotated[bool, Parameter(help="propose only the best image of an identity")] = False,
     models: Annotated[str | None, Parameter(help="names of the models to pool; by default all of the study")] = None,
@@ -32,8 +35,8 @@ def pool(
     next_pairs: Annotated[
         int | None, Parameter(name="--next", help="list the next so many pairs to judge of the pool as it is")
     ] = None,
-    order: Annotated[Literal["depth", "adaptive"], Parameter(help="of the pairs to judge")] = "depth",
-    seconds: Annotated[float, Parameter(help="that judging a pair takes, for the cost")] = 15,
+    order: Annotated[Literal["depth", "adaptive"], Parameter(help="of the pairs that --next lists")] = "depth",
+    seconds: Annotated[float, Parameter(help="that judging a pair takes, for the cost")] = SECONDS,
     output: Annotated[Path | None, Parameter(help="write the pairs to judge to this .csv or .parquet file")] = None,
     replace: Annotated[bool, Parameter(help="pool anew, in place of a pool that has been voted on")] = False,
     threads: Annotated[int | None, Parameter(help="how many threads to use; all cores by default")] = None,
@@ -51,6 +54,11 @@ def pool(
     from lookalike.discovery import Pool
     from lookalike.discovery.prevalence import cost
 
+    made_anew = {"--k": k is not None, "--random": random != 0, "--one-per-identity": one_per_identity}
+    made_anew |= {"--models": models is not None, "--seconds": seconds != SECONDS, "--replace": replace}
+    _check_options(
+        [name for name, given in {**made_anew, "--seed": seed != 0}.items() if given], top_up, next_pairs, order
+    )
     if output is not None:
         check_target(output)
         if output.suffix not in (".csv", ".parquet"):
@@ -58,14 +66,13 @@ def pool(
     cost(1, seconds)  # refused before anything is written
     opened = open_judged(folder)
     if top_up is not None or next_pairs is not None:
-        if top_up is not None and next_pairs is not None:
-            raise ValueError("pass either --top-up or --next")
         with progress():
             found, rows = _to_judge(opened, top_up, next_pairs, order, threads)
         if top_up is not None:
             release_again(opened)
         _list(found, rows, output, as_json)
         return
+    k = K if k is None else k
     names = models.replace(",", " ").split() if models else opened.models()
     if not names:
         raise ValueError(f"the study has no model yet: lookalike study add {folder} NAME FILE")
@@ -91,6 +98,17 @@ def pool(
     console = tables()
     console.print(str(made))
     console.print(f"judging takes {cost(len(made), seconds)} an expert at {seconds:g} seconds a pair")
+
+
+def _check_options(made_anew: list[str], top_up: str | None, next_pairs: int | None, order: str) -> None:
+    """Raise for options that say how to make a pool where one is only taken from, and for an order of nothing."""
+    if top_up is not None and next_pairs is not None:
+        raise ValueError("pass either --top-up or --next")
+    if made_anew and (top_up is not None or next_pairs is not None):
+        way = "--next" if top_up is None else "--top-up"
+        raise ValueError(f"{way} takes the pool as it was made: leave out {', '.join(made_anew)}, for making one anew")
+    if order != "depth" and next_pairs is None:
+        raise ValueError(f"--order {order} is of the pairs that --next lists: pass --next N with it")
 
 
 def _to_judge(
@@ -280,6 +298,8 @@ def _contestants(
         return opened, models, opened.collection, judgements_of(opened, rule), pooled
     if not run or qrels is None:
         raise ValueError("--run and --qrels belong together: pass both")
+    if rule != "majority":
+        raise ValueError(f"--rule {rule} makes judgements of the votes of a study, and --qrels are judgements already")
     runs: dict[str, Any] = {}
     for text in run:
         name, equals, path = text.partition("=")
