@@ -188,6 +188,32 @@ def test_the_next_pairs_of_an_order(study: Path, capsys: pytest.CaptureFixture[s
     }
 
 
+def test_a_pool_says_what_comes_next(files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = files / "next"
+    done(capsys, "study", "new", str(folder), "--catalogue", str(files / "items.csv"), "--draw", "10")
+    done(capsys, "study", "add", str(folder), "good", str(files / "good.npz"))
+    told = done(capsys, "pool", str(folder))
+    by_file = f"lookalike pool {folder} --next N --output FILE and lookalike study votes {folder} FILE"
+    assert f"Next: {by_file}\n" in told  # there is no picture for a browser to show
+    assert "are queries" not in told
+    refused(capsys, "lookalike judge next --expert NAME", "leaderboard", str(folder))
+    items = [[f"i{i}", f"{i}.png"] for i in range(200)]
+    write_csv(files / "shown.csv", [["id", "path"], *items])
+    (files / "all.txt").write_text("\n".join(name for name, _ in items), encoding="utf-8")
+    rows = np.random.default_rng(0).normal(size=(200, 4)).astype(np.float32)
+    np.savez(files / "rows.npz", embeddings=rows, ids=np.array([name for name, _ in items]))
+    folder = files / "all"
+    done(capsys, "study", "new", str(folder), "--catalogue", str(files / "shown.csv"), "--queries",
+        str(files / "all.txt"))  # fmt: skip
+    done(capsys, "study", "add", str(folder), "rows", str(files / "rows.npz"))
+    told = done(capsys, "pool", str(folder), "--k", "2")
+    assert f"Next: lookalike judge {folder} --expert NAME, or lookalike pool {folder} --next N" in told
+    assert f"All 200 items are queries: to judge fewer pairs, remove {folder / 'pool.parquet'}" in told
+    (folder / "pool.parquet").unlink()
+    done(capsys, "study", "queries", str(folder), "--draw", "20")  # as it says
+    assert "are queries" not in done(capsys, "pool", str(folder), "--k", "2")
+
+
 @pytest.mark.parametrize("name", ["out.qrels", "out.csv", "out.parquet", "out.json"])
 def test_judgements_go_out_and_come_in(study: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = study.parent / name

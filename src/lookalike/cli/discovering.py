@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lookalike.study import Study
 
 K = 6  # items that each model proposes for a query
+MANY = 200  # queries, from which on it is said how to have fewer
 SECONDS = 15.0  # that judging a pair takes (Barkan et al. 2023)
 
 __all__ = ["leaderboard", "pool"]
@@ -98,6 +99,13 @@ def pool(
     console = tables()
     console.print(str(made))
     console.print(f"judging takes {cost(len(made), seconds)} an expert at {seconds:g} seconds a pair")
+    n = len(opened.queries)
+    if n >= MANY and not opened.wild and n == len(opened.catalogue):
+        again = f"remove {opened.pool_path}, lookalike study queries {folder} --draw N, and pool again"
+        console.print(f"All {n:,} items are queries: to judge fewer pairs, {again}")
+    by_file = f"lookalike pool {folder} --next N --output FILE and lookalike study votes {folder} FILE"
+    in_browser = f"lookalike judge {folder} --expert NAME, or " if opened.catalogue.paths is not None else ""
+    console.print(f"Next: {in_browser}{by_file}")
 
 
 def _check_options(made_anew: list[str], top_up: str | None, next_pairs: int | None, order: str) -> None:

@@ -365,7 +365,11 @@ def judgements_of(opened: "Study", rule: str) -> "Judgements":
 
     record = opened.votes()
     if not len(record):
-        raise ValueError(f"the study {opened.name!r} has no votes yet: lookalike study votes {opened.path.name} FILE")
+        name = opened.path.name
+        raise ValueError(
+            f"the study {opened.name!r} has no votes yet: lookalike judge {name} --expert NAME lets people judge in "
+            f"the browser, lookalike study votes {name} FILE adds what they said elsewhere"
+        )
     return RULES[rule](record)
 
 
