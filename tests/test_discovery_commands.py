@@ -307,6 +307,52 @@ def test_bad_input_is_one_sentence(
     assert {path: path.stat().st_mtime_ns for path in study.rglob("*")} == before
 
 
+def test_a_query_is_not_judged_with_itself(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    query = str(Study.open(study).queries.ids[0])
+    itself = write_csv(study.parent / "itself.csv", [["query", "item", "expert", "answer"], [query, query, "ann", "1"]])
+    told = f"1 of 1 voted pairs are of a query with itself, first '{query}'"
+    refused(capsys, told, "study", "votes", str(study), str(itself))
+    grades = write_csv(study.parent / "grades.csv", [["query", "item", "grade"], [query, query, 1]])
+    refused(capsys, told, "study", "votes", str(study), str(grades), "--expert", "ann")
+    refused(capsys, told.replace("voted", "gold"), "study", "votes", str(study), str(grades), "--gold")
+    assert Study.open(study).gold() is None
+
+
+def test_gold_pairs_say_what_they_replace(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pairs = Study.open(study).pool().pairs
+    first = write_csv(study.parent / "first.csv", [["query", "item", "grade"], *([*pair, 1] for pair in pairs[:3])])
+    second = write_csv(study.parent / "second.csv", [["query", "item", "grade"], [*pairs[4], 0]])
+    assert done(capsys, "study", "votes", str(study), str(first), "--gold").endswith("3 gold pairs\n")
+    told = done(capsys, "study", "votes", str(study), str(second), "--gold")
+    assert told.endswith("1 gold pairs, in place of the 3 before\n")
+
+
+def test_the_same_votes_are_added_once(study: Path, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A file twice, and a file that has grown: what was there stays once, unless it is meant."""
+    before = Study.open(study).votes()
+    told = done(capsys, "study", "votes", str(study), str(files / "votes.csv"))
+    assert f"all {len(before):,} votes were there already" in told
+    assert "--again" in told
+    assert Study.open(study).votes().digest == before.digest
+    with (files / "votes.csv").open(encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    first = [*rows[1][:3], "can't tell"]  # who thinks again
+    grown = write_csv(files / "grown.csv", [*rows, first])
+    told = done(capsys, "study", "votes", str(study), str(grown))
+    assert "added Votes(1 votes of 1 experts on 1 pairs)" in told
+    assert f"{len(before):,} were there already" in told
+    after = Study.open(study).votes()
+    assert (len(after), after.answers[-1]) == (len(before) + 1, -1)
+    back = write_csv(files / "back.csv", [rows[0], rows[1]])  # and once more, back to the first answer, without a time
+    done(capsys, "study", "votes", str(study), str(back), "--again")
+    assert len(Study.open(study).votes()) == len(before) + 2
+    told = json.loads(done(capsys, "study", "votes", str(study), str(grown), "--json"))
+    assert (told["added"], told["there_already"], told["votes"]) == (0, len(before) + 1, len(before) + 2)
+    timed = [[*rows[0], "time"], [*rows[1], "2026-01-01T10:00:00Z"], [*rows[1], "2026-01-01T10:00:01Z"]]
+    done(capsys, "study", "votes", str(study), str(write_csv(files / "timed.csv", timed)))
+    assert len(Study.open(study).votes()) == len(before) + 4  # at another time it is another vote
+
+
 def test_votes_outside_the_pool_and_unknown_ids(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
     query = str(Study.open(study).queries.ids[0])
     head = ["query", "item", "expert", "answer"]

@@ -486,12 +486,18 @@ class Study:
 
     def append_votes(self, votes: Votes) -> None:
         """Add votes, all or none; when this returns they are on disk."""
-        self._check_pairs(votes.queries, votes.items, "voted")
+        self.check_pairs(votes.queries, votes.items, "voted")
         append_votes(self.path / "votes.sqlite", votes)
 
-    def _check_pairs(self, queries: np.ndarray, items: np.ndarray, what: str) -> None:
+    def check_pairs(self, queries: np.ndarray, items: np.ndarray, what: str) -> None:
+        """Raise where a pair is not of a query and an item of the study, or is of a query with itself."""
         self.queries.positions(queries, f"{what} query", "among the queries of the study")
         self.catalogue.positions(items, f"{what} item")
+        if (same := np.flatnonzero(queries == items)).size:
+            raise ValueError(
+                f"{len(same):,} of {len(items):,} {what} pairs are of a query with itself, first "
+                f"{str(items[same[0]])!r}: nobody has to judge these, leave them out"
+            )
 
     def gold(self) -> Judgements | None:
         """Pairs whose answer is known, to test experts with; None where there are none."""
@@ -506,7 +512,7 @@ class Study:
                 path.unlink(missing_ok=True)
             return
         gold = Judgements.of(pairs)
-        self._check_pairs(gold.queries, gold.items, "gold")
+        self.check_pairs(gold.queries, gold.items, "gold")
         if wrong := np.flatnonzero(gold.grades > 1).tolist():
             query, item = gold.pairs[wrong[0]]
             grade = gold.grades[wrong[0]]

@@ -173,27 +173,44 @@ def votes(
     /,
     *,
     expert: Annotated[str | None, Parameter(help="whose judgements these are, where the file does not say")] = None,
-    gold: Annotated[bool, Parameter(help="keep the judgements as gold pairs, to test experts with")] = False,
+    gold: Annotated[
+        bool, Parameter(help="keep the judgements as gold pairs, to test experts with, in place of those before")
+    ] = False,
+    again: Annotated[bool, Parameter(help="add votes that are there already once more")] = False,
     as_json: JSON = False,
 ) -> None:
-    """Add votes, or keep gold pairs.
+    """Add votes, each once, or keep gold pairs.
 
     Example: lookalike study votes shop votes.csv
 
     Example: lookalike study votes shop annotations.json --expert panel
     """
+    import numpy as np
+
     from lookalike.study import Study
 
     opened = Study.open(folder)
+    if gold and again:
+        raise ValueError("--again is of votes: gold pairs are replaced")
     if gold:
-        _say(opened, f"{keep_gold(opened, file):,} gold pairs", as_json)
+        before = opened.gold()
+        replaced = f", in place of the {len(before):,} before" if before is not None else ""
+        _say(opened, f"{keep_gold(opened, file):,} gold pairs{replaced}", as_json)
         return
     record = read_votes(opened, file, expert)
     if opened.pool_path.exists():
         gold_pairs = opened.gold()
         record.check([*opened.pool().pairs, *(gold_pairs.pairs if gold_pairs is not None else [])])
-    opened.append_votes(record)
-    _say(opened, f"added {record}; now {opened.votes()}", as_json)
+    known = np.zeros(len(record), bool) if again else record.among(opened.votes())
+    n, added = int(known.sum()), record[~known]
+    opened.append_votes(added)
+    if as_json:
+        print_json(_facts(opened) | {"added": len(added), "there_already": n})
+        return
+    same = "there already (same query, item, expert, answer and time): --again adds them once more"
+    there = f", {n:,} were {same}" if n else ""
+    done = f"added {added}{there}" if len(added) or not n else f"nothing added, all {n:,} votes were {same}"
+    _say(opened, f"{done}; now {opened.votes()}", as_json)
 
 
 @study.command
@@ -295,9 +312,11 @@ def read_votes(opened: "Study", file: Path, expert: str | None) -> "Votes":
     if expert is None:
         record = Votes.read(file)
         _check_known(file, record, known)
-        return record
-    given = Judgements.of(read_judgements(file, **known))
-    return Votes(given.queries, given.items, [expert] * len(given), (given.grades > 0).astype(int))
+    else:
+        given = Judgements.of(read_judgements(file, **known))
+        record = Votes(given.queries, given.items, [expert] * len(given), (given.grades > 0).astype(int))
+    opened.check_pairs(record.queries, record.items, "voted")
+    return record
 
 
 def keep_gold(opened: "Study", file: Path) -> int:

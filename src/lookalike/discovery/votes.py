@@ -121,6 +121,21 @@ class Votes:
         """
         return self[self.ballots.rows]
 
+    def among(self, others: "Votes") -> np.ndarray:
+        """Which of these votes are in another record: the same query, item, expert, answer and time.
+
+        >>> votes = Votes(["q", "q"], ["a", "b"], ["ann", "ann"], [1, 0])
+        >>> votes.among(votes[:1])
+        array([ True, False])
+        """
+        known = set(others._keys())
+        return np.fromiter((key in known for key in self._keys()), bool, len(self))
+
+    def _keys(self) -> Iterable[tuple[Any, ...]]:
+        """What makes each vote itself."""
+        columns = (self.queries, self.items, self.experts, self.answers, self.times.view(np.int64))
+        return zip(*(column.tolist() for column in columns), strict=True)
+
     def check(self, pairs: Any) -> None:
         """Raise where a vote is on none of these pairs: a pool, or rows (query, item).
 
