@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from lookalike.metrics.names import Metric
 from lookalike.report.bars import Bar, interval_bars
 from lookalike.report.collection.words import called
-from lookalike.report.discovery.standing import Standing
+from lookalike.report.discovery.standing import Number, Standing
 from lookalike.report.discovery.standing import called as called_on_board
 from lookalike.report.discovery.words import interval
 from lookalike.report.figure import Figure, Panel
@@ -77,19 +77,19 @@ def _columns(survey: Survey, board: "Leaderboard | None") -> list[_Column]:
     if board is None:
         return columns
     standing = Standing(board)
-    shown = dict.fromkeys(filter(None, [standing.main, standing.hits]))
+    shown = dict.fromkeys([standing.lead, *([Number(standing.hits)] if standing.hits is not None else [])])
     return columns + [
-        _Column(JUDGED, called_on_board(metric), partial(_on_board, standing, metric), partial(_ends, standing, metric))
-        for metric in shown
+        _Column(JUDGED, called_on_board(*of), partial(_on_board, standing, of), partial(_ends, standing, of))
+        for of in shown
     ]
 
 
-def _on_board(standing: Standing, metric: Metric, model: str) -> float:
-    return standing.value(model, metric) if model in standing.models else math.nan
+def _on_board(standing: Standing, of: Number, model: str) -> float:
+    return standing.value(model, *of) if model in standing.models else math.nan
 
 
-def _ends(standing: Standing, metric: Metric, model: str) -> tuple[float, float]:
-    return standing.interval(model, metric)
+def _ends(standing: Standing, of: Number, model: str) -> tuple[float, float]:
+    return standing.interval(model, *of)
 
 
 def _found(retrieval: Retrieval, metric: Metric, model: str) -> float:
