@@ -32,8 +32,8 @@ import sys
 import tempfile
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Iterator
-from dataclasses import asdict, dataclass, field
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -44,6 +44,7 @@ from PIL import Image
 
 from lookalike.discovery.catalogue import Catalogue
 from lookalike.discovery.pool import Pool
+from lookalike.judging.links import Keys
 from lookalike.judging.store import Store
 from lookalike.study import Study
 
@@ -51,9 +52,12 @@ TESTS = Path(__file__).resolve().parents[1] / "tests"
 ANSWERS = (1, 0, -1)
 PATIENCE = 15.0  # seconds until a request counts as lost, as in the browser
 IDLE = 4.0  # seconds after which a connection is made anew: the server closes those that were idle for five
-UPTIME = 4.0  # seconds, beyond the time of starting, within which a kill comes
+UPTIME = 4.0  # seconds: a kill comes within the time of starting and so much more
 DEPTH = 25  # pairs of a query
 WAITING = 0.5  # seconds until an expert who has nothing to judge asks again
+SOON = 5.0  # seconds: workers that end sooner, several in a row, end the server
+SILENCE = 60.0  # seconds without an answer to anybody after which this gives up
+BARE = 5.0  # seconds of bare commits, before and after
 
 clock = time.perf_counter
 
@@ -152,93 +156,77 @@ def postgresql() -> Iterator[str]:
 
 async def measured(options: argparse.Namespace, study: Study, url: str | None) -> dict[str, Any]:
     """Start the server, let experts judge, stop it, compare; all facts."""
+    bare = bare_commits(options, study, url)
     notes = Notes(study.path.parent / "acknowledged.jsonl", options.kills > 0)
-    bare = await asyncio.to_thread(bare_commits, options, study, url)
     server = Server(options, study, url)
-    began = await server.start()
-    experts = [Expert(name, server.port, notes, options) for name in server.links]
     try:
+        await server.start()
+        experts = [Expert(name, server.port, notes, options) for name in server.links]
         for expert in experts:
             await expert.join(server.links[expert.name])
         gc.collect()
         gc.freeze()  # or collections of what stays would stand in the way of votes
         async with watched(server, notes):
-            kills = await load(options, server, experts, notes)
+            await load(options, server, experts, notes)
         for expert in experts:
             expert.close()
-        kills["workers at the end"] = len(server.members()) - (options.workers > 1)
+        shares = server.worker_seconds()
         await server.stop()
     finally:
-        server.kill()
-    bare += await asyncio.to_thread(bare_commits, options, study, url)
+        await server.kill()
     notes.close()
+    bare += bare_commits(options, study, url)
     facts = {
         "options": {name: str(value) if isinstance(value, Path) else value for name, value in vars(options).items()},
         "machine": machine(),
-        "start s": began,
         **notes.facts(),
-        "kills": {**kills, "restarts s": server.restarts},
+        "kills": server.kills,
+        "while starting": server.kills_while_starting,
+        "starts s": server.starts,
+        "processor s of workers": shares,
         "bare commit ms": spread(bare),
     }
     facts["p99 : bare p99"] = facts["vote ms"]["p99"] / facts["bare commit ms"]["p99"]
     facts["pairs"], wrong = compared(options, study, url, notes)
-    facts["wrong"] = [*planned_wrong(options, facts), *server.complaints(), *notes.errors[:20], *wrong]
+    facts["wrong"] = [*unplanned(options, facts), *server.complaints(), *notes.errors[:20], *wrong]
     return facts
 
 
-async def load(
-    options: argparse.Namespace, server: "Server", experts: list["Expert"], notes: "Notes"
-) -> dict[str, Any]:
-    """Let all experts judge, and the server be killed meanwhile; what was done to it."""
+async def load(options: argparse.Namespace, server: "Server", experts: list["Expert"], notes: "Notes") -> None:
+    """Let all experts judge, and the server be killed meanwhile."""
     begin = clock() + 0.2
-    over: Callable[[float], bool]
-    killing = None
-    if options.kills:
-        killing = asyncio.create_task(kill(options, server))
-    if options.until_done:
-        over = lambda _: notes.done  # noqa: E731
-    elif killing is not None:
-        over = lambda _: killing.done()  # noqa: E731
-    else:
-        over = lambda due: due >= begin + options.seconds  # noqa: E731
-    judging = asyncio.gather(*(expert.judge(begin, over) for expert in experts))
-    found = {"kills": 0, "while starting": 0}
-    if killing is not None:
-        done, _ = await asyncio.wait({killing, judging}, return_when=asyncio.FIRST_COMPLETED)
-        if judging in done:  # the study was finished before the last kill
-            killing.cancel()
-            await asyncio.wait({killing})
-        found = server.killed
-        if not killing.cancelled():
-            killing.result()
-    await asyncio.wait_for(judging, None if options.until_done else options.seconds + 120)
+    killing = asyncio.create_task(kill(options, server, notes))
+
+    def over(due: float) -> bool:
+        if options.until_done:
+            return notes.done
+        return killing.done() if options.kills else due >= begin + options.seconds
+
+    await asyncio.gather(killing, *(expert.judge(begin, over) for expert in experts))
     notes.seconds = clock() - begin
-    return dict(found)
 
 
-async def kill(options: argparse.Namespace, server: "Server") -> None:
+async def kill(options: argparse.Namespace, server: "Server", notes: "Notes") -> None:
     """Kill the server, or one of its workers, at random moments, and start it again where need be."""
     how = random.Random(options.seed)
-    usual = server.restarts[0]
-    starting = None
+    usual, starting = server.starts[0], None
     for _ in range(options.kills):
-        moment = clock() + how.uniform(0, UPTIME + (usual if options.victim == "server" else 0))
-        if starting is not None:
-            await asyncio.wait({starting}, timeout=max(0, moment - clock()))
-        await asyncio.sleep(max(0, moment - clock()))
+        if notes.done:
+            break
         if options.victim == "worker":
+            await asyncio.sleep(SOON + how.uniform(0, UPTIME))
             server.kill_worker(how)
             continue
-        server.killed["kills"] += 1
-        server.killed["while starting"] += starting is not None and not starting.done()
-        server.kill()
+        await asyncio.sleep(how.uniform(0, usual + UPTIME))
+        server.kills_while_starting += starting is not None and not starting.done()
+        await server.kill()
         if starting is not None:
             await starting
-        await server.gone()
         starting = asyncio.create_task(server.start())
     if starting is not None:
         await starting
-    await asyncio.sleep(2)  # votes of the last start
+    if options.kills and not options.until_done:
+        await asyncio.sleep(2)  # for votes after the last one
 
 
 @contextlib.asynccontextmanager
@@ -267,7 +255,7 @@ async def watched(server: "Server", notes: "Notes") -> AsyncIterator[None]:
 
 @dataclass(frozen=True)
 class Vote:
-    """An answer as its expert made it; query and item: the images that were shown, by position."""
+    """An answer as its expert made it; query and item: the numbers in the addresses of the images that were shown."""
 
     client: str
     expert: str
@@ -281,6 +269,10 @@ class LostError(Exception):
     """A request that got no answer."""
 
 
+class RefusedError(Exception):
+    """A request that was answered with an error."""
+
+
 class Notes:
     """What all experts saw: the log of what was acknowledged, and how long everything took."""
 
@@ -290,7 +282,8 @@ class Notes:
         self.made: dict[str, Vote] = {}
         self.verdicts: collections.Counter[str] = collections.Counter()
         self.errors: list[str] = []
-        self.lost = self.resent = self.idle = self.claims = self.n_pictures = 0
+        self.lost = self.resent = self.idle = self.n_pictures = 0
+        self.heard = clock()  # when anybody got an answer last
         self.late: list[float] = []
         self.took: list[float] = []
         self.claim_took: list[float] = []
@@ -309,7 +302,9 @@ class Notes:
         if isinstance(error, LostError) and self.expects_losses:
             self.lost += 1
         else:
-            self.errors.append(f"{type(error).__name__}: {error}")
+            self.errors.append(str(error))
+        if clock() - self.heard > SILENCE:
+            raise SystemExit(f"nobody got an answer for {SILENCE:.0f} seconds; the last request: {error}")
 
     def close(self) -> None:
         """Bring the log to disk."""
@@ -395,11 +390,12 @@ class Expert:
         self.line, self.second_line = Line(port), Line(port)
         self.how = random.Random(f"{options.seed} {name}")
         self.hand: collections.deque[tuple[int, int, int]] = collections.deque()  # pair, query and item
+        self.few = options.ahead // 2  # pairs in hand at which more are fetched
         self.waiting: dict[str, Vote] = {}  # made and not acknowledged; sent together, as the browser does
         self.tried: set[str] = set()
         self.answered: set[int] = set()
         self.seen: set[str] | None = set() if options.pictures else None  # addresses of images
-        self.loading: set[asyncio.Task[None]] = set()
+        self.loading: asyncio.Task[None] | None = None
 
     async def join(self, link: str) -> None:
         """Follow the personal link to the page, and take the first pairs."""
@@ -417,23 +413,26 @@ class Expert:
         self.notes.claim_took.clear()
 
     async def judge(self, begin: float, over: Callable[[float], bool]) -> None:
-        """Vote by a schedule, one vote at a random moment of each period; at last, until all are acknowledged."""
+        """Vote by a schedule, at a random moment of each period; at last, until everything is acknowledged."""
         n = 0
         while not over(due := begin + (n + self.how.random()) / self.rate):
-            n += 1
             await asyncio.sleep(max(0, due - clock()))
-            try:
-                await self._turn(due)
-            except (LostError, RefusedError) as error:
-                self.notes.failed(error)
-                await asyncio.sleep(self.how.uniform(0.2, 0.6))
-                n = max(n, int((clock() - begin) * self.rate) + 1)  # what was not judged meanwhile is not made up for
+            if await self._succeeds(self._turn(due)):
+                n += 1
+            else:
+                n = int((clock() - begin) * self.rate) + 1  # what was not judged meanwhile is not made up for
         while self.waiting:
-            try:
-                await self._send(clock())
-            except (LostError, RefusedError) as error:
-                self.notes.failed(error)
-                await asyncio.sleep(self.how.uniform(0.2, 0.6))
+            await self._succeeds(self._send(clock()))
+
+    async def _succeeds(self, asking: Awaitable[None]) -> bool:
+        """Whether something was answered as it should be; after a while, where not."""
+        try:
+            await asking
+        except (LostError, RefusedError) as error:
+            self.notes.failed(error)
+            await asyncio.sleep(self.how.uniform(0.2, 0.6))
+            return False
+        return True
 
     async def _turn(self, due: float) -> None:
         if self.hand:
@@ -442,7 +441,7 @@ class Expert:
             self.notes.idle += 1
         if self.waiting:
             await self._send(due)
-        if len(self.hand) <= self.ahead // 2:
+        if len(self.hand) <= self.few:
             await self.claim()
             if not self.hand:
                 await asyncio.sleep(WAITING)
@@ -475,44 +474,38 @@ class Expert:
         sent = clock()
         found = await self._post("/api/claim", {"n": self.ahead})
         self.notes.claim_took.append(clock() - sent)
+        self.few = self.how.randint(1, max(1, 3 * self.ahead // 4))  # or all experts would run out at the same moment
         here = {pair for pair, _, _ in self.hand}
         for task in found["tasks"]:
             if task["pair"] not in here and task["pair"] not in self.answered:
-                self.hand.append((task["pair"], position(task["query"]), position(task["item"])))
+                self.hand.append((task["pair"], number_of(task["query"]), number_of(task["item"])))
         self._look_at(found["progress"])
-        if self.seen is not None and (fresh := self._fresh(found["tasks"])):
-            loading = asyncio.create_task(self._load(fresh))
-            self.loading.add(loading)
-            loading.add_done_callback(self.loading.discard)
+        if self.seen is not None and (self.loading is None or self.loading.done()):
+            self.loading = asyncio.create_task(self._load(self.seen, found["tasks"]))
 
     def _look_at(self, progress: dict[str, int]) -> None:
         self.notes.done |= progress["everybody_done"] >= progress["everybody_total"]
 
-    def _fresh(self, tasks: list[dict[str, Any]]) -> list[str]:
-        """Addresses of images that this browser does not have yet."""
-        assert self.seen is not None
-        wanted = dict.fromkeys(task[side] for task in tasks for side in ("query", "item"))
-        fresh = [address for address in wanted if address not in self.seen]
-        self.seen.update(fresh)
-        return fresh
-
-    async def _load(self, addresses: list[str]) -> None:
-        while self.loading - {asyncio.current_task()} and len(self.loading) > 1:
-            await asyncio.sleep(0.01)  # one after the other over the second connection
-        for address in addresses:
+    async def _load(self, seen: set[str], tasks: list[dict[str, Any]]) -> None:
+        """Load the images that this browser does not have yet, beside everything else."""
+        for address in [task[side] for task in tasks for side in ("query", "item")]:
+            if address in seen:
+                continue
             try:
                 status, _, _ = await self.second_line.ask("GET", address)
             except LostError as error:
                 self.notes.failed(error)
-                continue
-            self.notes.n_pictures += 1
+                return
             if status != 200:
                 self.notes.failed(RefusedError(f"an image was answered with {status}"))
+            seen.add(address)
+            self.notes.n_pictures += 1
 
     async def _post(self, path: str, given: dict[str, Any]) -> Any:
         status, _, body = await self.line.ask("POST", path, json.dumps(given, separators=(",", ":")).encode())
         if status != 200:
             raise RefusedError(f"{path} was answered with {status}: {body[:200].decode(errors='replace')}")
+        self.notes.heard = clock()
         return json.loads(body)
 
     def close(self) -> None:
@@ -521,14 +514,10 @@ class Expert:
         self.second_line.close()
 
 
-class RefusedError(Exception):
-    """A request that was answered with an error."""
-
-
-def position(address: str) -> int:
+def number_of(address: str) -> int:
     """Which image an address shows.
 
-    >>> position("/picture/query/17.proof?v=1")
+    >>> number_of("/picture/query/17.proof?v=1")
     17
     """
     return int(address.rpartition("/")[2].partition(".")[0])
@@ -555,12 +544,13 @@ class Server:
         self._said = study.path.parent / "server.log"
         self._process: asyncio.subprocess.Process | None = None
         self._expects_end = False
+        self._spent = 0.0  # processor's time of those that were killed
         self.links: dict[str, str] = {}
-        self.restarts: list[float] = []
-        self.killed = {"kills": 0, "while starting": 0}
+        self.starts: list[float] = []  # seconds until it listened, each time
+        self.kills = self.kills_while_starting = 0
 
-    async def start(self) -> float | None:
-        """Start it; the seconds until it listened, None where it was killed before."""
+    async def start(self) -> None:
+        """Start it, and wait until it listens or was killed before."""
         began, self._expects_end = clock(), False
         with self._said.open("ab") as said:
             self._process = await asyncio.create_subprocess_exec(
@@ -571,18 +561,19 @@ class Server:
         if not line:
             await self._process.wait()
             if self._expects_end:
-                return None
+                return
             raise SystemExit(f"the server did not start: {' '.join(self._command[:6])} …\n{self._said.read_text()}")
         self.links = json.loads(line)["experts"]
-        self.restarts.append(clock() - began)
-        return self.restarts[-1]
+        self.starts.append(clock() - began)
 
-    def kill(self) -> None:
-        """Kill all its processes at once."""
+    async def kill(self) -> None:
+        """Kill all its processes at once, if there are any, and wait until they are gone."""
         self._expects_end = True
-        if self._process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._process.pid, signal.SIGKILL)
+        if self._process is not None and self.members():
+            self.kills += 1
+            self._spent = self.processor_seconds()
+            os.killpg(self._process.pid, signal.SIGKILL)
+            await self._gone()
 
     def kill_worker(self, how: random.Random) -> None:
         """Kill one of its processes that is not the parent."""
@@ -590,9 +581,9 @@ class Server:
         workers = [pid for pid in self.members() if pid != self._process.pid]
         if workers:
             os.kill(how.choice(workers), signal.SIGKILL)
-            self.killed["kills"] += 1
+            self.kills += 1
 
-    async def gone(self) -> None:
+    async def _gone(self) -> None:
         """Wait until no process of it is left."""
         assert self._process is not None
         await self._process.wait()
@@ -605,7 +596,7 @@ class Server:
         self._expects_end = True
         self._process.send_signal(signal.SIGINT)
         async with asyncio.timeout(30):
-            await self.gone()
+            await self._gone()
 
     def complaints(self) -> list[str]:
         """What it said that it should not have to say."""
@@ -617,10 +608,16 @@ class Server:
         assert self._process is not None
         return [pid for pid, group, _ in processes() if group == self._process.pid]
 
+    def worker_seconds(self) -> list[float]:
+        """The processor's time that each worker has used."""
+        assert self._process is not None
+        mine = {pid: seconds for pid, group, seconds in processes() if group == self._process.pid}
+        return [seconds for pid, seconds in mine.items() if len(mine) == 1 or pid != self._process.pid]
+
     def processor_seconds(self) -> float:
         """The processor's time that it has used, its children that have ended included."""
         assert self._process is not None
-        return sum(seconds for _, group, seconds in processes() if group == self._process.pid)
+        return self._spent + sum(seconds for _, group, seconds in processes() if group == self._process.pid)
 
 
 def processes() -> Iterator[tuple[int, int, float]]:
@@ -635,9 +632,8 @@ def processes() -> Iterator[tuple[int, int, float]]:
 
 def busy_seconds() -> float:
     """The processor's time that everything on this machine has used, and what was taken from it."""
-    user, nice, system, _, _, *more = map(
-        int, Path("/proc/stat").read_text(encoding="utf-8").split("\n")[0].split()[1:9]
-    )
+    with Path("/proc/stat").open(encoding="utf-8") as file:
+        user, nice, system, _, _, *more = map(int, file.readline().split()[1:9])  # not: idle, waiting for disks
     return (user + nice + system + sum(more)) / os.sysconf("SC_CLK_TCK")
 
 
@@ -657,7 +653,7 @@ COLUMNS = "query TEXT, item TEXT, expert TEXT, answer INTEGER, time BIGINT, seco
 
 def bare_commits(options: argparse.Namespace, study: Study, url: str | None) -> list[float]:
     """Seconds of each INSERT and COMMIT of one writer that does nothing else, at the pace of all votes."""
-    n = int(min(options.seconds, 10.0) * options.experts * options.rate)
+    n = int(min(options.seconds, BARE) * options.experts * options.rate)
     with bare_sqlite(study.path.parent) if url is None else bare_postgresql(url) as write:
         begin, took = clock(), []
         for number in range(n):
@@ -707,54 +703,44 @@ def bare_postgresql(url: str) -> Iterator[Callable[[tuple[Any, ...]], Any]]:
 # Log and database
 
 
-@dataclass
-class Held:
-    """How log and database differ."""
-
-    wrong: list[str] = field(default_factory=list)
-    unacknowledged: int = 0  # votes that are kept though nobody was told
-
-    def say(self, n: int, sentence: str) -> None:
-        """Say what is wrong, where something is."""
-        if n:
-            self.wrong.append(f"{n:,} {sentence}")
-
-
 Row = tuple[str, str, str, int, str]  # query, item, expert, answer, client
 
 
 def compared(
     options: argparse.Namespace, study: Study, url: str | None, notes: Notes
 ) -> tuple[dict[str, int], list[str]]:
-    """How many pairs have how many votes, and what is wrong with the database."""
-    rows = read_rows(study, url)
-    log = [json.loads(line) for line in notes.log.read_text(encoding="utf-8").splitlines()]
-    held = held_against(log, rows, set(notes.made), study)
-    each = options.experts_per_pair
-    experts = collections.Counter((query, item) for query, item, *_ in {(q, i, e) for q, i, e, _, _ in rows})
-    pairs = study.pool().pairs
-    counts = [experts[pair] for pair in pairs]
+    """How many pairs have how many votes, and what is wrong with the database, in sentences."""
+    rows, each = read_rows(study, url), options.experts_per_pair
+    log = read_log(notes.log, study)
+    experts = collections.Counter((query, item) for query, item, _ in {row[:3] for row in rows})
+    counts = [experts.pop(pair, 0) for pair in study.pool().pairs]
     facts = {
-        "in the pool": len(pairs),
-        "exactly": sum(n == each for n in counts),
+        "exactly": counts.count(each),
         "more": sum(n > each for n in counts),
         "fewer": sum(n < each for n in counts),
-        "begun and fewer": sum(0 < n < each for n in counts),
         "rows": len(rows),
-        "kept and not acknowledged": held.unacknowledged,
     }
-    held.say(facts["more"], f"pairs have votes of more than {each} experts")
-    held.say(experts.total() - sum(counts), "votes are on pairs that are not in the pool")
-    if options.until_done:
-        held.say(facts["fewer"], f"pairs have fewer than {each} votes, though the study was finished")
+    wrong = differences(log, rows, set(notes.made))
+    if facts["more"]:
+        wrong.append(f"{facts['more']:,} pairs have votes of more than {each} experts")
+    if experts:
+        wrong.append(f"{len(experts):,} pairs have votes and are not in the pool")
+    if options.until_done and facts["fewer"]:
+        wrong.append(f"{facts['fewer']:,} pairs have fewer than {each} votes, though the study was finished")
+    return facts, wrong + damage(study, url, len(rows))
+
+
+def damage(study: Study, url: str | None, n_votes: int) -> list[str]:
+    """What the store and the database find wrong with themselves."""
     with Store.open(url or study.path / "votes.sqlite", study) as store:
-        held.wrong += store.check()
-        held.say(abs(len(store.votes()) - len(rows)), "votes are not in what the store reads")
+        wrong, n_read = store.check(), len(store.votes())
+    if n_read != n_votes:
+        wrong.append(f"the store reads {n_read:,} votes, there are {n_votes:,}")
     if url is None:
         with contextlib.closing(sqlite3.connect(study.path / "votes.sqlite")) as connection:
             found = [line for (line,) in connection.execute("PRAGMA integrity_check")]
-        held.wrong += [f"integrity_check: {line}" for line in found if line != "ok"]
-    return facts, held.wrong
+        wrong += [f"integrity_check: {line}" for line in found if line != "ok"]
+    return wrong
 
 
 def read_rows(study: Study, url: str | None) -> list[Row]:
@@ -762,50 +748,56 @@ def read_rows(study: Study, url: str | None) -> list[Row]:
     query = "SELECT query, item, expert, answer, client FROM votes ORDER BY number"
     if url is not None:
         with psycopg.connect(url) as server:
-            return server.execute(query).fetchall()  # type: ignore[return-value]
+            return server.execute(query).fetchall()
     with contextlib.closing(sqlite3.connect(study.path / "votes.sqlite")) as connection:
         return connection.execute(query).fetchall()
 
 
-def held_against(log: list[dict[str, Any]], rows: list[Row], made: set[str], study: Study) -> Held:
-    """Compare the log of acknowledged votes with the rows of the database."""
-    held = Held()
-    queries, items = study.queries.ids.tolist(), study.catalogue.ids.tolist()
-    found = collections.defaultdict(list)
-    for *row, client in rows:
-        found[client].append(tuple(row))
-    kept, refused = {}, set()
-    for vote in log:
-        if vote["verdict"] in ("kept", "known"):
-            kept[vote["client"]] = (queries[vote["query"]], items[vote["item"]], vote["expert"], vote["answer"])
-        else:
-            refused.add(vote["client"])
-    here = {client: found[client] for client in kept if client in found}
-    held.say(len(kept) - len(here), "votes were acknowledged and are not in the database")
-    held.say(sum(len(copies) > 1 for copies in found.values()), "votes are in the database twice")
-    held.say(sum(copies[0] != kept[client] for client, copies in here.items()), "votes differ from what was sent")
-    held.say(len(refused & found.keys()), "votes were said not to be kept and are in the database")
-    held.say(len(found.keys() - made), "votes are in the database and were never sent")
-    held.say(len(log) - len({vote["client"] for vote in log}), "votes were acknowledged twice")
-    strange = collections.Counter(vote["verdict"] for vote in log) - collections.Counter(kept=10**9, known=10**9)
-    del strange["enough"]
-    held.say(strange.total(), f"votes had a verdict that none should have: {dict(strange)}")
-    held.unacknowledged = len((found.keys() & made) - kept.keys() - refused)
-    twice = collections.Counter((query, item, expert) for query, item, expert, _, _ in rows)
-    held.say(sum(n > 1 for n in twice.values()), "pairs have two votes of one expert")
-    return held
+def read_log(path: Path, study: Study) -> list[tuple[Row, str]]:
+    """Votes as their experts meant them, by the images that they saw, each with its verdict."""
+    keys, queries, items = Keys.of(study.path), study.queries.ids.tolist(), study.catalogue.ids.tolist()
+    log = []
+    for vote in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+        query, item = (keys.revealed(f"picture {side}", vote[side]) for side in ("query", "item"))
+        log.append(((queries[query], items[item], vote["expert"], vote["answer"], vote["client"]), vote["verdict"]))
+    return log
 
 
-def planned_wrong(options: argparse.Namespace, facts: dict[str, Any]) -> list[str]:
+def differences(log: list[tuple[Row, str]], rows: list[Row], made: set[str]) -> list[str]:
+    """How the log of acknowledged votes and the rows of the database differ, in sentences.
+
+    made: ids of all votes that were made; those that nobody was told about may be in the database or not.
+    """
+    said = {vote[4]: vote for vote, _ in log}
+    refused = {vote[4] for vote, verdict in log if verdict not in ("kept", "known")}
+    found = {row[4]: row for row in rows}
+    kept = said.keys() - refused
+    seats = collections.Counter(row[:3] for row in rows)
+    counts = {
+        "votes were acknowledged and are not in the database": len(kept - found.keys()),
+        "votes are in the database twice": len(rows) - len(found),
+        "votes differ from what was sent": sum(found[client] != said[client] for client in kept & found.keys()),
+        "votes were said not to be kept and are in the database": len(refused & found.keys()),
+        "votes are in the database and nobody has made them": len(found.keys() - made),
+        "votes were acknowledged twice": len(log) - len(said),
+        "pairs have two votes of one expert": sum(n > 1 for n in seats.values()),
+        "votes had a verdict that none of them should get": sum(
+            verdict not in ("kept", "known", "enough") for _, verdict in log
+        ),
+    }
+    return [f"{n:,} {sentence}" for sentence, n in counts.items() if n]
+
+
+def unplanned(options: argparse.Namespace, facts: dict[str, Any]) -> list[str]:
     """What did not go as it was meant to, without anything being lost."""
     wrong = []
-    planned = round(options.experts * options.rate * options.seconds)
-    if not (options.kills or options.until_done) and facts["votes made"] < planned - options.experts:
-        wrong.append(f"{facts['votes made']:,} votes were made of {planned:,}: experts had nothing in hand, or waited")
-    if sum(facts["verdicts"].values()) != facts["votes made"]:
-        wrong.append(f"{facts['votes made'] - sum(facts['verdicts'].values()):,} votes were never acknowledged")
-    if facts["kills"]["workers at the end"] != options.workers:
-        wrong.append(f"{facts['kills']['workers at the end']} workers ran at the end, {options.workers} were expected")
+    made, planned = facts["votes made"], round(options.experts * options.rate * options.seconds)
+    if not (options.kills or options.until_done) and made < planned - options.experts:
+        wrong.append(f"{made:,} votes were made of {planned:,}: experts had nothing in hand, or waited for an answer")
+    if (untold := made - sum(facts["verdicts"].values())) != 0:
+        wrong.append(f"{untold:,} votes were never acknowledged")
+    if (n := len(facts["processor s of workers"])) != options.workers:
+        wrong.append(f"{n} workers ran at the end, {options.workers} were expected")
     return wrong
 
 
@@ -828,13 +820,13 @@ def machine() -> str:
 
 
 def heading(options: argparse.Namespace, study: Study) -> str:
+    length = "until all is judged" if options.until_done else f"for {options.seconds:g} s"
     if options.kills:
-        length = f"killed {options.kills} times"
-    else:
-        length = "until done" if options.until_done else f"for {options.seconds:g} s"
+        length = f"{options.victim} killed {options.kills} times{', ' + length if options.until_done else ''}"
     return (
         f"{machine()}\n{options.experts} experts, {options.rate:g} votes a second each, {length}; "
-        f"{len(study.pool()):,} pairs of {options.experts_per_pair} votes; {options.database}, {options.workers} workers"
+        f"{len(study.pool()):,} pairs of {options.experts_per_pair} votes\n"
+        f"{options.database}, {options.workers} worker{'s' if options.workers > 1 else ''}"
     )
 
 
@@ -848,15 +840,17 @@ def report(facts: dict[str, Any]) -> None:
         print(f"{name:28}" + "".join(f"{value:9.1f}" for value in facts[f"{name} ms"].values()))
     print(f"\np99 of a vote : p99 of a bare commit = {facts['p99 : bare p99']:.1f}")
     print(f"processor  {', '.join(f'{name} {used:.1f} s' for name, used in processor.items())} of {seconds:.1f} s")
-    kills = facts["kills"]
-    if kills["kills"]:
-        again = kills["restarts s"][1:]
-        took = f"{statistics.median(again):.1f} s to start, at most {max(again):.1f} s; " if again else ""
-        print(f"kills      {kills['kills']}, {kills['while starting']} of them while starting; {took}", end="")
+    if len(shares := facts["processor s of workers"]) > 1:
+        print(f"           workers, since they were started: {', '.join(f'{used:.1f} s' for used in shares)}")
+    if facts["kills"]:
+        print(f"kills      {facts['kills']}, {facts['while starting']} of them while it was starting; ", end="")
         print(f"{facts['lost']:,} requests lost, {facts['resent']:,} votes sent again")
+    again = facts["starts s"]
+    print(f"starts     {len(again)}: {statistics.median(again):.1f} s, at most {max(again):.1f} s")
     if facts["pictures"]:
         print(f"pictures   {facts['pictures']:,}")
-    print("\nlog and database are the same" if not facts["wrong"] else "")
+    if not facts["wrong"]:
+        print("\nlog and database are the same")
 
 
 if __name__ == "__main__":

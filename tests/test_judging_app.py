@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from fastapi.routing import APIRoute
 from PIL import Image
+from starlette.routing import Route
 from starlette.testclient import TestClient
 
 from lookalike.discovery.agreement import agreement
@@ -32,7 +32,7 @@ from lookalike.judging import organising
 from lookalike.judging.app import create_judge_app, expert_link, organiser_link
 from lookalike.judging.figures import Figures, disagreements
 from lookalike.judging.links import EXPERT, Keys, Pass
-from lookalike.judging.store import Store, StoreAwayError, StoreFullError
+from lookalike.judging.store import Store, StoreAwayError, StoreFullError, Task
 from lookalike.study import Study
 from lookalike.web.guarding import HEADERS
 from lookalike.web.pictures import Thumbnails
@@ -108,6 +108,14 @@ class World:
         expert = self.store.expert(name)
         assert expert is not None
         return expert_link(self.keys, expert, OWN)
+
+    def task(self, name: str, number: int) -> Task | None:
+        """The pair that an expert's page knows by this number."""
+        return self.store.task(name, self.keys.revealed(f"pair {name}", number))
+
+    def same(self, number: int, of: str, to: str) -> int:
+        """By which number another expert's page would know a pair."""
+        return self.keys.disguised(f"pair {to}", self.keys.revealed(f"pair {of}", number))
 
     def expert(self, name: str = "ann") -> Browser:
         return Browser(self).open(self.link(name))
@@ -243,7 +251,45 @@ def test_the_page_is_blind(world: World) -> None:
         assert not re.search(r"vase-\d|\b(bob|eve|score|rank|model|gold)\b", text), text
         assert SECRET.replace(" ", "-") not in text
     assert set(claimed.json()["tasks"][0]) == {"pair", "query", "item", "answered"}
-    assert set(claimed.json()["progress"]) == {"done", "left", "total", "everybody_done", "everybody_total"}
+    assert set(claimed.json()["progress"]) == {"done", "left", "total", "sure", "everybody_done", "everybody_total"}
+
+
+def test_experts_are_told_what_is_asked(world: World) -> None:
+    text = world.expert().read("/judge").text
+    assert text.count("Do they look alike?") == 3  # the title, the line above the answers, and the help
+    world.store.brief(
+        "Same potter?", f"Look at {HOSTILE}\nclosely.\r\n\r\n- the foot\n  of it\n\n- {{{{ 7 * 7 }}}}\nand so on\n"
+    )
+    read = world.expert().read("/judge")
+    assert "Do they look alike?" not in read.text
+    assert read.text.count("Same potter?") == 3
+    guide = f"Look at {' '.join(HOSTILE.split())} closely. the foot of it {{{{ 7 * 7 }}}} and so on Say what you see."
+    assert guide in read.text
+    tags = [tag for tag, _ in read.found]
+    assert (tags.count("ul"), tags.count("li"), tags.count("img")) == (1, 2, 0)
+
+
+def test_a_page_shows_its_briefing_again_once_it_is_another(world: World) -> None:
+    def mark(name: str) -> tuple[str | None, str | None]:
+        (found,) = [a for _, a in world.expert(name).read("/judge").found if "data-briefing" in a]
+        return found["data-briefing"], found["data-box"]
+
+    first = mark("ann")
+    assert mark("ann") == first
+    assert mark("bob")[0] == first[0]
+    assert mark("bob")[1] != first[1]
+    world.store.brief(guide="Look at the foot.")
+    assert mark("ann")[0] != first[0]
+    assert mark("ann")[1] == first[1]
+
+
+def test_what_is_left_is_sure_to_come_only_where_nobody_is_beyond_those_wanted(study: Study) -> None:
+    world = World(study, ("ann", "bob"))
+    with TestClient(world.app, base_url=OWN), world.store:
+        ann = world.expert("ann")
+        assert ann.ask("/api/claim", {"n": 1})["progress"]["sure"] is True
+        world.store.add_expert("eve")
+        assert ann.ask("/api/claim", {"n": 1})["progress"]["sure"] is False
 
 
 def test_pairs_are_handed_out_with_images_that_load(world: World) -> None:
@@ -265,7 +311,7 @@ def test_pairs_are_handed_out_with_images_that_load(world: World) -> None:
 def test_the_images_are_those_of_the_pair(world: World, study: Study) -> None:
     browser = world.expert()
     for task in browser.claim(3):
-        known = world.store.task("ann", task["pair"])
+        known = world.task("ann", task["pair"])
         assert known is not None
         for side, name in (("query", known.query), ("item", known.item)):
             body = browser.client.get(task[side]).content
@@ -315,7 +361,7 @@ def test_enough_is_enough_and_said_in_words(world: World) -> None:
     bob = world.expert("bob")
     while tasks := bob.claim():
         bob.vote(*[task["pair"] for task in tasks])
-    (said,) = world.expert("eve").ask("/api/votes", {"votes": [sent(pair)]})["votes"]
+    (said,) = world.expert("eve").ask("/api/votes", {"votes": [sent(world.same(pair, "ann", "eve"))]})["votes"]
     assert (said["status"], said["words"]) == ("enough", "Enough others had judged the pair meanwhile.")
     (said,) = world.expert("eve").ask("/api/votes", {"votes": [sent(10**9)]})["votes"]
     assert said["status"] == "unknown"
@@ -337,7 +383,7 @@ def test_later_comes_back_when_nothing_else_is_left(world: World) -> None:
 def test_an_image_that_vanished_is_not_there_and_reported(world: World, study: Study) -> None:
     browser = world.expert()
     task = browser.claim()[0]
-    known = world.store.task("ann", task["pair"])
+    known = world.task("ann", task["pair"])
     assert known is not None
     path = study.image_path(int(study.catalogue.positions([known.item])[0]))
     assert path is not None
@@ -401,6 +447,17 @@ def test_what_does_not_fit_is_refused_in_one_sentence(world: World, path: str) -
     assert len(world.store.votes()) == 0
 
 
+def test_numbers_tell_nothing_and_what_was_handed_to_nobody_cannot_be_judged(world: World) -> None:
+    ann, bob = world.expert("ann"), world.expert("bob")
+    hers, his = ([task["pair"] for task in browser.claim(12)] for browser in (ann, bob))
+    assert not set(hers) & set(his)
+    assert {world.keys.revealed("pair ann", number) for number in hers} <= set(range(1, 200))
+    assert ann.vote(*range(1, 150), *his) == ["unknown"] * 161
+    addresses = [task[side] for task in ann.claim(12) for side in ("query", "item")]
+    numbers = {int(re.fullmatch(r"/picture/\w+/(\d+)\..*", address)[1]) for address in addresses}  # type: ignore[index]
+    assert min(numbers) > 10**6  # none is a place in the catalogue of 48
+
+
 def test_votes_are_those_of_the_session_whoever_they_claim_to_be(world: World) -> None:
     bob = world.expert("bob")
     task = bob.claim()[0]
@@ -459,8 +516,8 @@ OPEN = {("GET", "/"), ("GET", "/join/{token}")}
 
 
 def routes_of(app: Any) -> set[tuple[str, str]]:
-    found = {(method, route.path) for route in app.routes if isinstance(route, APIRoute) for method in route.methods}
-    rest = {route.path for route in app.routes if not isinstance(route, APIRoute)}
+    found = {(method, route.path) for route in app.routes if isinstance(route, Route) for method in route.methods or ()}
+    rest = {route.path for route in app.routes if not isinstance(route, Route)}
     assert rest == {"/static"}  # no documentation of the API, no schema
     return found
 
@@ -919,6 +976,51 @@ def test_the_organiser_adds_experts(world: World) -> None:
     assert "missing" in problem(organiser.form("/organise/revoke"), 422)
 
 
+def test_links_end_after_the_days_that_were_given(world: World) -> None:
+    organiser = world.organiser()
+    before = int(time.time() * 1000)
+
+    def days(name: str) -> float | None:
+        found = world.store.expert(name)
+        assert found is not None
+        return None if found.expires is None else (found.expires - before) / 86_400_000
+
+    organiser.form("/organise/add", name="dora", days="14")
+    assert days("dora") == pytest.approx(14, abs=0.01)
+    organiser.form("/organise/renew", name="ann", days=" 2 ")
+    assert days("ann") == pytest.approx(2, abs=0.01)
+    organiser.form("/organise/renew", name="dora", days="")
+    assert days("dora") is None
+    world.store.renew("eve", before - 1000)
+    text = organiser.read("/organise").text
+    day = time.strftime("%d %B %Y", time.gmtime(before / 1000 + 2 * 86_400))
+    assert f"ann works until {day}" in text
+    assert "dora works, no end" in text
+    assert f"eve expired on {time.strftime('%d %B %Y', time.gmtime(before / 1000 - 1))}" in text
+    for wrong in ("0", "-1", "36501", "nan", "inf", "soon", "1e9"):
+        assert "up to 36,500, or without end" in problem(organiser.form("/organise/add", name="zoe", days=wrong), 422)
+        assert "without end" in problem(organiser.form("/organise/renew", name="dora", days=wrong), 422)
+    assert world.store.expert("zoe") is None
+    assert days("dora") is None
+
+
+def test_within_the_open_page_it_says_what_was_done(world: World) -> None:
+    organiser = world.organiser()
+    for act, name, words in (
+        ("add", HOSTILE, f"{HOSTILE} was added"),
+        ("renew", "ann", "ann has a new link"),
+        ("revoke", "ann", "The link of ann was revoked"),
+    ):
+        parts = {"csrf": (None, organiser.token), "name": (None, name)}
+        answer = organiser.client.post(f"/organise/{act}", files=parts, headers={"hx-request": "true"})
+        assert answer.status_code == 200
+        found = Reader(answer.text).found
+        assert [a["data-done"] for _, a in found if "data-done" in a] == [words]
+        changed = [at for at, (_, a) in enumerate(found) if a.get("class") == "changed"]
+        assert [found[at + 1][1]["title"] for at in changed] == [name]
+    assert not [a for _, a in organiser.read("/organise").found if "data-done" in a]
+
+
 def test_within_the_open_page_a_refusal_is_a_notice(world: World) -> None:
     organiser = world.organiser()
     parts = {"csrf": (None, organiser.token), "name": (None, "ann")}
@@ -974,6 +1076,87 @@ def test_before_anything_is_judged_the_page_says_so(world: World) -> None:
     assert "Coverage 0 %" in text
     assert "Krippendorff’s alpha: not known yet" in text
     assert "nan" not in text.lower().replace("unanimous", "").split()
+
+
+def test_the_organiser_sees_the_terms_in_force(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(organising, "FRESH", 0.0)
+    said = "2 experts judge each pair, in the order of depth, with no budget: all 60 pairs of the pool."
+    assert f"{said} Asked: “Do they look alike?”, without a guide." in world.organiser().read("/organise").text
+    world.store.configure(experts_per_pair=1, order="adaptive", budget=20)
+    world.store.brief("<i>Same</i> potter?", "Look.")
+    text = world.organiser().read("/organise").text
+    assert "1 expert judges each pair, in the order of adaptive, within a budget: 20 of the 60 pairs" in text
+    assert "Asked: “<i>Same</i> potter?”, with a guide." in text
+
+
+def test_the_page_says_what_it_counts(world: World) -> None:
+    ann, bob = world.expert("ann"), world.expert("bob")
+    pairs = [task["pair"] for task in ann.claim(4)]
+    ann.vote(*pairs[:2], answer=CANT_TELL)
+    ann.vote(pairs[2])
+    bob.vote(world.same(pairs[0], "ann", "bob"), answer=CANT_TELL)
+    bob.vote(world.same(pairs[2], "ann", "bob"))
+    text = world.organiser().read("/organise").text
+    assert "Of 60 pairs, 2 have all 2 answers and 1 some, “can’t tell” among them; 2 have no answer but “can’t" in text
+    assert "100 % of 1 pairs with two decided votes or more are unanimous" in text
+
+
+def test_a_pair_that_was_put_off_and_filled_by_others_is_put_off_no_more(world: World) -> None:
+    ann = world.expert("ann")
+    pair = ann.claim(1)[0]["pair"]
+    ann.ask("/api/later", {"pair": pair})
+
+    def put_off() -> int:
+        figures = Figures.of(world.store.status(), world.store.votes(), None, 0)
+        return next(line.later for line in figures.experts if line.name == "ann")
+
+    assert put_off() == 1
+    for name in ("bob", "eve"):
+        world.expert(name).vote(world.same(pair, "ann", name))
+    assert put_off() == 0
+
+
+def test_figures_of_time(world: World) -> None:
+    now = int(time.time() * 1000)
+    seconds = {"ann": [0.4, 0.6, 30.0], "bob": [1.0, 601.0, 600.0], "eve": [None, None, None]}
+    for name, took in seconds.items():
+        browser = world.expert(name)
+        tasks = browser.claim(3)
+        votes = [sent(task["pair"], seconds=one, at=now - 60_000) for task, one in zip(tasks, took, strict=True)]
+        browser.ask("/api/votes", {"votes": votes})
+    figures = Figures.of(world.store.status(), world.store.votes(), None, now)
+    lines = {line.name: line for line in figures.experts}
+    assert {name: line.quick for name, line in lines.items()} == {"ann": True, "bob": False, "eve": False}
+    assert lines["ann"].worked == pytest.approx(31)
+    assert lines["bob"].worked == 601  # the break of more than ten minutes is none of it
+    assert np.isnan(lines["eve"].worked)
+    assert figures.per_minute == 9
+    assert figures.left == 2 * N_PAIRS - 9
+    assert figures.hours_to_end == pytest.approx(figures.left / 9 / 60)
+    late = Figures.of(world.store.status(), world.store.votes(), None, now + 3_600_000)
+    assert np.isnan(late.hours_to_end)
+    text = world.organiser().read("/organise").text
+    assert re.search(r"ann quick 3 .* 31 s \d+ min ago bob 3 .* 10 min \d+ min ago eve 3 .* – \d+ min ago", text), text
+    assert re.search(r"answers a minute lately: at this pace it ends in about \d+ minutes\. About \d", text), text
+
+
+@pytest.mark.parametrize(
+    ("hours", "words"),
+    [
+        (0.01, "in less than a minute"),
+        (0.02, "in about 1 minute"),
+        (0.5, "in about 30 minutes"),
+        (3.21, "in about 3.2 hours"),
+        (47, "in about 47 hours"),
+        (72, "in 3 days, on 04 January 1970"),
+        (1e9, "in more than ten years"),
+    ],
+)
+def test_how_far_the_end_is(world: World, hours: float, words: str) -> None:
+    from lookalike.judging.app import JudgePages, _date
+
+    pieces = JudgePages(date=_date).environment.get_template("organise_pieces.html").module
+    assert str(pieces.ending(hours, 0)) == words  # type: ignore[attr-defined]
 
 
 def test_figures_of_a_record(world: World) -> None:

@@ -14,12 +14,14 @@ import pytest
 from playwright.sync_api import Error
 
 from lookalike.discovery.votes import Votes
+from lookalike.judging.store import Store
 from lookalike.study import Study
 from pages import chromium
 from panels import N_QUERIES, K, Server, make_vases, serving
 
 WIDE, PHONE = {"width": 1280, "height": 800}, {"width": 390, "height": 844}
 YES, NO, UNSURE = 1, 0, -1
+GLANCE = 170  # ms, and a little more than a pair must be on show before it takes an answer
 KEYS = {"ArrowRight": YES, "k": YES, "ArrowLeft": NO, "j": NO, " ": UNSURE}
 N_PAIRS = K * N_QUERIES
 ANSWERABLE = "!document.querySelector('[data-act=unsure]').disabled"  # both images are there, or known to be missing
@@ -64,9 +66,20 @@ class Tab:
         return self
 
     def judge(self, link: str) -> Tab:
-        self.open(link)
+        self.open(link).begin()
         self.ready()
         return self
+
+    def begin(self) -> None:
+        """Close what is said at the first visit."""
+        if self.page.is_visible("#keys"):
+            self.page.click("#keys form button")
+            self.closed()
+
+    def closed(self) -> None:
+        """Wait until the page knows that the help is closed, which browsers say a little later."""
+        until(self.page, "!document.querySelector('#keys').open")
+        self.page.wait_for_timeout(200)
 
     def another(self, address: str) -> Tab:
         """A second tab of the same browser."""
@@ -77,12 +90,14 @@ class Tab:
 
     def ready(self) -> None:
         until(self.page, f"pair().length === 2 && {ANSWERABLE}")
+        self.page.wait_for_timeout(GLANCE)
 
     def press(self, *keys: str) -> None:
         """Keys, each once the pair before has gone."""
         for key in keys:
             if key != "u":  # of which there is something even after the last pair
                 until(self.page, ANSWERABLE)
+            self.page.wait_for_timeout(GLANCE)
             before = self.shown()
             self.page.keyboard.press(key)
             self.next(before)
@@ -90,6 +105,7 @@ class Tab:
     def tap(self, *names: str) -> None:
         """Buttons by touch, each once the pair before has gone."""
         for name in names:
+            self.page.wait_for_timeout(GLANCE)
             before = self.shown()
             self.page.tap(f"[data-act={name}]")
             self.next(before)
@@ -200,8 +216,8 @@ def test_three_experts_judge_thirty_pairs_each_by_keyboard(tabs: Any, server: Se
 def test_the_next_pair_is_there_within_100_ms(tabs: Any, server: Server) -> None:
     tab = tabs().judge(server.experts["ann"])
     for _ in range(30):
-        tab.press("ArrowRight")
-        tab.page.wait_for_timeout(120)  # faster than anybody judges
+        tab.press("ArrowRight")  # faster than anybody judges
+    tab.page.wait_for_timeout(GLANCE)  # for the last to be painted
     took = tab.page.evaluate("window.took")
     assert len(took) == 30
     assert np.quantile(took, 0.9) < 100, sorted(took)
@@ -332,7 +348,8 @@ def test_keys_do_nothing_while_typing_held_or_with_others(tabs: Any, server: Ser
     page.keyboard.press("?")
     page.keyboard.press("ArrowRight")  # above everything are the keys
     page.keyboard.press("Escape")
-    page.wait_for_timeout(100)
+    tab.closed()
+    tab.ready()
     assert tab.shown() == first
     assert page.evaluate("location.pathname") == "/judge"
     page.evaluate("document.activeElement.blur()")
@@ -354,6 +371,133 @@ def test_a_button_that_was_clicked_is_not_pressed_again_by_the_space_bar(
     tab.press(" ")
     tab.saved()
     assert of(study.votes(), "ann") == [NO, UNSURE]
+
+
+@pytest.mark.parametrize("way", ["keys", "clicks"])
+def test_what_is_said_of_a_pair_before_it_can_be_seen_is_ignored(
+    tabs: Any, server: Server, study: Study, way: str
+) -> None:
+    tab = tabs().judge(server.experts["ann"])
+    press = {
+        "keys": "document.body.dispatchEvent(new KeyboardEvent('keydown', { key: 'k', bubbles: true }))",
+        "clicks": "document.querySelector('[data-act=yes]').click()",
+    }[way]
+    for n_seen in (1, 2, 3):
+        before = tab.shown()
+        tab.page.evaluate(f"for (let n = 0; n < 5; n++) {press}")
+        tab.next(before)
+        tab.ready()
+        tab.saved()
+        assert of(study.votes(), "ann") == [YES] * n_seen
+    tab.page.evaluate("for (let n = 0; n < 5; n++) document.querySelector('[data-act=later]').click()")
+    tab.ready()
+    until(tab.page, "!document.querySelector('#notice').innerText")
+    with Store.open(None, study) as store:
+        until(tab.page, "Object.keys(localStorage).every(key => !key.startsWith('lookalike/'))")
+        assert [row["later"] for row in store.status().experts] == [1, 0, 0]
+
+
+GUIDE = "Look at the shape,\nnot at the <b>glaze</b>.\n\nSimilar are:\n- two jugs\n- {{ 7 * 7 }}\n"
+
+
+def test_the_first_visit_says_what_is_asked(tabs: Any, study: Study, tmp_path: Path) -> None:
+    (tmp_path / "guide.txt").write_text(GUIDE, encoding="utf-8")
+    question = "Were the two made by <i>the same</i> potter, and " + "perhaps " * 15 + "in the same year?"
+    with serving(study.path, ["ann"], "--question", question, "--guide", str(tmp_path / "guide.txt")) as server:
+        tab = tabs().open(server.experts["ann"])
+        page = tab.page
+        assert page.inner_text("#keys h2") == question
+        assert page.locator(".guide p").all_inner_texts() == [
+            "Look at the shape, not at the <b>glaze</b>.", "Similar are:"
+        ]  # fmt: skip
+        assert page.locator(".guide li").all_inner_texts() == ["two jugs", "{{ 7 * 7 }}"]
+        assert page.evaluate("document.activeElement.textContent") == "Begin"
+        page.wait_for_timeout(1500)
+        page.keyboard.press("ArrowRight")  # no answer as yet
+        page.keyboard.press("Enter")
+        tab.closed()
+        tab.ready()
+        assert (page.inner_text("#question"), page.get_attribute("#question", "title")) == (question, question)
+        line = page.locator("#question").bounding_box()
+        assert line["height"] < 40
+        assert line["width"] <= WIDE["width"]
+        tab.press("k")
+        tab.saved()
+        assert of(study.votes(), "ann") == [YES]
+        assert study.votes().seconds[0] < 1.4  # the time with the guide is not the pair's
+        page.reload()
+        tab.ready()
+        assert not page.is_visible("#keys")
+        page.click("#question")
+        assert page.inner_text("#keys form button") == "Close"
+        page.keyboard.press("Escape")
+        with Store.open(None, study) as store:
+            store.brief(guide="Look at the glaze.")
+        page.reload()
+        assert page.inner_text(".guide") == "Look at the glaze."
+        assert page.inner_text("#keys form button") == "Begin"
+
+
+def test_the_help_names_keys_where_there_are_some_and_buttons_where_there_are_none(tabs: Any, server: Server) -> None:
+    wide, phone = tabs(), tabs(viewport=PHONE, is_mobile=True, has_touch=True)
+    for tab in (wide, phone):
+        tab.open(server.experts["ann"])
+    assert wide.page.inner_text("#keys h2") == "Do they look alike?"
+    assert wide.page.locator("#keys kbd").evaluate_all("all => all.every(key => key.checkVisibility())")
+    assert "hold it to see" not in wide.page.inner_text("#keys")
+    words = phone.page.inner_text("#keys")
+    assert not phone.page.locator("#keys kbd").evaluate_all("all => all.some(key => key.checkVisibility())")
+    for name in ("Similar", "Not similar", "Can’t tell", "Undo", "Later", "Zoom", "Flicker"):
+        assert name in words
+        assert phone.page.locator(".answers button", has_text=re.compile(f"^\\s*{name}")).count() == 1
+    assert " or " not in words.replace("or an image", "")
+    for one in (wide.page.inner_text("#keys"), words):
+        assert "no other expert sees yours; the organiser does" in one
+        assert "unless others have judged it by then" in one
+        assert "go on with the pairs that are here already" in one
+
+
+def test_a_dozen_pairs_can_be_judged_without_a_connection(tabs: Any, server: Server, study: Study) -> None:
+    tab = tabs().judge(server.experts["ann"])
+    tab.context.set_offline(True)
+    tab.press(*"kjkjkjkjkjk")
+    tab.ready()
+    tab.page.keyboard.press("j")
+    until(tab.page, "document.querySelector('#panel').innerText.includes('No connection')")
+    tab.context.set_offline(False)
+    tab.saved()
+    assert of(study.votes(), "ann") == [YES, NO] * 6
+
+
+def test_what_is_left_is_said_to_be_at_most_where_others_may_judge_it(tabs: Any, study: Study) -> None:
+    with serving(study.path, ["ann", "bob", "eve"], "--experts-per-pair", "2") as server:
+        tab = tabs().judge(server.experts["ann"])
+        tab.press(*"kjkjk")
+        tab.saved()
+        said = " ".join(tab.page.inner_text("#own").split())
+        assert re.fullmatch(r"You 5 up to 55 left \d\.\d s a pair, up to a minute", said), said
+        assert "5 of 120" in tab.page.inner_text("#all")
+    with serving(study.path, ["ann"], "--experts-per-pair", "3") as server:
+        tab = tabs().judge(server.experts["ann"])
+        assert re.match(r"You 5 of 60 55 left", " ".join(tab.page.inner_text("#own").split()))
+
+
+def test_nothing_of_the_header_is_cut_off_on_a_phone(tabs: Any, server: Server) -> None:
+    for width, height in ((844, 390), (667, 375), (390, 844), (360, 640)):
+        size = {"width": width, "height": height}
+        tab = tabs(viewport=size, is_mobile=True, has_touch=True).judge(server.experts["ann"])
+        cut = tab.page.evaluate(
+            """() => {
+                document.querySelector("#own [data-count]").textContent = "128";
+                document.querySelector("#left").textContent = "up to 132 left";
+                const parts = [...document.querySelectorAll("#own p, #left, #state, .answers button:not(.question)")];
+                const beyond = (part) => part.getBoundingClientRect().right > innerWidth;
+                return parts.filter((part) => part.scrollWidth > part.clientWidth + 1 || beyond(part))
+                    .map((part) => part.outerHTML);
+            }"""
+        )
+        assert cut == [], size
+        assert tab.page.evaluate("document.documentElement.scrollHeight <= innerHeight")
 
 
 def test_a_phone_by_touch(tabs: Any, server: Server, study: Study) -> None:
@@ -459,11 +603,12 @@ def test_an_image_that_is_missing_is_said_to_be_and_can_be_skipped(tabs: Any, st
     for name in ("vase-001.png", "vase-005.png", "vase-009.png"):
         (photos / name).unlink()
     with serving(study.path, ["ann"]) as server:
-        tab = tabs()
-        tab.open(server.experts["ann"])
+        tab = tabs().open(server.experts["ann"])
+        tab.begin()
         page = tab.page
         for n_done in range(N_PAIRS):  # up to a pair with a missing image
             until(page, f"document.querySelector('#own').innerText.includes('{n_done} of 60') && {ANSWERABLE}")
+            page.wait_for_timeout(GLANCE)
             if page.locator(".lost").count():
                 break
             page.keyboard.press("k")
@@ -506,6 +651,12 @@ def test_a_revoked_link_ends_the_page_in_words_and_loses_nothing(tabs: Any, serv
         one.said[:] = [line for line in one.said if "401" not in line]
 
 
+def add(page: Any, name: str, days: str) -> None:
+    page.fill("#new", name)
+    page.fill(".add [name=days]", days)
+    page.press("#new", "Enter")
+
+
 def act(page: Any, name: str, label: str) -> None:
     """Do something to an expert, and say that one is sure."""
     row = page.locator("#links li", has=page.locator("b", has_text=name))
@@ -522,7 +673,7 @@ def test_the_organisers_page(tabs: Any, server: Server, study: Study, tmp_path: 
         organiser = tabs(**options).open(server.organiser)
         page = organiser.page
         assert page.evaluate("location.pathname") == "/organise"
-        assert "13.3 %" in page.inner_text(".cards")
+        assert "13.3\u00a0%" in page.inner_text(".cards")
         assert "24 of 180 answers" in page.inner_text(".cards")
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert page.locator(".pairs li").count() == 12
@@ -541,6 +692,73 @@ def test_the_organisers_page(tabs: Any, server: Server, study: Study, tmp_path: 
     page.click(".add button")
     until(page, "document.querySelector('#notice').innerText.includes('already')")
     organiser.said[:] = [line for line in organiser.said if "422" not in line]
+
+
+def test_what_the_organiser_does_is_said_where_it_was_done(tabs: Any, server: Server) -> None:
+    organiser = tabs(permissions=["clipboard-read", "clipboard-write"]).open(server.organiser)
+    page = organiser.page
+    notice = "document.querySelector('#notice').innerText"
+    page.locator("#links").scroll_into_view_if_needed()
+    page.fill("#new", "ann")
+    page.click(".add button")
+    until(page, f"{notice}.includes('already')")
+    assert [line for line in organiser.said if "422" not in line] == []
+    organiser.said.clear()
+    page.evaluate("document.querySelector('#new').style.color = 'red'")  # as extensions of browsers do
+    at = page.evaluate("scrollY")
+    steps = {
+        "dora was added": lambda: add(page, "dora", days="14"),
+        "dora has a new link": lambda: act(page, "dora", "New link"),
+        "The link of dora was revoked": lambda: act(page, "dora", "Revoke"),
+    }  # fmt: skip
+    links = []
+    for words, do in steps.items():
+        do()
+        until(page, f"{notice}.startsWith({json.dumps(words)})")
+        assert "already" not in page.inner_text("#notice")
+        until(page, "document.querySelector('#experts').innerText.includes('dora')")
+        assert page.locator("#links .changed b >> nth=0").inner_text() == "dora"
+        assert page.locator("#links .changed").count() == 1
+        assert at > 0
+        assert page.evaluate("scrollY") >= at
+        assert page.evaluate("document.querySelector('.changed').getBoundingClientRect().bottom <= innerHeight")
+        focused = page.evaluate(
+            "[document.activeElement.textContent, Boolean(document.activeElement.closest('.changed'))]"
+        )
+        if "revoked" in words:
+            assert focused == ["New link", True]
+        else:
+            assert focused == ["Copy", True]
+            page.keyboard.press("Enter")
+            until(page, "document.activeElement.textContent === 'Copied'")
+            links.append(page.evaluate("navigator.clipboard.readText()"))
+        chip = page.inner_text("#links .changed .chip")
+        assert re.match(
+            {3: "works until", 2: "works, no end", 1: "revoked"}[len(steps) - list(steps).index(words)], chip
+        )
+    assert len({*links, *server.experts.values()}) == 5
+    page.click("#notice button")
+    assert page.inner_text("#notice") == ""
+    assert organiser.said == []
+
+
+@pytest.mark.parametrize("width", [320, 390, 844, 1000, 1280])
+def test_tables_of_the_organiser_are_never_cut(tabs: Any, server: Server, width: int) -> None:
+    with_answers = tabs().judge(server.experts["ann"])
+    with_answers.press("k", "k")
+    with_answers.saved()
+    page = tabs(viewport={"width": width, "height": 800}).open(server.organiser).page
+    parts = "[...document.querySelectorAll('html, .scroll, .scroll td, .bar nav')]"
+    cut = f"{parts}.filter(one => one.scrollWidth > one.clientWidth).map(one => one.outerHTML.slice(0, 200))"
+    assert page.evaluate(cut) == []
+    for label in ("New link", "Revoke"):
+        page.click(f"#links li:nth-child(2) summary:text-is('{label}')")
+        box = page.locator("#links details[open] form").bounding_box()
+        assert box["x"] >= 0
+        assert box["width"] >= 240
+        assert box["x"] + box["width"] <= width
+    assert "quick" in page.inner_text("#experts tbody tr >> nth=0")
+    assert "quick" not in page.inner_text("#experts tbody tr >> nth=1")
 
 
 def test_what_the_server_refuses_is_said_in_words_and_blocks_nothing(tabs: Any, server: Server, study: Study) -> None:

@@ -1,10 +1,12 @@
 """The judging app: the page on which experts judge, what that page asks for, and the page of the organiser."""
 
 import asyncio
+import hashlib
 import logging
 import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from itertools import groupby
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
@@ -22,7 +24,7 @@ from lookalike.judging.showing import Images
 from lookalike.judging.terms import Answer, ExpertError, Progress, StoreAwayError, StoreFullError, Task
 from lookalike.web.guarding import RefusedError
 from lookalike.web.pictures import Thumbnails
-from lookalike.web.serving import Pages, create_app
+from lookalike.web.serving import Pages, add_frequent, create_app
 
 if TYPE_CHECKING:
     from lookalike.judging.store import Store
@@ -33,6 +35,7 @@ __all__ = ["create_judge_app", "expert_link", "organiser_link"]
 LIMIT = 64_000  # bytes of a request
 RATE = 40.0  # requests a second of one session
 RECENT = 20  # judged pairs that a page knows when it is opened, for undoing
+QUESTION = "Do they look alike?"  # where the organiser asks nothing else
 NOT_KEPT = {
     "enough": "Enough others had judged the pair meanwhile.",
     "unknown": "The pair is no longer among those to judge.",
@@ -63,7 +66,16 @@ class Judging:
         """The page on which an expert judges."""
         name = self.sessions.expert(request)
         box = self.sessions.keys.proof("box", name)[:16]  # where the browser keeps answers of this expert to this study
-        return self.pages.answer("judge.html", name=name, box=box, csrf=self.sessions.token(request))
+        briefing = self.store.briefing()
+        return self.pages.answer(
+            "judge.html",
+            name=name,
+            box=box,
+            csrf=self.sessions.token(request),
+            question=briefing.question or QUESTION,
+            guide=_blocks(briefing.guide),
+            briefing=hashlib.sha256(repr(briefing).encode()).hexdigest()[:16],
+        )
 
     async def claim(self, request: Request) -> Response:
         """Pairs to judge."""
@@ -82,7 +94,10 @@ class Judging:
     async def vote(self, request: Request) -> Response:
         """Take answers: whatever is said to be kept is on disk. Frequent, so it has no thread of its own to wait in."""
         given, sent = self.sessions.bearer(request), parsed(SentVotes, await request.body())
-        answers = [Answer(vote.client, vote.pair, vote.answer, vote.seconds, vote.at) for vote in sent.votes]
+        answers = [
+            Answer(vote.client, self._pair(given.name, vote.pair), vote.answer, vote.seconds, vote.at)
+            for vote in sent.votes
+        ]
         taken = await asyncio.wrap_future(self.store.take(given.name, given.number, answers))
         said = [
             {"client": answer.client, "status": verdict}
@@ -93,20 +108,30 @@ class Judging:
 
     def later(self, name: str, sent: SentPair) -> dict[str, Any]:
         """Put a pair off."""
-        if not self.store.later(name, sent.pair):
+        if not self.store.later(name, self._pair(name, sent.pair)):
             raise RefusedError(404, "There is no such pair to put off, or you have judged it.")
         return {}
 
     def missing(self, name: str, sent: SentMissing) -> dict[str, Any]:
         """Note an image that did not load."""
-        if self.store.task(name, sent.pair) is None or not self.store.missing(name, sent.pair, sent.side):
+        pair = self._pair(name, sent.pair)
+        if self.store.task(name, pair) is None or not self.store.missing(name, pair, sent.side):
             raise RefusedError(404, "There is no such pair.")
         return {}
 
     def _shown(self, name: str, task: Task) -> dict[str, Any]:
-        """A pair as its page gets it: addresses of images, and nothing of what they are or where they come from."""
+        """A pair as its page gets it: addresses of images, and nothing of what they are or where they come from.
+
+        Its number is disguised, for each expert in another way: numbers follow ranks, and nobody is to answer what was
+        never handed out.
+        """
         query, item = self.images.address(name, "query", task.query), self.images.address(name, "item", task.item)
-        return {"pair": task.pair, "query": query, "item": item, "answered": None}
+        number = self.sessions.keys.disguised(f"pair {name}", task.pair)
+        return {"pair": number, "query": query, "item": item, "answered": None}
+
+    def _pair(self, name: str, number: int) -> int:
+        """The pair that was handed to an expert by this number."""
+        return self.sessions.keys.revealed(f"pair {name}", number)
 
     def picture(self, side: str, given: str, request: Request) -> Response:
         """An image that was handed to this expert."""
@@ -136,7 +161,7 @@ def create_judge_app(
     proxy may say so too, by X-Forwarded-Proto. rate: requests a second that a session may make, for long.
     """
     sessions, images = Sessions(store, keys, secure=secure, rate=rate), Images(study, keys, thumbnails)
-    pages = JudgePages(study=study.name, date=_date)
+    pages = JudgePages(study=study.name, date=_date, usual_question=QUESTION)
     app = create_app(
         pages,
         tokens=sessions.tokens,
@@ -183,13 +208,8 @@ def _add_expert_routes(app: FastAPI, judging: Judging) -> None:
     def judge(request: Request) -> Response:
         return judging.page(request)
 
-    @app.post("/api/claim")
-    async def claim(request: Request) -> Response:
-        return await judging.claim(request)
-
-    @app.post("/api/votes")
-    async def votes(request: Request) -> Response:
-        return await judging.vote(request)
+    add_frequent(app, "/api/claim", judging.claim)
+    add_frequent(app, "/api/votes", judging.vote)
 
     @app.post("/api/later")
     async def later(request: Request) -> Response:
@@ -215,11 +235,11 @@ def _add_organiser_routes(app: FastAPI, organising: Organising) -> None:
 
     @app.post("/organise/revoke")
     async def revoke(request: Request) -> Response:
-        return await organising.change(request, organising.store.revoke)
+        return await organising.change(request, organising.revoke)
 
     @app.post("/organise/renew")
     async def renew(request: Request) -> Response:
-        return await organising.change(request, organising.store.renew)
+        return await organising.change(request, organising.renew)
 
     @app.get("/organise/picture/{side}/{given}")
     async def picture(side: str, given: str, request: Request) -> Response:
@@ -230,6 +250,27 @@ def _add_organiser_routes(app: FastAPI, organising: Organising) -> None:
     @app.get("/organise/export.{kind}")
     def export(kind: str, request: Request, rule: str = "majority") -> Response:
         return organising.export(request, kind, rule)
+
+
+def _blocks(guide: str) -> list[tuple[str, list[str]]]:
+    r"""A guide in parts: each ("text", [paragraph]) or ("list", its entries).
+
+    >>> _blocks("Look at the shape,\nnot the colour.\n\nSimilar are:\n- cups\n- mugs")
+    [('text', ['Look at the shape, not the colour.']), ('text', ['Similar are:']), ('list', ['cups', 'mugs'])]
+    """
+    found: list[tuple[str, list[str]]] = []
+    for filled, group in groupby(map(str.strip, guide.splitlines()), bool):
+        begun = False  # whether there is something that a line can go on with
+        for line in group if filled else ():
+            kind = "list" if line.startswith("- ") else "text"
+            if kind == "text" and begun:
+                found[-1][1][-1] += f" {line}"
+            elif kind == "list" and found and found[-1][0] == "list":
+                found[-1][1].append(line[2:].strip())
+            else:
+                found.append((kind, [line.removeprefix("- ").strip()]))
+            begun = True
+    return found
 
 
 def _json(content: dict[str, Any]) -> Response:

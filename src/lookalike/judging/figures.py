@@ -14,6 +14,8 @@ from lookalike.judging.terms import Status
 __all__ = ["Disagreement", "Figures", "Line", "disagreements", "reading"]
 
 RECENT = 15 * 60_000  # ms: answers of this last while say how fast it goes
+QUICK = 1.0  # s: who takes less for half of the pairs may not be looking
+BREAK = 600.0  # s: who takes longer for a pair was doing something else
 
 
 @dataclass(frozen=True)
@@ -28,6 +30,12 @@ class Line:
     expires: int | None
     revoked: int | None
     figures: ExpertFigures | None
+    worked: float  # s, breaks not counted; nan where no answer says how long it took
+
+    @property
+    def quick(self) -> bool:
+        """Whether half of the answers or more took less than a second."""
+        return self.figures is not None and self.figures.median_seconds < QUICK
 
 
 @dataclass(frozen=True)
@@ -66,7 +74,10 @@ class Figures:
         return cls(
             status=status,
             agreement=found,
-            experts=tuple(_line(row, by_name.get(str(row["name"]))) for row in status.experts),
+            experts=tuple(
+                _line(row, by_name.get(str(row["name"])), _worked(votes.seconds[votes.experts == row["name"]]))
+                for row in status.experts
+            ),
             disagreements=disagreements(votes),
             undecided=int((decided == 0).sum()),
             median_seconds=float(np.median(known)) if len(known) else math.nan,
@@ -80,9 +91,19 @@ class Figures:
         return self.status.everybody_done / wanted if wanted else math.nan
 
     @property
+    def left(self) -> int:
+        """Answers that are still wanted."""
+        return max(0, self.status.everybody_total - self.status.everybody_done)
+
+    @property
     def hours_left(self) -> float:
         """Hours of one expert's work that are left, at the median speed; nan where that is not known."""
-        return (self.status.everybody_total - self.status.everybody_done) * self.median_seconds / 3600
+        return self.left * self.median_seconds / 3600
+
+    @property
+    def hours_to_end(self) -> float:
+        """Hours until all is judged, if it goes on as lately; nan where nobody has judged lately."""
+        return self.left / self.per_minute / 60 if self.per_minute else math.nan
 
     @property
     def kappas(self) -> tuple[float, float] | None:
@@ -130,9 +151,19 @@ def _parts(ballots: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     return ballots.pair, ballots.expert, ballots.answers
 
 
-def _line(row: Mapping[str, Any], figures: ExpertFigures | None) -> Line:
+def _line(row: Mapping[str, Any], figures: ExpertFigures | None, worked: float) -> Line:
     known = {name: row[name] for name in ("name", "done", "held", "later", "last", "expires", "revoked")}
-    return Line(**known, figures=figures)
+    return Line(**known, figures=figures, worked=worked)
+
+
+def _worked(seconds: np.ndarray) -> float:
+    """Seconds that answers took together, without those that took longer than a break.
+
+    >>> _worked(np.array([2.5, 4000.0, np.nan, 60.0]))
+    62.5
+    """
+    known = seconds[~np.isnan(seconds)]
+    return float(known[known <= BREAK].sum()) if len(known) else math.nan
 
 
 def _per_minute(votes: Votes, now: int) -> float:

@@ -19,6 +19,7 @@ EXPERT: Literal["expert"] = "expert"
 ORGANISER: Literal["organiser"] = "organiser"
 LONGEST = 2_000  # letters of a signed text; a link holds a name
 SIZE = 32  # bytes of a key
+HALF, TURNS = 2**24 - 1, 4  # bits of half a disguised number, and how often the halves are mixed
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +81,30 @@ class Keys:
     def proves(self, proof: str, purpose: str, *facts: object) -> bool:
         """Whether this is that text; how long it takes to tell does not depend on what was given."""
         return hmac.compare_digest(self.proof(purpose, *facts).encode(), proof.encode(errors="replace"))
+
+    def disguised(self, purpose: str, number: int) -> int:
+        """Another number in place of this one, from which nobody without the key can tell anything; both below 2^48.
+
+        >>> keys = Keys(b"k" * 32)
+        >>> hidden = [keys.disguised("pair ann", number) for number in (1, 2, 3)]
+        >>> hidden, [keys.revealed("pair ann", number) for number in hidden]
+        ([242889801400375, 4641980241113, 246726399621343], [1, 2, 3])
+        """
+        left, right = number >> 24, number & HALF
+        for turn in range(TURNS):  # a Feistel network: what each turn does can be undone, whatever it mixes in
+            left, right = right, left ^ self._mixed(purpose, turn, right)
+        return left << 24 | right
+
+    def revealed(self, purpose: str, number: int) -> int:
+        """The number that was disguised as this one."""
+        left, right = number >> 24, number & HALF
+        for turn in reversed(range(TURNS)):
+            left, right = right ^ self._mixed(purpose, turn, left), left
+        return left << 24 | right
+
+    def _mixed(self, purpose: str, turn: int, half: int) -> int:
+        said = f"{turn} {half}".encode()
+        return int.from_bytes(hmac.digest(self.derived(f"disguise {purpose}"), said, "sha256")[:3])
 
     def signed(self, purpose: str, given: Pass) -> str:
         """A pass as text for an address or a cookie, with its proof."""

@@ -5,8 +5,9 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -30,12 +31,21 @@ __all__ = ["Organising", "sentence"]
 
 PER_PAGE = 12  # disagreements
 FRESH = 2.0  # seconds for which figures are shown again
+DAY, MOST_DAYS = 86_400_000, 36_500
 EXPORTS = {
     "csv": ("votes", "text/csv; charset=utf-8"),
     "parquet": ("votes", "application/vnd.apache.parquet"),
     "qrels": ("judgements", "text/plain; charset=utf-8"),
     "json": ("judgements", "application/json"),
 }
+
+
+@dataclass(frozen=True)
+class Done:
+    """What was done to whom, for the page to say."""
+
+    name: str
+    words: str
 
 
 class Organising:
@@ -46,8 +56,8 @@ class Organising:
         self._figures: tuple[float, Figures] | None = None
         self._counting = threading.Lock()
 
-    def page(self, request: Request, page: int) -> Response:
-        """Everything that the organiser sees."""
+    def page(self, request: Request, page: int, done: Done | None = None) -> Response:
+        """Everything that the organiser sees, and what was done just now."""
         self.sessions.organiser(request)
         figures = self.figures()
         n_pages = max(1, -(-len(figures.disagreements) // PER_PAGE))
@@ -56,6 +66,8 @@ class Organising:
         return self.pages.answer(
             "organise.html",
             figures=figures,
+            briefing=self.store.briefing(),
+            done=done,
             reading=reading(figures.agreement.alpha),
             links=[(expert, _state(expert), self._link(request, expert)) for expert in self.store.experts()],
             disagreements=shown,
@@ -86,37 +98,46 @@ class Organising:
         scheme = "https" if self.sessions.is_secure(request) else "http"
         return expert_link(self.sessions.keys, expert, f"{scheme}://{request.headers['host']}")
 
-    def revoke(self, name: str) -> None:
-        """Let somebody judge no more."""
-        self.store.revoke(name)
+    async def change(self, request: Request, act: Callable[[str, int | None], str]) -> Response:
+        """Do something to the expert whom a form names, and show the page anew; within an open page, say what was done.
 
-    def renew(self, name: str) -> None:
-        """Give somebody a new link, which makes the old one worthless."""
-        self.store.renew(name)
-
-    async def change(self, request: Request, act: Callable[[str], Any]) -> Response:
-        """Do something to the expert whom a form names, and show the page anew."""
-        name = (await read_form(request)).get("name")
+        act: from a name and the moment at which a link is to end, to what was done in words.
+        """
+        form = await read_form(request)
+        name, days = form.get("name"), form.get("days", "")
 
         def done() -> Response:
             self.sessions.organiser(request)
-            if isinstance(name, Sent) or name is None:
+            if not isinstance(name, str) or isinstance(days, Sent):
                 raise RefusedError(422, "The name of an expert is missing.")
             try:
-                act(name)
+                words = act(name, _moment(days))
             except ValueError as error:
                 raise RefusedError(422, sentence(error)) from error
             self._figures = None
+            if request.headers.get("hx-request") == "true":
+                return self.page(request, 1, Done(name, words))
             return RedirectResponse("/organise#links", 303)
 
         return await run_in_threadpool(done)
 
-    def add(self, name: str) -> None:
+    def add(self, name: str, expires: int | None) -> str:
         """Let somebody new judge."""
         check_expert_name(name)
         if self.store.expert(name) is not None:
             raise ValueError(f"there is an expert {name!r} already")
-        self.store.add_expert(name)
+        self.store.add_expert(name, expires)
+        return f"{name} was added"
+
+    def renew(self, name: str, expires: int | None) -> str:
+        """Give somebody a new link, which makes the old one worthless."""
+        self.store.renew(name, expires)
+        return f"{name} has a new link"
+
+    def revoke(self, name: str, _: int | None) -> str:
+        """Let somebody judge no more."""
+        self.store.revoke(name)
+        return f"The link of {name} was revoked"
 
     def export(self, request: Request, kind: str, rule: str) -> Response:
         """Votes, each with its expert, or the judgements that a rule makes of them, as a file."""
@@ -149,6 +170,20 @@ def _state(expert: Expert) -> str:
     except ExpertError as error:
         return error.reason
     return "open"
+
+
+def _moment(days: str) -> int | None:
+    """So many days from now, in milliseconds since 1970; None where nothing is said."""
+    given = days.strip()
+    if not given:
+        return None
+    try:
+        number = float(given)
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= MOST_DAYS:
+        raise ValueError(f"a link works for so many days, up to {MOST_DAYS:,}, or without end, got {given!r:.100}")
+    return now_ms() + round(number * DAY)
 
 
 def sentence(error: Exception) -> str:

@@ -313,7 +313,8 @@ class Board:
         # with gold pairs: if a count stood still after some pairs, these would be known for what they are
         done = self.collected + sum(self._gold_judged.values())
         wanted = self.wanted + self.unreleased * self.experts_per_pair + len(self._gold) * judging
-        return Progress(len(self.judged.get(expert, {})), open_to + gold, done, max(done, wanted))
+        sure = judging <= self.experts_per_pair
+        return Progress(len(self.judged.get(expert, {})), open_to + gold, done, max(done, wanted), sure)
 
     def gold_judged(self, expert: str) -> int:
         """How many gold pairs an expert has judged."""

@@ -18,6 +18,7 @@ class _Sent(BaseModel):
 
 
 Number = Annotated[int, Field(ge=0, lt=2**53)]
+Disguised = Annotated[int, Field(ge=0, lt=2**48)]
 
 
 class SentClaim(_Sent):
@@ -31,7 +32,7 @@ class SentVote(_Sent):
     """One answer."""
 
     client: Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
-    pair: Number
+    pair: Disguised
     answer: Annotated[int, Field(ge=-1, le=1)]
     seconds: Annotated[float, Field(ge=0, le=86_400)] | None = None
     at: Number | None = None
@@ -46,13 +47,13 @@ class SentVotes(_Sent):
 class SentPair(_Sent):
     """A pair to put off."""
 
-    pair: Number
+    pair: Disguised
 
 
 class SentMissing(_Sent):
     """An image that did not load."""
 
-    pair: Number
+    pair: Disguised
     side: Literal["query", "item"]
 
 

@@ -42,7 +42,7 @@ class Sessions:
 
     def subject(self, request: Request) -> str:
         """Whom a token of a form is made for: the session that the path is for."""
-        role: Role = ORGANISER if request.url.path.startswith("/organise") else EXPERT
+        role: Role = ORGANISER if request.scope["path"].startswith("/organise") else EXPERT
         return request.cookies.get(self.cookies[role], "")
 
     def join(self, token: str, request: Request) -> Response:

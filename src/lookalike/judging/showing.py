@@ -1,8 +1,10 @@
 """Images of pairs: each address is for one expert alone, and the image file itself is never sent."""
 
+import functools
 import os
 import re
 import threading
+import time
 from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Held", "Images"]
 
 HELD = 64_000_000  # bytes of pictures held in memory
+KNOWN, LOOKED_AT = 20_000, 30.0  # addresses that are known; seconds until files are looked at again
 
 
 class Images:
@@ -30,6 +33,7 @@ class Images:
         self.study, self.keys = study, keys
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
         self.held = Held(HELD)
+        self._address = functools.lru_cache(KNOWN)(self._new_address)  # pages ask again for pairs that they have
         self._drawing: anyio.CapacityLimiter | None = None
 
     @property
@@ -41,10 +45,14 @@ class Images:
 
     def address(self, name: str, side: str, wanted: str) -> str:
         """Where this expert, and nobody else, finds an image."""
+        return self._address(name, side, wanted, int(time.monotonic() / LOOKED_AT))
+
+    def _new_address(self, name: str, side: str, wanted: str, _: int) -> str:
         position = self._position(side, wanted)
         version = version_of(self._path(side, position), VIEW)
         proof = self.keys.proof("picture", name, side, position)
-        return f"/picture/{side}/{position}.{proof}" + (f"?v={version[:16]}" if version else "")
+        hidden = self.keys.disguised(f"picture {side}", position)  # places in a catalogue tell what belongs together
+        return f"/picture/{side}/{hidden}.{proof}" + (f"?v={version[:16]}" if version else "")
 
     def _position(self, side: str, wanted: str) -> int:
         catalogue = self.study.queries if side == "query" else self.study.catalogue
@@ -58,12 +66,13 @@ class Images:
 
     def handed(self, name: str, side: str, given: str, request: Request) -> Response:
         """An image that was handed to this expert, or 404 where it cannot be shown, which the page puts in words."""
-        found = re.fullmatch(r"([0-9]{1,12})\.([A-Za-z0-9_-]{43})", given)
-        if found is None or side not in ("query", "item"):
+        found = re.fullmatch(r"([0-9]{1,15})\.([A-Za-z0-9_-]{43})", given)
+        if found is None or side not in ("query", "item") or int(found[1]) >= 2**48:
             raise RefusedError(404, "There is no such image.")
-        if not self.keys.proves(found[2], "picture", name, side, int(found[1])):
+        position = self.keys.revealed(f"picture {side}", int(found[1]))
+        if not self.keys.proves(found[2], "picture", name, side, position):
             raise RefusedError(404, "There is no such image for you.")
-        return self._view(self._path(side, int(found[1])), request)
+        return self._view(self._path(side, position), request)
 
     def thumbnail(self, side: str, given: str, request: Request) -> Response:
         """A small image, or a picture of words."""

@@ -126,13 +126,15 @@ class Progress:
     """How far one expert, and everybody, has come.
 
     done: pairs that the expert has judged, gold pairs among them. left: pairs that may still come to the expert; others
-    may judge some of them. everybody_done, everybody_total: votes, and how many are wanted, gold pairs among them.
+    may judge some of them, unless all are `sure` to come. everybody_done, everybody_total: votes, and how many are
+    wanted, gold pairs among them.
     """
 
     done: int
     left: int
     everybody_done: int
     everybody_total: int
+    sure: bool = True
 
     @property
     def total(self) -> int:

@@ -13,7 +13,7 @@ from typing import Any
 from lookalike.judging.terms import StoreAwayError, StoreFullError
 
 MOST = 256  # operations of one transaction
-GAP = 0.01  # seconds from one transaction to the next: who comes alone is served at once, a crowd together
+GAP = 0.02  # seconds from one transaction to the next: who comes alone is served at once, a crowd together
 
 __all__ = ["Operation", "Writer"]
 

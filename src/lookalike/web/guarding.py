@@ -30,6 +30,8 @@ HEADERS = {
     "x-frame-options": "DENY",
 }
 
+_SENT = {name.encode(): value.encode() for name, value in HEADERS.items()}
+
 logger = logging.getLogger(__name__)
 
 
@@ -92,8 +94,9 @@ class Guard:
             await send(message)
 
         try:
-            check(scope, self.hosts)
-            await self.app(scope, self._counted(scope, receive), answer)
+            headers = _headers(scope)
+            check(scope["method"], headers, self.hosts)
+            await self.app(scope, self._counted(headers, receive), answer)
         except ClientDisconnect:  # nobody is there any more
             return
         except asyncio.CancelledError:  # the server ends, and does not wait for this
@@ -112,10 +115,10 @@ class Guard:
                 await _drain(receive, 4 * self.limit)
             await self.refuse(refused, scope)(scope, receive, answer)
 
-    def _counted(self, scope: "Scope", receive: "Receive") -> Callable[[], Awaitable["Message"]]:
+    def _counted(self, headers: Mapping[str, list[str]], receive: "Receive") -> Callable[[], Awaitable["Message"]]:
         """What was sent, up to the limit."""
         too_large = RefusedError(413, f"That is too large: at most {_size(self.limit)} can be sent.")
-        promised = _headers(scope).get("content-length", ["0"])[-1]
+        promised = headers.get("content-length", ["0"])[-1]
         received = 0
 
         async def counted() -> "Message":
@@ -131,9 +134,8 @@ class Guard:
         return counted
 
 
-def check(scope: "Scope", hosts: frozenset[str]) -> None:
+def check(method: str, headers: Mapping[str, list[str]], hosts: frozenset[str]) -> None:
     """Raise RefusedError for a request by a foreign name or from a foreign site."""
-    headers = _headers(scope)
     named = headers.get("host", [])
     if len(named) != 1 or host_of(named[0]) not in hosts:
         shown = named[0][:100] if len(named) == 1 else "no name, or several"
@@ -143,7 +145,7 @@ def check(scope: "Scope", hosts: frozenset[str]) -> None:
         )
     site = headers.get("sec-fetch-site", ["same-origin"])
     own = set(site) <= {"same-origin", "none"}
-    if scope["method"] in SAFE:
+    if method in SAFE:
         if not own and headers.get("sec-fetch-mode") != ["navigate"]:  # a link may lead here; nothing may be embedded
             raise RefusedError(403, "Other sites may link to this page, but not use what is on it.")
         return
@@ -180,8 +182,7 @@ def _headers(scope: "Scope") -> Mapping[str, list[str]]:
 
 
 def _with_safety(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    ours = {name.encode(): value.encode() for name, value in HEADERS.items()}
-    return [(name, value) for name, value in headers if name.lower() not in ours] + list(ours.items())
+    return [(name, value) for name, value in headers if name.lower() not in _SENT] + list(_SENT.items())
 
 
 def _begun(path: str) -> str:

@@ -5,7 +5,7 @@ import functools
 import hashlib
 import importlib.resources
 import socket
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,12 +18,13 @@ from starlette.exceptions import HTTPException
 from starlette.formparsers import MultiPartException, MultiPartParser
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
+from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
 from lookalike._version import __version__
 from lookalike.web.guarding import SAFE, Guard, RefusedError, Tokens
 
-__all__ = ["Pages", "Sent", "create_app", "listen", "read_form", "serve"]
+__all__ = ["Pages", "Sent", "add_frequent", "create_app", "listen", "read_form", "serve"]
 
 LIMIT = 32_000_000  # bytes of a request: a photo of a good camera
 TITLES = {
@@ -104,6 +105,7 @@ def create_app(
         lifespan=lifespan,
         debug=False,
     )
+    app.state.proven = proven
     app.mount("/static", _Static(packages=[("lookalike.web", "static")]), name="static")
 
     def refused(refusal: RefusedError, scope: Any) -> Response:
@@ -122,6 +124,19 @@ def create_app(
     app.add_exception_handler(RequestValidationError, unfit)
     app.add_middleware(Guard, hosts=hosts, limit=limit, refuse=refused)
     return app
+
+
+def add_frequent(app: FastAPI, path: str, act: Callable[[Request], Awaitable[Response]]) -> None:
+    """Answer what is posted to a path, proven like everything else, but without FastAPI's reading of parameters.
+
+    That reading takes half of the time of a small request.
+    """
+
+    async def answered(request: Request) -> Response:
+        await app.state.proven(request)
+        return await act(request)
+
+    app.router.routes.append(Route(path, answered, methods=["POST"]))
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,10 @@
 const find = (selector) => document.querySelector(selector);
 const page = find("#judge").dataset;
 const stage = find("#stage");
-const AHEAD = 6; // pairs in hand, with their images loaded
-const REFILL = 4; // fetch more when so few are left
+const help = find("#keys");
+const AHEAD = 12; // pairs in hand, with their images loaded
+const REFILL = 8; // fetch more when so few are left
+const GLANCE = 150; // ms: what is said of a pair that was on show for less was meant for the one before
 const MOST = 100; // answers in one request
 const PATIENCE = 15_000; // ms until a request counts as lost
 const NO = 0, YES = 1, UNSURE = -1;
@@ -130,6 +132,7 @@ function preload() {
 // What is on show
 let shown = null; // the pair on show
 let since = 0, hidden = 0, hiddenSince = null; // when both its images were there; time not looked at
+let visible = 0; // since when it can be seen
 let complete = false;
 
 function show() {
@@ -167,11 +170,22 @@ function arrived(address) {
   }
   if (there && !complete) {
     complete = true;
-    since = performance.now();
+    since = visible = performance.now();
     hidden = 0;
-    hiddenSince = document.hidden ? since : null;
+    hiddenSince = covered() ? since : null;
   }
   buttons();
+}
+
+const covered = () => document.hidden || help.open; // by another window, or by the help
+
+function look() { // or look away
+  if (covered()) hiddenSince ??= performance.now();
+  else if (hiddenSince !== null) {
+    visible = performance.now();
+    hidden += visible - hiddenSince;
+    hiddenSince = null;
+  }
 }
 
 const isLost = (task) => ["query", "item"].some((side) => pictures.get(task[side])?.state === "missing");
@@ -205,9 +219,11 @@ function buttons() {
 }
 
 // Answers
+const answerable = () => shown && complete && !ended && begun - visible >= GLANCE;
+
 function answer(value) {
   const task = shown;
-  if (!task || !complete || ended || (value !== UNSURE && isLost(task))) return;
+  if (!answerable() || (value !== UNSURE && isLost(task))) return;
   const looked = performance.now() - since - hidden - (hiddenSince === null ? 0 : performance.now() - hiddenSince);
   const seconds = Math.round(Math.min(86_400, Math.max(0, looked / 1000)) * 1000) / 1000;
   box.put({ client: uuid(), kind: "vote", pair: task.pair, answer: value, seconds, at: now(), again: task.again === true });
@@ -223,7 +239,7 @@ function answer(value) {
 
 function later() {
   const task = shown;
-  if (!task || !complete || ended) return;
+  if (!answerable()) return;
   remember({ task: plain(task), answer: task.again ? task.answered : null });
   if (!task.again) { // one that has an answer keeps it
     box.put({ client: uuid(), kind: "later", pair: task.pair, at: now() });
@@ -238,7 +254,7 @@ function undo() {
   const last = past.pop();
   answered.delete(last.task.pair);
   tasks = [{ ...last.task, again: last.answer !== null, answered: last.answer }, ...tasks.filter((task) => task.pair !== last.task.pair)];
-  say(last.answer === null ? "Back again" : "Taken back: say it anew");
+  say(last.answer === null ? "Back again" : "Your last answer again, to change it");
   show();
 }
 
@@ -376,7 +392,7 @@ function status() {
   if (state.dataset.state !== kind) state.dataset.state = kind;
   const line = state.querySelector("span");
   if (line.textContent !== words) line.textContent = words;
-  state.title = kind === "waiting" ? trouble || "The server cannot be reached. Go on: answers are kept in this browser, and sent when it can." : "";
+  state.title = kind === "waiting" ? trouble || "The server cannot be reached. Go on with the pairs that are here: answers are kept in this browser, and sent when it can." : "";
   if (kind === "waiting" && trouble && trouble !== status.said) notify("Not saved yet", trouble);
   if (kind === "saved" && status.said) find("#notice").replaceChildren();
   status.said = kind === "waiting" ? trouble : "";
@@ -385,19 +401,21 @@ function status() {
 
 function meters(votes) {
   if (!progress) return;
+  const { sure } = progress; // whether all pairs that are left will come, however much others judge
   const more = new Set(votes.filter((vote) => !vote.again).map((vote) => vote.pair)).size;
   const counts = { own: [progress.done + more, progress.total], all: [progress.everybody_done + more, progress.everybody_total] };
   for (const [name, [done, total]] of Object.entries(counts)) {
     const most = Math.max(done, total);
-    find(`#${name} [data-count]`).textContent = `${done.toLocaleString("en")} of ${most.toLocaleString("en")}`;
+    const all = name === "own" && !sure ? "" : ` of ${most.toLocaleString("en")}`;
+    find(`#${name} [data-count]`).textContent = done.toLocaleString("en") + all;
     const bar = find(`#${name} progress`);
     bar.max = most || 1;
     bar.value = done;
   }
   const left = Math.max(0, progress.left - more);
   const pace = paces.length >= 5 ? paces.reduce((sum, one) => sum + one, 0) / paces.length : null;
-  find("#left").textContent = `${left.toLocaleString("en")} left`;
-  find("#pace").textContent = pace === null || !left ? "" : `${pace.toFixed(1)} s a pair, ${lasting(left * pace)}`;
+  find("#left").textContent = `${sure || !left ? "" : "up to "}${left.toLocaleString("en")} left`;
+  find("#pace").textContent = pace === null || !left ? "" : `${pace.toFixed(1)} s a pair, ${sure ? "about" : "up to"} ${lasting(left * pace)}`;
 }
 
 const paces = [];
@@ -407,9 +425,9 @@ function paced(seconds) {
 }
 
 function lasting(seconds) {
-  if (seconds < 90) return "about a minute";
-  if (seconds < 5_400) return `about ${Math.round(seconds / 60)} minutes`;
-  return `about ${(seconds / 3600).toFixed(seconds < 36_000 ? 1 : 0)} hours`;
+  if (seconds < 90) return "a minute";
+  if (seconds < 5_400) return `${Math.round(seconds / 60)} minutes`;
+  return `${(seconds / 3600).toFixed(seconds < 36_000 ? 1 : 0)} hours`;
 }
 
 function tell() { // in place of a pair
@@ -482,9 +500,9 @@ const acts = {
   later,
   undo,
   zoom: () => zoom(!stage.classList.contains("zoomed")),
-  keys: () => find("#keys").showModal(),
+  keys: () => { help.showModal(); look(); },
 };
-const keys = { arrowleft: "no", j: "no", arrowright: "yes", k: "yes", " ": "unsure", l: "later", u: "undo", z: "zoom", h: "flicker", "?": "keys" };
+const keys = { arrowleft: "no", j: "no", arrowright: "yes", k: "yes", " ": "unsure", l: "later", u: "undo", z: "zoom", f: "flicker", h: "flicker", "?": "keys" };
 
 function meant(event) { // by the letter; by its place on keyboards that have other letters
   const key = event.key.toLowerCase();
@@ -510,18 +528,35 @@ addEventListener("blur", () => flicker(false));
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-act]");
-  if (event.target === find("#keys")) find("#keys").close();
+  if (event.target === help && outside(help, event)) help.close();
   if (!button) return;
   if (event.detail > 0) button.blur(); // else the space bar would press it again
   begun = event.timeStamp;
   acts[button.dataset.act]?.();
 });
+function outside(element, { clientX, clientY }) {
+  const { left, right, top, bottom } = element.getBoundingClientRect();
+  return clientX < left || clientX > right || clientY < top || clientY > bottom;
+}
 const holder = find("[data-act=flicker]");
 holder.addEventListener("pointerdown", (event) => { event.preventDefault(); holder.setPointerCapture(event.pointerId); flicker(true); });
 for (const name of ["pointerup", "pointercancel"]) holder.addEventListener(name, () => flicker(false));
 holder.addEventListener("keydown", (event) => { if ([" ", "Enter"].includes(event.key)) { event.preventDefault(); if (!event.repeat) flicker(true); } });
 holder.addEventListener("keyup", () => flicker(false));
 document.addEventListener("contextmenu", (event) => { if (event.target.closest("#stage, .answers")) event.preventDefault(); });
+
+// The help: by itself at the first visit, and when the question or the guide is another than before
+const briefed = `lookalike-briefed/${page.box}`;
+function brief() {
+  try { if (localStorage.getItem(briefed) === page.briefing) return; } catch { /* the browser keeps nothing */ }
+  help.querySelector("form button").textContent = "Begin";
+  acts.keys();
+}
+help.addEventListener("close", () => {
+  try { localStorage.setItem(briefed, page.briefing); } catch { /* then it is shown again next time */ }
+  help.querySelector("form button").textContent = "Close";
+  look();
+});
 
 // How long the next pair takes to appear, for whoever measures
 let begun = 0;
@@ -544,12 +579,8 @@ addEventListener("storage", ({ key, newValue }) => {
   status();
 });
 document.addEventListener("visibilitychange", () => {
-  if (document.hidden) hiddenSince ??= performance.now();
-  else {
-    if (hiddenSince !== null) hidden += performance.now() - hiddenSince;
-    hiddenSince = null;
-    pump();
-  }
+  look();
+  if (!document.hidden) pump();
 });
 addEventListener("online", () => { failures = 0; pump(); retryPictures(); });
 addEventListener("offline", status);
@@ -558,6 +589,9 @@ addEventListener("pageshow", (event) => { if (event.persisted) location.reload()
 function retryPictures() {
   for (const [address, one] of pictures) if (one.state === "away") retry(address, one);
 }
-setInterval(() => { status(); if (!document.hidden && shown && performance.now() - claimed > 120_000) pump(); }, 1_000);
+let seen = 0; // when somebody was last at the page: pairs are held for nobody else
+for (const kind of ["keydown", "pointerdown", "pointermove"]) addEventListener(kind, () => { seen = performance.now(); }, { passive: true });
+setInterval(() => { status(); if (seen > claimed && shown && performance.now() - claimed > 120_000) pump(); }, 1_000);
 
+brief();
 pump();
