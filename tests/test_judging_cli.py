@@ -134,6 +134,7 @@ def test_votes_come_out_and_go_in_again_with_nothing_lost(
 def test_workers_share_a_port_and_those_killed_are_started_again(study: Study, database: list[str]) -> None:
     with serving(study.path, EXPERTS, "--workers", "2", *database) as server:
         first, second = server.workers
+        assert "postgresql" not in Path(f"/proc/{first}/cmdline").read_text()  # which everybody can read
         ann = Visitor(server.experts["ann"])
         assert ann.judge(10) == ["kept"] * 10
         os.kill(first, signal.SIGKILL)

@@ -74,13 +74,19 @@ class Workers:
         self._workers[number] = self._start()
 
     def _start(self) -> "_Worker":
-        """Start a worker; its standard input is a pipe that ends when this process does, however that happens."""
+        """Start a worker; its standard input is a pipe that ends when this process does, however that happens.
+
+        What it serves is written there too: arguments could be read by everybody on the machine, a password with them.
+        """
         handle = self._listening.fileno()
         process = subprocess.Popen(  # noqa: S603  # this program itself
-            [sys.executable, "-m", __name__, str(handle), json.dumps(asdict(self._service))],
+            [sys.executable, "-m", __name__, str(handle)],
             stdin=subprocess.PIPE,
             pass_fds=(handle,),
         )
+        assert process.stdin is not None
+        process.stdin.write(json.dumps(asdict(self._service)).encode() + b"\n")
+        process.stdin.flush()
         return _Worker(process, time.monotonic())
 
     def stop(self) -> None:
@@ -104,6 +110,17 @@ class _Worker:
     started: float
 
 
+def _first_line() -> bytes:
+    """What the parent says first."""
+    said = b""
+    while not said.endswith(b"\n"):
+        more = os.read(0, 65_536)
+        if not more:
+            sys.exit(2)  # it is gone already
+        said += more
+    return said
+
+
 def _end_with_parent() -> None:
     """Stop this process when its standard input ends, which the parent holds."""
     while os.read(0, 1):
@@ -111,11 +128,11 @@ def _end_with_parent() -> None:
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def main(handle: str, service: str) -> None:
+def main(handle: str) -> None:
     """Be a worker."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    given = json.loads(_first_line())
     threading.Thread(target=_end_with_parent, daemon=True).start()
-    given = json.loads(service)
     try:
         with socket.socket(fileno=int(handle)) as listening:
             Service(given["study"], given["database"], tuple(given["hosts"]), given["secure"]).run(listening)
