@@ -52,7 +52,8 @@ TESTS = Path(__file__).resolve().parents[1] / "tests"
 ANSWERS = (1, 0, -1)
 PATIENCE = 15.0  # seconds until a request counts as lost, as in the browser
 IDLE = 4.0  # seconds after which a connection is made anew: the server closes those that were idle for five
-UPTIME = 4.0  # seconds: a kill comes within the time of starting and so much more
+UPTIME = 4.0  # seconds after the first answer within which a kill comes
+EARLY = 0.3  # of the kills come while it is starting
 DEPTH = 25  # pairs of a query
 WAITING = 0.5  # seconds until an expert who has nothing to judge asks again
 SOON = 5.0  # seconds: workers that end sooner, several in a row, end the server
@@ -209,24 +210,37 @@ async def load(options: argparse.Namespace, server: "Server", experts: list["Exp
 async def kill(options: argparse.Namespace, server: "Server", notes: "Notes") -> None:
     """Kill the server, or one of its workers, at random moments, and start it again where need be."""
     how = random.Random(options.seed)
-    usual, starting = server.starts[0], None
-    for _ in range(options.kills):
+    for number in range(options.kills):
         if notes.done:
             break
         if options.victim == "worker":
             await asyncio.sleep(SOON + how.uniform(0, UPTIME))
             server.kill_worker(how)
-            continue
-        await asyncio.sleep(how.uniform(0, usual + UPTIME))
-        server.kills_while_starting += starting is not None and not starting.done()
-        await server.kill()
-        if starting is not None:
-            await starting
-        starting = asyncio.create_task(server.start())
-    if starting is not None:
-        await starting
+        else:
+            await kill_server(server, notes, how, early=number > 0 and how.random() < EARLY)
+    if not server.members():
+        await server.start()
     if options.kills and not options.until_done:
         await asyncio.sleep(2)  # for votes after the last one
+
+
+async def kill_server(server: "Server", notes: "Notes", how: random.Random, *, early: bool) -> None:
+    """Start the server if need be, and kill it: early, while it is starting, or when it has answered somebody."""
+    began, starting = clock(), None
+    if not server.members():
+        starting = asyncio.create_task(server.start())
+    if early:
+        await asyncio.sleep(how.uniform(0, server.starts[0]))
+    else:
+        if starting is not None:
+            await starting
+        while notes.heard < began and clock() < began + SILENCE:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(how.uniform(0, UPTIME))
+    unready = starting is not None and not starting.done()
+    server.kills_while_starting += await server.kill() and unready
+    if starting is not None:
+        await starting
 
 
 @contextlib.asynccontextmanager
@@ -566,14 +580,16 @@ class Server:
         self.links = json.loads(line)["experts"]
         self.starts.append(clock() - began)
 
-    async def kill(self) -> None:
-        """Kill all its processes at once, if there are any, and wait until they are gone."""
+    async def kill(self) -> bool:
+        """Kill all its processes at once, if there are any, and wait until they are gone; whether there were any."""
         self._expects_end = True
-        if self._process is not None and self.members():
-            self.kills += 1
-            self._spent = self.processor_seconds()
-            os.killpg(self._process.pid, signal.SIGKILL)
-            await self._gone()
+        if self._process is None or not self.members():
+            return False
+        self.kills += 1
+        self._spent = self.processor_seconds()
+        os.killpg(self._process.pid, signal.SIGKILL)
+        await self._gone()
+        return True
 
     def kill_worker(self, how: random.Random) -> None:
         """Kill one of its processes that is not the parent."""
