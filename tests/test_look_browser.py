@@ -35,8 +35,10 @@ def serving(study: Study, cache: Path) -> Iterator[str]:
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
     ) as server:
         assert server.stdout is not None
-        yield json.loads(server.stdout.readline())["address"].rstrip("/")
-        server.send_signal(signal.SIGINT)
+        try:
+            yield json.loads(server.stdout.readline())["address"].rstrip("/")
+        finally:  # or a test that fails would wait for it for ever
+            server.send_signal(signal.SIGINT)
         out, err = server.communicate(timeout=20)
         assert (server.returncode, out) == (0, "")
         assert "Traceback" not in err
