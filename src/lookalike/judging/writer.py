@@ -13,7 +13,7 @@ from typing import Any
 from lookalike.judging.terms import StoreAwayError, StoreFullError
 
 MOST = 256  # operations of one transaction
-GAP = 0.02  # seconds from one transaction to the next: who comes alone is served at once, a crowd together
+GAP = 0.02  # seconds from one transaction of several operations to the next: a crowd is served together
 
 __all__ = ["Operation", "Writer"]
 
@@ -72,13 +72,14 @@ class Writer:
             self._thread.join()
 
     def _work(self) -> None:
-        ending, begun = False, -math.inf
+        ending, next_crowd = False, -math.inf
         while not ending:
             batch = [self._waiting.get()]
-            time.sleep(max(0.0, begun + GAP - time.monotonic()))
+            time.sleep(max(0.0, next_crowd - time.monotonic()))
             begun = time.monotonic()
             while len(batch) < MOST and not self._waiting.empty():
                 batch.append(self._waiting.get())
+            next_crowd = begun + GAP if len(batch) > 1 else -math.inf  # who comes alone is served at once
             ending = None in batch
             # one that nobody waits for any more is not done; one that is begun cannot be called back
             operations = [
