@@ -14,6 +14,7 @@ if typing.TYPE_CHECKING:
     from lookalike.metrics.names import Metric
     from lookalike.relevance import grades, hierarchy, judged, matching_attributes, same_label, shared_tags
     from lookalike.results import Evaluation, Score
+    from lookalike.shards import Shards
     from lookalike.space import usage
     from lookalike.study import Study
     from lookalike.tally import Tally
@@ -24,6 +25,7 @@ __all__ = [
     "Evaluation",
     "Metric",
     "Score",
+    "Shards",
     "Study",
     "Tally",
     "__version__",
@@ -62,6 +64,7 @@ _HOMES = {
     "metrics.names": ["Metric"],
     "relevance": ["grades", "hierarchy", "judged", "matching_attributes", "same_label", "shared_tags"],
     "results": ["Evaluation", "Score"],
+    "shards": ["Shards"],
     "space": ["usage"],
     "study": ["Study"],
     "tally": ["Tally"],

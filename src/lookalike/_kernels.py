@@ -161,7 +161,7 @@ def tabulate(words, labels, rows, out):
             out[row, words[i]] += np.uint32(1)
 
 
-@njit(void(_out(uint32, 2)), nogil=True, cache=True)
+@njit([void(_out(uint32, 2)), void(_out(int64, 2))], nogil=True, cache=True)
 def spread(counts):
     """Turn counts[0] = items on each code into counts[d, x] = items at distance d from code x, for every x.
 
@@ -181,7 +181,7 @@ def spread(counts):
                     one[x] += below_zero[x]
 
 
-@njit(void(_out(uint32, 2)), nogil=True, cache=True)
+@njit([void(_out(uint32, 2)), void(_out(int64, 2))], nogil=True, cache=True)
 def spread_largest(counts):
     """As `spread`, for the largest number of items on one code at each distance below counts' height."""
     n_codes = counts.shape[1]
@@ -229,6 +229,32 @@ def largest(queries, gallery, counts, excluded_start, excluded, out):
                         out[i, block[j]] = max(out[i, block[j]], counts[start + j])
         for code in left_out:
             counts[code] += 1
+
+
+@njit(
+    int64(_array(uint64, 1), _array(uint64, 2), int64, _out(int64, 1), _out(int64, 1)),
+    nogil=True,
+    cache=True,
+)
+def near(query, gallery, radius, places, distances):
+    """How many codes are within a radius of a query; the places and distances of the first ones, as there is room."""
+    buffer = np.empty(BLOCK, np.uint16)
+    n_codes = gallery.shape[1]
+    found = 0
+    for start in range(0, n_codes, BLOCK):
+        block = buffer[: min(BLOCK, n_codes - start)]
+        _distances(query, gallery, start, block)
+        nearest = block[0]
+        for distance in block:
+            nearest = min(nearest, distance)
+        if nearest <= radius:
+            for j in range(len(block)):
+                if block[j] <= radius:
+                    if found < len(places):
+                        places[found] = start + j
+                        distances[found] = block[j]
+                    found += 1
+    return found
 
 
 @njit(nogil=True)

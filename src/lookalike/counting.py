@@ -78,6 +78,10 @@ class CodeCounter:
         return distinct_codes(self.gallery, with_index=self.excluded is not None)
 
     @functools.cached_property
+    def _distinct_words(self) -> np.ndarray:
+        return np.ascontiguousarray(self._distinct.words.T)
+
+    @functools.cached_property
     def _largest_table(self) -> np.ndarray:
         table = np.zeros((min(self.radius or 0, self.n_bits) + 1, 2**self.n_bits), np.uint32)
         table[0] = self._on_code
@@ -211,6 +215,15 @@ class CodeCounter:
         np.subtract.at(counts, (queries[known], distances[known], grades[known]), 1)
         np.subtract.at(unjudged, (queries[~known], distances[~known]), 1)
 
+    def moved(self, block: slice) -> tuple[np.ndarray, np.ndarray]:
+        """What judged and excluded items change of counts of all items, and of unjudged ones; it may be below zero."""
+        counts = np.zeros((block.stop - block.start, self.n_bits + 1, self.relevance.max_grade + 1), np.int64)
+        unjudged = np.zeros(counts.shape[:2], np.int64)
+        if self.sparse:
+            self._move_judged(block, counts, unjudged)
+        self._take_out(block, counts, unjudged)
+        return counts, unjudged
+
     def _plain(self, block: slice, counts: np.ndarray, unjudged: np.ndarray) -> None:
         for i, query in enumerate(range(block.start, block.stop)):
             distances = np.bitwise_count(self.gallery.words ^ self.queries.words[query]).sum(1, dtype=np.int64)
@@ -251,12 +264,23 @@ class CodeCounter:
     def _ball(self, block: slice) -> Ball:
         assert self.radius is not None
         starts, excluded = self._excluded_codes(block, self._distinct)
-        parts = []
+        parts, room = [], 1024
         for i, words in enumerate(self.queries.words[block]):
-            distances = np.bitwise_count(self._distinct.words ^ words).sum(1, dtype=np.int64)
-            counts = self._distinct.counts - np.bincount(excluded[starts[i] : starts[i + 1]], minlength=len(distances))
-            near = np.flatnonzero((distances <= self.radius) & (counts > 0))
-            parts.append((np.full(len(near), i), self._distinct.words[near], distances[near], counts[near]))
+            places, distances = np.empty(room, np.int64), np.empty(room, np.int64)
+            found = kernels().near(words, self._distinct_words, self.radius, places, distances)
+            if found > room:
+                room = 2 * found
+                places, distances = np.empty(room, np.int64), np.empty(room, np.int64)
+                kernels().near(words, self._distinct_words, self.radius, places, distances)
+            places, distances = places[:found], distances[:found]
+            counts = self._distinct.counts[places]
+            mine = excluded[starts[i] : starts[i + 1]]
+            if len(mine):
+                counts = counts - (places[:, None] == mine).sum(1)
+            there = counts > 0
+            parts.append(
+                (np.full(there.sum(), i), self._distinct.words[places[there]], distances[there], counts[there])
+            )
         return Ball(min(self.radius, self.n_bits), *(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 

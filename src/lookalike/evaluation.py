@@ -2,7 +2,7 @@
 
 import logging
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
@@ -16,15 +16,19 @@ from lookalike.files import digest
 from lookalike.metrics.measures import KEPT
 from lookalike.metrics.names import Metric, parse_all
 from lookalike.metrics.values import Part, Values, joined
+from lookalike.places import Place
 from lookalike.progress import track
-from lookalike.relevance import UNJUDGED, Groups, Judged, Relevance
+from lookalike.relevance import UNJUDGED, Column, Groups, Judged, Relevance
 from lookalike.results import Evaluation, Score
-from lookalike.tally import Tally, concatenate, id_array
+from lookalike.shards import Shards
+from lookalike.tally import NO_DISTANCE, Tally, concatenate, id_array
+from lookalike.tallying import Needs, Search, tallies
 
 DEFAULT_METRICS = ("AP", "AP@1000", "nDCG@100", "P@100", "R@100")
 UNDEFINED = ("zero", "skip", "error")
 POLICIES = ("relevant", "irrelevant", "condensed", "error")  # for the unjudged
 LEVELS = ("image", "product")
+NO_CODES = "LGAP is a metric of codes: embeddings have no code space to fill"
 
 logger = logging.getLogger("lookalike")
 T = TypeVar("T")
@@ -48,10 +52,15 @@ def evaluate(
     undefined: str | None = None,
     unjudged: str | None = None,
     threads: int | None = None,
+    client: Any = None,
+    partials: Any = None,
 ) -> Evaluation:
     """Evaluate a search: metrics of every query, expected, best and worst over all orders of tied items.
 
     queries, gallery: Codes, or float embeddings compared by `similarity`: "cosine" (the default), "dot" or "euclidean".
+    The gallery may also be `la.Shards`, of either, which are read one at a time: with `client`, a distributed.Client,
+    by the workers of a Dask cluster; `partials` is a folder or an address in which what each shard gives is kept, so
+    that a job that died goes on.
     exclude: (query_groups, gallery_groups), items of the query's own group do not rank; or "self", the item with the
     query's own id. level: "product", a judgement is about every item of the judged item's group, which `exclude` gives.
     undefined: what a query without a value counts, "zero", "skip" or "error" (default: the metric's).
@@ -67,6 +76,15 @@ def evaluate(
     4 queries, 4 items
     """
     wanted = _Wanted(metrics, undefined, unjudged)
+    if isinstance(gallery, Shards):
+        search, about = _search(queries, gallery, relevance, similarity, query_ids, gallery_ids, exclude, level)
+
+        def counted(kind: Kind, metrics: list[Metric]) -> Iterator[Tally]:
+            asked = replace(search, relevance=_with_negatives(relevance, kind)) if kind[0] != "judged" else search
+            return tallies(asked, _on(gallery, client), wanted.needs(asked, metrics), **_how(threads, partials))
+
+        return wanted.of_tallies(counted, about)
+    _check_in_memory(client, partials)
     counter, about = _counter(
         queries, gallery, relevance, similarity, query_ids, gallery_ids, exclude, wanted.radius, threads, level=level
     )
@@ -123,7 +141,7 @@ def evaluate_run(
     pairs = [f"{query}\t{item}\t{score!r}" for query, items in run.items() for item, score in items.items()]
     inputs = {"run": digest(np.array(sorted(pairs))), "relevance": relevance}
     about = {"inputs": inputs, "items": len({item for items in run.values() for item in items})}
-    return wanted.of_tallies(lambda kind: scoring.count_run(run, _with_negatives(relevance, kind)), about)
+    return wanted.of_tallies(lambda kind, _: [scoring.count_run(run, _with_negatives(relevance, kind))], about)
 
 
 def evaluate_tally(
@@ -137,13 +155,13 @@ def evaluate_tally(
     if not isinstance(tally, Tally):
         raise TypeError(f"a tally is needed, got {type(tally).__name__}: la.count makes one")
 
-    def counted(kind: Kind) -> Tally:
+    def counted(kind: Kind, _: list[Metric]) -> list[Tally]:
         if kind[0] != "judged":
             raise ValueError(
                 f"a tally was counted with its own negatives: count with relevance.with_negatives({kind[0]!r}), then "
                 f"evaluate without negatives={kind[0]!r}"
             )
-        return tally
+        return [tally]
 
     about = {"inputs": tally.inputs, "items": int(tally.ranked.sum(1).max(initial=0))}
     return _Wanted(metrics, undefined, unjudged).of_tallies(counted, about)
@@ -163,17 +181,29 @@ def count(
     radius: int | None = None,
     scores: bool = True,
     method: str = "auto",
+    client: Any = None,
+    partials: Any = None,
 ) -> Tally:
     """Count the tally of every query; tallies of the same queries with parts of a gallery add up.
 
     radius: for codes, keep what LGAP up to this radius needs. scores: for embeddings, keep every item's group and
     score, which sums and radii need; without them a tally is much smaller. method: how to count, "auto" by default;
-    for codes "table", "scan" or "plain", for embeddings "around" or "plain".
+    for codes "table", "scan" or "plain", for embeddings "around" or "plain". client, partials: for a gallery of
+    `la.Shards`, as `evaluate` has them; embeddings in shards are counted without scores, and all methods are "auto".
     """
     if radius is not None:
         if isinstance(radius, bool) or not isinstance(radius, int | np.integer) or radius < 0:
             raise ValueError(f"radius must be a whole number from 0, got {radius!r}")
         radius = int(radius)
+    if isinstance(gallery, Shards):
+        if method != "auto":
+            raise ValueError(f"how shards are counted is chosen by itself, got method={method!r}")
+        if gallery.n_bits is None and (scores or radius is not None):
+            raise ValueError("embeddings in shards are counted without the score of every item: pass scores=False")
+        search, about = _search(queries, gallery, relevance, similarity, query_ids, gallery_ids, exclude, level)
+        found = tallies(search, _on(gallery, client), Needs(radius), **_how(threads, partials))
+        return _with_inputs(concatenate(list(found)), about)
+    _check_in_memory(client, partials)
     counter, about = _counter(
         queries, gallery, relevance, similarity, query_ids, gallery_ids, exclude, radius, threads, method, level
     )
@@ -232,12 +262,35 @@ class _Wanted:
             found |= zip(metrics, map(joined, zip(*blocks, strict=True)), strict=True)
         return self._evaluation(found, counter.query_ids, about)
 
-    def of_tallies(self, counted: Callable[[Kind], Tally], about: dict[str, Any]) -> Evaluation:
+    def of_tallies(self, counted: Callable[[Kind, list[Metric]], Iterable[Tally]], about: dict[str, Any]) -> Evaluation:
+        """Evaluate the tallies of all queries, block by block, that `counted` gives for some metrics."""
         found: dict[Metric, Part] = {}
         for kind, metrics in self.by_kind.items():
-            tally = counted(kind)
-            found |= zip(metrics, self._parts(metrics, tally), strict=True)
-        return self._evaluation(found, tally.query_ids, about)
+            ids, blocks = [], []
+            for tally in counted(kind, metrics):
+                ids.append(tally.query_ids)
+                blocks.append(self._parts(metrics, tally))
+            found |= zip(metrics, map(joined, zip(*blocks, strict=True)), strict=True)
+        return self._evaluation(found, np.concatenate(ids), about)
+
+    def needs(self, search: Search, metrics: list[Metric]) -> Needs:
+        """What metrics need of the tally of a gallery in shards."""
+        if isinstance(search.queries, Codes):
+            return Needs(self.radius)
+        if self.radius is not None:
+            raise ValueError(NO_CODES)
+        micro = [metric for metric in metrics if metric.micro]
+        if micro and not (isinstance(search.relevance, Judged) and all(self.policy(m) == "condensed" for m in micro)):
+            raise ValueError(
+                f"{micro[0]} compares every score of every query: of embeddings in shards it is for judged pairs alone"
+            )
+        radii = [radius for metric in metrics if (radius := metric.options().get("radius")) is not None]
+        if radii and search.similarity != "euclidean":
+            raise ValueError(NO_DISTANCE)
+        # left out, unjudged items bring others up from below; relevant, their groups count as far down as they go
+        cut = [m.cutoff for m in metrics if m.cutoff is not None and self.policy(m) not in ("condensed", "relevant")]
+        k = max(cut) if len(cut) == len(metrics) else None
+        return Needs(k=k, marks=bool(micro), distances=tuple(sorted(set(radii))))
 
     def _keep_what_is_needed(self, counter: scoring.ScoreCounter, metrics: list[Metric]) -> None:
         """Scores that some metric needs: of every group, or of those that hold a judged item."""
@@ -308,7 +361,7 @@ def _counter(
         raise TypeError("queries and gallery must both be Codes or both embeddings")
     if not isinstance(queries, Codes):
         if radius is not None:
-            raise ValueError("LGAP is a metric of codes: embeddings have no code space to fill")
+            raise ValueError(NO_CODES)
         _warn_of_bits(queries, gallery)
         similarity = similarity or "cosine"
         embeddings = scoring.Embeddings(queries, gallery, similarity)
@@ -324,6 +377,85 @@ def _counter(
     inputs: dict[str, Any] = {"queries": queries, "gallery": gallery, "relevance": relevance}
     inputs |= _noted(gallery_ids, exclude, excluded, level)
     return counter, {"inputs": inputs, "items": len(gallery), "bits": gallery.n_bits}
+
+
+def _search(
+    queries: Any,
+    shards: Shards,
+    relevance: Relevance,
+    similarity: str | None,
+    query_ids: Any,
+    gallery_ids: Any,
+    exclude: Any,
+    level: str,
+) -> tuple[Search, dict[str, Any]]:
+    """What is asked of a gallery in shards, checked as far as that can be without reading them."""
+    if isinstance(queries, Codes) != (shards.n_bits is not None):
+        raise TypeError("queries and gallery must both be Codes or both embeddings")
+    if isinstance(queries, Codes):
+        if queries.n_bits != shards.n_bits:
+            raise ValueError(
+                f"gallery codes have {shards.n_bits} bits, queries have {queries.n_bits}: "
+                "encode both with the same hasher"
+            )
+        if similarity is not None:
+            raise ValueError(f"codes are compared by Hamming distance: similarity={similarity!r} is for embeddings")
+    else:
+        queries = scoring.as_floats(queries, "query embeddings")
+        similarity = similarity or "cosine"
+        scoring.Embeddings(queries, np.ones((1, shards.width), queries.dtype), similarity)  # raises where they differ
+    if not len(queries):
+        raise ValueError("there are no queries")
+    if not isinstance(relevance, Relevance):
+        raise TypeError(f"relevance must come from la.same_label, la.judged, …, got {type(relevance).__name__}")
+    if level != "image":
+        raise ValueError("judgements are inherited from item to item in memory: use relevance.inherited, then shards")
+    sizes = (len(queries), len(shards))
+    if relevance.n_queries not in (-1, sizes[0]) or relevance.n_gallery not in (-1, sizes[1]):
+        raise ValueError(
+            f"relevance is for {relevance.n_queries} queries and {relevance.n_gallery} items, "
+            f"but there are {sizes[0]} queries and {sizes[1]} items"
+        )
+    if gallery_ids is not None and not isinstance(gallery_ids, Column):
+        raise TypeError("ids of a gallery in shards are a column of it: gallery_ids=shards['ids']")
+    ids = np.asarray(_ids(query_ids, sizes[0], "query_ids"))
+    left_out: tuple[np.ndarray, Any] | None = None
+    if isinstance(exclude, tuple | list) and len(exclude) == 2 and isinstance(exclude[1], Column):
+        left_out = as_numpy(exclude[0]), exclude[1]
+        if len(left_out[0]) != sizes[0]:
+            raise ValueError(f"exclude has groups of {len(left_out[0])} queries, but there are {sizes[0]}")
+    elif isinstance(exclude, str):
+        _check_self(exclude, *sizes, by_position=query_ids is None and gallery_ids is None)
+        left_out = ids, None
+    elif exclude is not None:
+        groups = _groups(exclude, *sizes)
+        left_out = groups.queries, groups.gallery
+    search = Search(queries, ids, relevance, gallery_ids, left_out, similarity)
+    for name in search.columns:
+        _ = shards[name]  # raises where it is not there
+    noted = {} if gallery_ids is not None else {"gallery_ids": "positions"}
+    if left_out is not None:
+        noted["exclude"] = exclude if isinstance(exclude, str) else digest(left_out[0])
+    inputs: dict[str, Any] = {"queries": queries if isinstance(queries, Codes) else digest(queries)}
+    inputs |= {"gallery": shards, "relevance": relevance} | noted
+    about: dict[str, Any] = {"inputs": inputs, "items": len(shards)}
+    about |= {"bits": shards.n_bits} if shards.n_bits is not None else {"similarity": similarity}
+    return search, about
+
+
+def _on(gallery: Shards, client: Any) -> Shards:
+    return gallery if client is None else gallery.on(client)
+
+
+def _how(threads: int | None, partials: Any) -> dict[str, Any]:
+    return {"threads": n_threads(threads), "partials": None if partials is None else Place.of(partials)}
+
+
+def _check_in_memory(client: Any, partials: Any) -> None:
+    if client is not None or partials is not None:
+        raise ValueError(
+            "client and partials are for a gallery in shards: lookalike shard writes one, la.Shards.open opens it"
+        )
 
 
 def _noted(gallery_ids: Any, exclude: Any, excluded: Groups | None, level: str) -> dict[str, Any]:
@@ -397,20 +529,28 @@ def _excluded(exclude: Any, ids: np.ndarray, items: np.ndarray | range, by_posit
     if exclude is None:
         return None
     if isinstance(exclude, str):
-        if exclude != "self":
-            raise ValueError(f"exclude must be (query_groups, gallery_groups) or 'self', got {exclude!r}")
-        if by_position and len(ids) != len(items):
-            raise ValueError(
-                f"exclude='self' needs query_ids and gallery_ids: {len(ids)} queries are not the {len(items)} items"
-            )
+        _check_self(exclude, len(ids), len(items), by_position=by_position)
         return Groups(ids, items, "ids")
+    return _groups(exclude, len(ids), len(items))
+
+
+def _check_self(exclude: str, n_queries: int, n_items: int, *, by_position: bool) -> None:
+    if exclude != "self":
+        raise ValueError(f"exclude must be (query_groups, gallery_groups) or 'self', got {exclude!r}")
+    if by_position and n_queries != n_items:
+        raise ValueError(
+            f"exclude='self' needs query_ids and gallery_ids: {n_queries} queries are not the {n_items} items"
+        )
+
+
+def _groups(exclude: Any, n_queries: int, n_items: int) -> Groups:
     if not isinstance(exclude, tuple | list) or len(exclude) != 2:
         raise TypeError("exclude must be (query_groups, gallery_groups) or 'self'")
     groups = Groups(exclude[0], exclude[1], "groups to exclude")
-    if (len(groups.queries), len(groups.gallery)) != (len(ids), len(items)):
+    if (len(groups.queries), len(groups.gallery)) != (n_queries, n_items):
         raise ValueError(
             f"exclude has groups of {len(groups.queries)} queries and {len(groups.gallery)} items, "
-            f"but there are {len(ids)} and {len(items)}"
+            f"but there are {n_queries} and {n_items}"
         )
     return groups
 

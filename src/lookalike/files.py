@@ -176,8 +176,16 @@ def _read_npz(path: Path, names: Collection[str] | None) -> dict[str, np.ndarray
 
 
 def _write_parquet(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
-    import pyarrow as pa
     import pyarrow.parquet as pq
+
+    table = arrow_table(arrays, about)
+    with writing(path) as file:
+        pq.write_table(table, file)
+
+
+def arrow_table(arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Any:
+    """A pyarrow table with a column for each array, and what is to be known about it."""
+    import pyarrow as pa
 
     columns: dict[str, Any] = {}
     for name, array in arrays.items():
@@ -191,18 +199,26 @@ def _write_parquet(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[
             )
         else:
             columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(array.ravel()), array.shape[1])
-    table = pa.table(columns, metadata={"lookalike": json.dumps(about)})
-    with writing(path) as file:
-        pq.write_table(table, file)
+    return pa.table(columns, metadata={"lookalike": json.dumps(about)})
 
 
 def _read_parquet(path: Path, names: Collection[str] | None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    return read_table(path, path, names)
+
+
+def read_table(
+    source: Any, path: str | Path, names: Collection[str] | None = None
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The columns (of these names only) of a Parquet file, or of its bytes as pyarrow has them, and what it says.
+
+    path: what it is called when something is wrong with it.
+    """
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
-        columns = [name for name in pq.read_schema(path).names if names is None or name in names]
-        table = pq.read_table(path, columns=columns)
+        columns = [name for name in pq.read_schema(source).names if names is None or name in names]
+        table = pq.read_table(source, columns=columns)
     except (pa.ArrowException, OSError) as error:
         raise ValueError(
             f"{path} is not a readable Parquet file: it is damaged, cut short or something else"

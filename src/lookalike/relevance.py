@@ -4,12 +4,13 @@ Every kind answers the same few questions, block by block, and none ever holds a
 that the user did not bring.
 """
 
+import copy
 import functools
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn, Self
 
 import numpy as np
 
@@ -21,7 +22,9 @@ MAX_GRADE = 32_767
 
 __all__ = [
     "UNJUDGED",
+    "Column",
     "Groups",
+    "InShards",
     "Judged",
     "Relevance",
     "Unranked",
@@ -51,6 +54,16 @@ class Unranked:
         )
 
 
+@dataclass(frozen=True)
+class Column:
+    """Values of a gallery in shards, by the name of their column: each shard brings its own."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return f"Column({self.name!r})"
+
+
 class Relevance(ABC):
     """How relevant each of `n_gallery` items is to each of `n_queries` queries: grades 0 to `max_grade`."""
 
@@ -58,6 +71,7 @@ class Relevance(ABC):
     n_gallery: int
     max_grade: int
     background = 0  # the grade of all but a few items: 0, or UNJUDGED
+    n_levels = 0  # of labels that make a grade each
     unranked: Unranked | None = None
 
     def bound(self, query_ids: np.ndarray, gallery_ids: np.ndarray | range) -> "Relevance":
@@ -68,6 +82,22 @@ class Relevance(ABC):
                 f"but there are {len(query_ids)} queries and {len(gallery_ids)} items"
             )
         return self
+
+    def in_shard(self, items: slice, values: Mapping[str, np.ndarray]) -> "Relevance":  # noqa: ARG002  # some need them
+        """This relevance for the items of one shard, whose columns have these values."""
+        return self._cut(items)
+
+    def of_nothing(self) -> "Relevance":
+        """This relevance for a gallery without items."""
+        return self._cut(slice(0, 0))
+
+    def _cut(self, items: slice) -> Self:
+        """This relevance for a part of the gallery."""
+        if items.stop > self.n_gallery:
+            raise ValueError(f"relevance is for {self.n_gallery} items, but the gallery has more")
+        other = copy.copy(self)
+        other.n_gallery = items.stop - items.start
+        return other
 
     @abstractmethod
     def block(self, queries: slice, items: slice) -> np.ndarray:
@@ -118,6 +148,13 @@ class Groups:
         sizes = np.bincount(self.gallery, minlength=self.n_groups)
         return np.argsort(self.gallery.astype(small), kind="stable"), np.concatenate([[0], np.cumsum(sizes)])
 
+    def cut(self, items: slice) -> "Groups":
+        """The groups of a part of the gallery."""
+        other = copy.copy(self)
+        other.__dict__.pop("_sorted", None)
+        other.gallery = self.gallery[items]
+        return other
+
     @property
     def order(self) -> np.ndarray:
         """Positions of the gallery, sorted by group."""
@@ -147,7 +184,7 @@ class SameLabel(Relevance):
     def __init__(self, levels: Sequence[Groups]) -> None:
         self.levels = levels
         self.n_queries, self.n_gallery = len(levels[0].queries), len(levels[0].gallery)
-        self.max_grade = len(levels)
+        self.max_grade = self.n_levels = len(levels)
 
     @property
     def nested(self) -> bool:
@@ -160,6 +197,11 @@ class SameLabel(Relevance):
             if (parent[fine.gallery] != coarse.gallery).any() or (query_parent != coarse.queries)[met].any():
                 return False
         return True
+
+    def _cut(self, items: slice) -> Self:
+        other = super()._cut(items)
+        other.levels = [level.cut(items) for level in self.levels]
+        return other
 
     def block(self, queries: slice, items: slice) -> np.ndarray:
         out = np.zeros((len(self.levels[0].queries[queries]), len(self.levels[0].gallery[items])), np.int16)
@@ -198,6 +240,11 @@ class SharedTags(Relevance):
         most = [int(tags.sum(1).max(initial=0)) for tags in (self.queries, self.gallery)]
         self.max_grade = max(1, min(most))
 
+    def _cut(self, items: slice) -> Self:
+        other = super()._cut(items)
+        other.gallery = self.gallery[items]
+        return other
+
     def block(self, queries: slice, items: slice) -> np.ndarray:
         # sums of at most 2^24 ones: exact in float32, in any order
         return np.rint(self.queries[queries] @ self.gallery[items].T).astype(np.int16)
@@ -227,6 +274,11 @@ class MatchingAttributes(Relevance):
         self.n_queries, self.n_gallery = len(queries), len(gallery)
         self.max_grade = len(columns)
 
+    def _cut(self, items: slice) -> Self:
+        other = super()._cut(items)
+        other.gallery = self.gallery[items]
+        return other
+
     def block(self, queries: slice, items: slice) -> np.ndarray:
         out = np.zeros((len(self.queries[queries]), len(self.gallery[items])), np.int16)
         for q, g in zip(self.queries[queries].T, self.gallery[items].T, strict=True):
@@ -251,6 +303,11 @@ class Grades(Relevance):
         self.matrix = _whole_grades(matrix, "grades")
         self.n_queries, self.n_gallery = matrix.shape
         self.max_grade = max(1, int(self.matrix.max(initial=0)))
+
+    def _cut(self, items: slice) -> Self:
+        other = super()._cut(items)
+        other.matrix = self.matrix[:, items]
+        return other
 
     def block(self, queries: slice, items: slice) -> np.ndarray:
         return np.ascontiguousarray(self.matrix[queries, items])
@@ -280,6 +337,10 @@ class Judged(Relevance):
         self._items: list[np.ndarray] = []
         self._grades: list[np.ndarray] = []
         self._bound_to: tuple[np.ndarray, np.ndarray | range] | None = None
+
+    def in_shard(self, items: slice, values: Mapping[str, np.ndarray]) -> "Judged":  # noqa: ARG002
+        """These judgements: they are about ids, wherever the items lie."""
+        return self
 
     def with_negatives(self, kind: str, rel: int = 1) -> "Judged":
         """These judgements with other negatives: the "judged" ones, the "sampled" ones in their place, or "both".
@@ -408,8 +469,51 @@ class Judged(Relevance):
         return digest(np.array(rows, str))
 
 
+class InShards(Relevance):
+    """Relevance of a gallery in shards, made for each of them from what it brings."""
+
+    def __init__(self, make: Callable[[Any, Any], Relevance], queries: Any, gallery: Any) -> None:
+        """queries, gallery: as `make` takes them, with columns in place of the gallery's values."""
+        several = isinstance(gallery, tuple | list)
+        columns = list(gallery) if several else [gallery]
+        if not all(isinstance(column, Column) for column in columns):
+            raise TypeError("either all values of the gallery are columns of shards or none is")
+        self._make, self._several = make, several
+        self._queries = [as_numpy(values) for values in (queries if several else [queries])]
+        self.columns = [column.name for column in columns]
+        self.n_queries, self.n_gallery = len(self._queries[0]), -1
+        made = self.of_nothing()
+        self.max_grade, self.n_levels = made.max_grade, made.n_levels  # grades may be more, as the shards have it
+
+    def _made(self, values: list[np.ndarray]) -> Relevance:
+        if self._several:
+            return self._make(tuple(self._queries), tuple(values))
+        return self._make(self._queries[0], values[0])
+
+    def of_nothing(self) -> Relevance:
+        return self._made([values[:0] for values in self._queries])
+
+    def in_shard(self, items: slice, values: Mapping[str, np.ndarray]) -> Relevance:  # noqa: ARG002
+        """The relevance of the items of one shard."""
+        return self._made([values[name] for name in self.columns])
+
+    def _alone(self, *_: Any, **__: Any) -> NoReturn:
+        raise TypeError("this relevance is of a gallery in shards: pass the la.Shards that its columns are of")
+
+    block = of_pairs = bound = _alone
+
+    def __repr__(self) -> str:
+        return f"{self._make.__name__}({self.n_queries:,} queries, {', '.join(self.columns)} of shards)"
+
+    @property
+    def digest(self) -> str:
+        return digest(np.array([self._make.__name__, *self.columns]), *self._queries)
+
+
 def same_label(query_labels: Any, gallery_labels: Any) -> Relevance:
     """Grade 1 where the labels are equal; whole numbers or strings."""
+    if isinstance(gallery_labels, Column):
+        return InShards(same_label, query_labels, gallery_labels)
     return SameLabel([Groups(query_labels, gallery_labels)])
 
 
@@ -417,6 +521,8 @@ def hierarchy(query_labels: tuple[Any, Any], gallery_labels: tuple[Any, Any]) ->
     """Grade 2 where the fine labels are equal, 1 where only the coarse ones are; labels as (fine, coarse)."""
     if not all(isinstance(labels, tuple | list) and len(labels) == 2 for labels in (query_labels, gallery_labels)):
         raise TypeError("hierarchy takes (fine, coarse) labels of the queries and of the gallery")
+    if any(isinstance(labels, Column) for labels in gallery_labels):
+        return InShards(hierarchy, query_labels, gallery_labels)
     (query_fine, query_coarse), (gallery_fine, gallery_coarse) = query_labels, gallery_labels
     coarse = Groups(query_coarse, gallery_coarse, "coarse labels")
     fine = Groups(query_fine, gallery_fine, "fine labels")
@@ -427,11 +533,15 @@ def hierarchy(query_labels: tuple[Any, Any], gallery_labels: tuple[Any, Any]) ->
 
 def shared_tags(query_tags: Any, gallery_tags: Any) -> Relevance:
     """Grade = number of tags in common; 0/1 matrices (n, tags)."""
+    if isinstance(gallery_tags, Column):
+        return InShards(shared_tags, query_tags, gallery_tags)
     return SharedTags(query_tags, gallery_tags)
 
 
 def matching_attributes(query_attributes: Any, gallery_attributes: Any) -> Relevance:
     """Grade = number of equal attributes; matrices (n, attributes) of whole numbers or strings."""
+    if isinstance(gallery_attributes, Column):
+        return InShards(matching_attributes, query_attributes, gallery_attributes)
     return MatchingAttributes(query_attributes, gallery_attributes)
 
 

@@ -20,7 +20,17 @@ from lookalike.tally import Tally, id_array, stack_ragged
 SIMILARITIES = ("cosine", "dot", "euclidean")
 METHODS = ("auto", "around", "plain")
 
-__all__ = ["METHODS", "SIMILARITIES", "Embeddings", "ScoreCounter", "Scores", "count_run"]
+__all__ = [
+    "METHODS",
+    "SIMILARITIES",
+    "Embeddings",
+    "ScoreCounter",
+    "Scores",
+    "as_floats",
+    "background_runs",
+    "count_run",
+    "groups_of",
+]
 
 
 class Scores:
@@ -205,10 +215,9 @@ class ScoreCounter:
             ranks = np.ones(len(row), bool)
             if self.excluded is not None:
                 ranks[self.excluded.items(query)] = False
-            scores, counts = _groups_of(row[ranks], grades[ranks], self.relevance.max_grade + 2)
+            scores, counts = groups_of(row[ranks], grades[ranks], self.relevance.max_grade + 2)
             if not self.keep_scores and len(scores):
-                plain = np.delete(counts, self.relevance.background, axis=1).sum(1) == 0
-                starts = np.flatnonzero(~(plain & np.concatenate([[False], plain[:-1]])))
+                plain, starts = background_runs(counts, self.relevance.background)
                 scores = np.where(plain, np.nan, scores)[starts] if self.keep_marks else scores[:0]
                 counts = np.add.reduceat(counts, starts, axis=0)
             found.append((scores, counts))
@@ -225,7 +234,7 @@ def count_run(run: Mapping[Any, Mapping[Any, float]], relevance: Judged) -> Tall
         if np.isnan(values).any():
             raise ValueError(f"the run gives query {query!r} a score that is not a number")
         grades = np.array([judged.get(item, UNJUDGED) for item in ranked], np.int64)
-        found.append(_groups_of(values, grades, relevance.max_grade + 2))
+        found.append(groups_of(values, grades, relevance.max_grade + 2))
         missing += [(i, item, grade) for item, grade in judged.items() if item not in ranked]
     scores, by_grade = _stacked(found)
     return Tally(
@@ -238,19 +247,25 @@ def count_run(run: Mapping[Any, Mapping[Any, float]], relevance: Judged) -> Tall
     )
 
 
-def _groups_of(scores: np.ndarray, grades: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
+def background_runs(counts: np.ndarray, background: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which groups, (n, columns), hold only items of the background's grade; where groups start if neighbours merge."""
+    plain = np.delete(counts, background, axis=1).sum(1) == 0
+    return plain, np.flatnonzero(~(plain & np.concatenate([[False], plain[:-1]])))
+
+
+def groups_of(scores: np.ndarray, grades: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
     """Distinct scores, the highest first, and how many items of each grade (last: unjudged) have them."""
     distinct, place = np.unique(scores, return_inverse=True)
     counts = np.zeros((len(distinct), n_columns), np.int64)
     np.add.at(counts, (place, grades), 1)
-    return distinct[::-1].astype(float), counts[::-1]
+    return distinct[::-1], counts[::-1]
 
 
 def _stacked(found: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     scores, counts = (
         stack_ragged(list(part), filler) for part, filler in zip(zip(*found, strict=True), (np.nan, 0), strict=True)
     )
-    return scores, np.ascontiguousarray(np.moveaxis(counts, 2, 0))
+    return scores.astype(float), np.ascontiguousarray(np.moveaxis(counts, 2, 0))
 
 
 def as_floats(values: Any, what: str) -> np.ndarray:

@@ -11,9 +11,10 @@ from lookalike.files import fingerprints, provenance, read_arrays, write_arrays
 from lookalike.relevance import Unranked
 
 POLICIES = {"irrelevant": 0, "relevant": 1, "condensed": None}  # the grade that unjudged items get
+NO_DISTANCE = "a radius needs a distance: Codes, or embeddings with similarity='euclidean'"
 TOO_MANY = "the sum of the tallies passes 2^63 items: it cannot be counted in 64 bits"
 
-__all__ = ["Ball", "Tally"]
+__all__ = ["Ball", "Tally", "concatenate", "id_array", "stack_ragged", "unranked_in_both"]
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,7 @@ class Tally:
         if self.n_bits is not None:
             return np.arange(self.counts.shape[1]) <= radius
         if self.similarity != "euclidean" or self.scores is None:
-            raise ValueError("a radius needs a distance: Codes, or embeddings with similarity='euclidean'")
+            raise ValueError(NO_DISTANCE)
         if not self.complete:
             raise ValueError("a radius needs the distance of every group: count with scores=True")
         return -self.scores <= radius**2
@@ -185,7 +186,7 @@ class Tally:
             "method": self.method if self.method == other.method else f"{self.method} + {other.method}",
             "n_bits": self.n_bits,
             "condensed": self.condensed or other.condensed,
-            "unranked": _unranked_in_both(self.unranked, other.unranked),
+            "unranked": unranked_in_both(self.unranked, other.unranked),
             "inputs": {
                 name: self.inputs[name] if name == "queries" else [self.inputs[name], other.inputs.get(name)]
                 for name in self.inputs
@@ -241,10 +242,8 @@ class Tally:
         """So that sum() works, which starts from 0."""
         return self if other == 0 else NotImplemented
 
-    def save(self, path: str | Path) -> None:
-        """Write to an .npz file."""
-        if Path(path).suffix != ".npz":
-            raise ValueError(f"cannot write {path}: a tally's name must end in .npz")
+    def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Everything as named arrays, and the rest as plain values."""
         arrays = {"query_ids": self.query_ids, "counts": self.counts, "unjudged": self.unjudged}
         arrays |= {
             name: value for name in ("scores", "largest", "lengths") if (value := getattr(self, name)) is not None
@@ -255,8 +254,14 @@ class Tally:
             arrays |= {f"unranked_{name}": getattr(self.unranked, name) for name in ("queries", "items", "grades")}
         facts = {name: getattr(self, name) for name in ("method", "n_bits", "similarity", "complete", "condensed")}
         facts["inputs"] = fingerprints(self.inputs)
-        radius = None if self.ball is None else self.ball.radius
-        write_arrays(path, arrays, provenance("tally", **facts, radius=radius))
+        return arrays, facts | {"radius": None if self.ball is None else self.ball.radius}
+
+    def save(self, path: str | Path) -> None:
+        """Write to an .npz file."""
+        if Path(path).suffix != ".npz":
+            raise ValueError(f"cannot write {path}: a tally's name must end in .npz")
+        arrays, facts = self.to_arrays()
+        write_arrays(path, arrays, provenance("tally", **facts))
 
     @classmethod
     def load(cls, path: str | Path) -> "Tally":
@@ -264,6 +269,11 @@ class Tally:
         arrays, about = read_arrays(path)
         if about.get("lookalike") != "tally":
             raise ValueError(f"{path} holds no tally: it was not written by Tally.save")
+        return cls.from_arrays(arrays, about)
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> "Tally":
+        """Take what `to_arrays` gave."""
         ball = unranked = None
         if about["radius"] is not None:
             ball = Ball(
@@ -352,7 +362,7 @@ def _merge_scores(
     return -scores, counts
 
 
-def _unranked_in_both(left: Unranked | None, right: Unranked | None) -> Unranked | None:
+def unranked_in_both(left: Unranked | None, right: Unranked | None) -> Unranked | None:
     """Judged items that neither part of the gallery ranks."""
     if left is None or right is None:
         return left if right is None else right

@@ -1,6 +1,5 @@
 """Average precision, whole or cut at rank k, under ties."""
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -35,9 +34,7 @@ def average_precision(
     r, n = (np.ascontiguousarray(counts, float) for counts in (relevant, retrieved))
     total = r.sum(1) if total is None else np.asarray(total, float)
     sums = Sums(*np.empty((12, len(r))))
-    # the compiled twin where there is enough to do
-    add_up: Callable[..., None] = kernels().precision_sums if r.size > 1000 else precision_sums
-    add_up(r, n, np.inf if k is None else float(k), *sums)
+    kernels().precision_sums(r, n, np.inf if k is None else float(k), *sums)  # the compiled twin of the function below
     if k is None or norm == "total":
         return Values(*(divide(part, total) for part in sums.whole))
     if norm == "min":
@@ -97,9 +94,8 @@ def _over_retrieved(sums: Sums) -> list[np.ndarray]:
     if len(queries):
         cut = sums.before, sums.relevant_before, sums.n, sums.relevant, sums.places
         values = np.empty((3, len(queries)))
-        # the compiled twin where there is enough to do
-        compute: Callable[..., None] = kernels().average_precision_at_cut if len(queries) > 16 else at_cut
-        compute(*(array[queries] for array in (*head, *cut)), values)
+        # the compiled twin of the function below
+        kernels().average_precision_at_cut(*(array[queries] for array in (*head, *cut)), values)
         for target, value in zip(out, values, strict=True):
             target[queries] = value
     return out

@@ -5,7 +5,7 @@ import numpy as np
 from lookalike.metrics.pooled import Ratio
 from lookalike.metrics.ranks import inverse_ranks, places_before
 from lookalike.metrics.retrieved import hits
-from lookalike.metrics.values import Part, Values, divide
+from lookalike.metrics.values import Part, Values, divide, row_sums
 
 HIT_NORMS = ("k", "positives", "pairs")
 
@@ -50,4 +50,4 @@ def discovery_reciprocal_rank(relevant: np.ndarray, retrieved: np.ndarray, total
         inverse_ranks(before + places - least, least),
     )
     whole = np.where(total > 0, inverse_ranks(np.array(0), np.array(k)), 0)
-    return Values(*(divide(part.sum(1), whole) for part in parts))
+    return Values(*(divide(row_sums(part), whole) for part in parts))

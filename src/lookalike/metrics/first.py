@@ -52,9 +52,7 @@ def _first_group(
     chances = np.zeros((2, len(r)))
     if len(queries):
         values = np.empty((2, len(queries)))
-        # the compiled twin where there is enough to do
-        compute = kernels().first_relevant if len(queries) > 16 else first_relevant
-        compute(before, size, hits, limit, values)
+        kernels().first_relevant(before, size, hits, limit, values)  # the compiled twin of the function below
         chances[:, queries] = values
     return chances, best, worst, limit
 

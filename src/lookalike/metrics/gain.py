@@ -4,7 +4,7 @@ import numpy as np
 
 from lookalike._compiled import kernels
 from lookalike.metrics.ranks import LONGEST_TABLE, discounts, places_before
-from lookalike.metrics.values import Values, divide
+from lookalike.metrics.values import Values, divide, row_sums
 
 GAINS = ("exponential", "linear")
 DISCOUNTS = ("log2", "reciprocal")
@@ -26,7 +26,7 @@ def dcg(counts: np.ndarray, k: int | None = None, gain: str = "exponential", dis
     deepest = int(by_grade.sum((0, 2)).max(initial=0))
     k = deepest if k is None else min(k, deepest)
     out = np.zeros((3, by_grade.shape[1]))
-    if k <= LONGEST_TABLE and by_grade.size > 10_000:  # the compiled twin where there is enough to do
+    if k <= LONGEST_TABLE:  # the compiled twin, as far down as its table reaches
         kernels().gain_sums(by_grade, gains, discounts(np.arange(k + 1), discount), out)
     else:
         gain_sums(by_grade, gains, k, discount, out)
@@ -43,14 +43,14 @@ def gain_sums(by_grade: np.ndarray, gains: np.ndarray, k: int, discount: str, ou
 
     start = worth(before)
     gained = sum(gains[grade] * by_grade[grade] for grade in range(1, len(gains)))
-    out[0] = (gained / np.maximum(n, 1) * (worth(before + n) - start)).sum(1)
+    out[0] = row_sums(gained / np.maximum(n, 1) * (worth(before + n) - start))
     # the highest grade first, or the highest grade last: each grade takes the places behind the one before
     for target, grades in ((out[1], range(len(gains) - 1, 0, -1)), (out[2], range(len(gains)))):
         place, end = before, start
         for grade in grades:
             place, begin = place + by_grade[grade], end
             end = worth(place)
-            target += gains[grade] * (end - begin).sum(1)
+            target += gains[grade] * row_sums(end - begin)
 
 
 def ndcg(
@@ -72,7 +72,7 @@ def ndcg(
     last = totals[:, ::-1].cumsum(1)[:, ::-1]  # the last rank of each grade in the ideal ranking
     ends = discounts(last if k is None else np.minimum(last, k), discount)
     steps = np.diff(gains_of(counts.shape[2], gain), prepend=0.0)  # a grade gains a step more than the one below
-    ideal = ends @ steps
+    ideal = row_sums(ends * steps)
     # sums in another order may differ in the last digit: a perfect ranking is 1
     return Values(*(np.minimum(divide(part, ideal), 1) for part in dcg(counts, k, gain, discount)))
 

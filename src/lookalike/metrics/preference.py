@@ -3,7 +3,7 @@
 import numpy as np
 
 from lookalike.metrics.ranks import places_before
-from lookalike.metrics.values import Values, divide
+from lookalike.metrics.values import Values, divide, row_sums
 
 __all__ = ["binary_preference"]
 
@@ -36,4 +36,4 @@ def binary_preference(
     mean = ((rising + 1) * (start + rising / 2) + (b - rising) * n_relevant) / (b + 1)
     first, last = start, np.minimum(above + b, n_relevant)
     fewest = np.maximum(np.minimum(n_relevant, n_irrelevant), 1)
-    return Values(*(divide((r * (1 - wrong / fewest)).sum(1), n_relevant[:, 0]) for wrong in (mean, first, last)))
+    return Values(*(divide(row_sums(r * (1 - wrong / fewest)), n_relevant[:, 0]) for wrong in (mean, first, last)))

@@ -3,7 +3,7 @@
 import numpy as np
 
 from lookalike.metrics.ranks import places_before
-from lookalike.metrics.values import Values
+from lookalike.metrics.values import Values, row_sums
 
 PARTS = ("sum", "residual")
 
@@ -29,7 +29,7 @@ def rank_biased_precision(items: np.ndarray, ranked: np.ndarray, p: float = 0.8,
         _weights(before, most, p),
         _weights(before + places - least, least, p),
     )
-    return Values(*(part.sum(1) for part in parts))
+    return Values(*(row_sums(part) for part in parts))
 
 
 def rank_biased_residual(unjudged: np.ndarray, ranked: np.ndarray, p: float = 0.8, k: int | None = None) -> Values:

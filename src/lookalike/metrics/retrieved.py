@@ -3,7 +3,7 @@
 import numpy as np
 
 from lookalike.metrics.ranks import places_before
-from lookalike.metrics.values import Values, divide
+from lookalike.metrics.values import Values, divide, row_sums
 
 __all__ = ["hits", "precision", "precision_within", "recall", "recall_within"]
 
@@ -52,4 +52,4 @@ def hits(relevant: np.ndarray, retrieved: np.ndarray, k: int) -> tuple[np.ndarra
     r, n = np.asarray(relevant, float), np.asarray(retrieved, float)
     places = np.clip(k - places_before(n), 0, n)
     expected = np.divide(places * r, n, out=np.zeros_like(r), where=n > 0)
-    return expected.sum(1), np.minimum(places, r).sum(1), np.maximum(0, places - n + r).sum(1)
+    return row_sums(expected), np.minimum(places, r).sum(1), np.maximum(0, places - n + r).sum(1)

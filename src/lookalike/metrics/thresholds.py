@@ -1,7 +1,5 @@
 """Areas under curves over score thresholds: ROC and precision-recall."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from lookalike._compiled import kernels
@@ -38,9 +36,7 @@ def area_under_precision_recall(relevant: np.ndarray, retrieved: np.ndarray) -> 
 def _sums(relevant: np.ndarray, retrieved: np.ndarray) -> np.ndarray:
     r, n = (np.ascontiguousarray(counts, float) for counts in (relevant, retrieved))
     out = np.empty((5, len(r)))
-    # the compiled twin where there is enough to do
-    add_up: Callable[..., None] = kernels().threshold_sums if r.size > 10_000 else threshold_sums
-    add_up(r, n, out)
+    kernels().threshold_sums(r, n, out)  # the compiled twin of the function below
     return out
 
 

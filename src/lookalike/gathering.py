@@ -1,0 +1,227 @@
+"""Work on a gallery in shards: what each shard gives, done here or on a cluster, and the sum of it, checked."""
+
+import io
+import json
+import logging
+import zipfile
+import zlib
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, Self, TypeVar
+
+import numpy as np
+
+from lookalike.files import digest, provenance
+from lookalike.places import Place
+from lookalike.progress import track
+from lookalike.shards import Part, Shards
+
+AHEAD = 2  # shards that are read while others are counted
+
+logger = logging.getLogger("lookalike")
+T = TypeVar("T")
+
+__all__ = ["Adds", "Partial", "Task", "Work", "gather", "summed"]
+
+
+class Adds(Protocol):
+    """Something that adds up over shards, and can be written down."""
+
+    def __add__(self, other: Any) -> Any:
+        """Both together."""
+
+    def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Everything as named arrays, and the rest as plain values."""
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> Self:
+        """Take what `to_arrays` gave."""
+
+
+class Work(Protocol):
+    """What is done with each shard; sent to other processes, so it holds plain data only."""
+
+    @property
+    def gives(self) -> type[Any]:
+        """What `do` gives, a kind that adds up."""
+
+    @property
+    def columns(self) -> Collection[str]:
+        """What it reads beside the vectors."""
+
+    @property
+    def blocks(self) -> Sequence[slice]:
+        """The queries in blocks: each has a sum of its own."""
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of all that its outcome depends on, beside the shard."""
+
+    def do(self, part: Part, block: slice) -> Any:
+        """What one shard gives for a block of queries."""
+
+
+@dataclass(frozen=True)
+class Partial(Generic[T]):
+    """What some shards gave, with the numbers of these shards and how many rows they have."""
+
+    value: T
+    shards: frozenset[int]
+    rows: int
+
+    def __add__(self, other: "Partial[T]") -> "Partial[T]":
+        """Both together; raises where a shard would count twice."""
+        if twice := self.shards & other.shards:
+            raise ValueError(f"shard {min(twice)} would be counted twice: this is a mistake of the program")
+        value: Any = self.value
+        return Partial(value + other.value, self.shards | other.shards, self.rows + other.rows)
+
+    def whole(self, shards: Shards) -> T:
+        """The value, once every shard is in it; raises where one is missing."""
+        if self.shards != set(range(len(shards.shards))) or self.rows != len(shards):
+            raise ValueError(
+                f"{len(self.shards)} of {len(shards.shards)} shards were counted, {self.rows:,} rows of {len(shards):,}"
+            )
+        return self.value
+
+
+@dataclass(frozen=True)
+class Task:
+    """Work on the shards of a gallery. partials: where to keep what each gives, so that a job that died goes on."""
+
+    shards: Shards
+    work: Any  # a Work
+    partials: Place | None = None
+
+    def outcome(self, number: int, block: int, part: Part | None = None) -> Partial[Any]:
+        """What one shard gives for a block of queries: as it was kept, or done now."""
+        kept = self.kept(number, block)
+        if kept is not None:
+            return kept
+        if part is None:
+            part = self.shards.read(number, self.work.columns)
+        partial = Partial(self.work.do(part, self.work.blocks[block]), frozenset([number]), len(part))
+        if self.partials is not None:
+            self.partials.write(self._name(number, block), self._written(partial, number))
+        return partial
+
+    def _name(self, number: int, block: int) -> str:
+        queries = self.work.blocks[block]
+        mark = digest(np.array([self.work.digest, self.shards.shards[number].sha256]))
+        return f"{mark}-{number:05}-{queries.start}.npz"
+
+    def _facts(self, number: int) -> dict[str, Any]:
+        shard = self.shards.shards[number]
+        return {"shard": shard.sha256, "start": int(self.shards.starts[number]), "rows": shard.rows}
+
+    def _written(self, partial: Partial[Any], number: int) -> bytes:
+        arrays, facts = partial.value.to_arrays()
+        about = provenance("partial", value=facts, work=self.work.digest, **self._facts(number))
+        content = io.BytesIO()
+        np.savez(content, allow_pickle=False, about=np.array(json.dumps(about)), **arrays)
+        return content.getvalue()
+
+    def kept(self, number: int, block: int) -> Partial[Any] | None:
+        """What an earlier job kept of this shard; None where there is nothing, or nothing that can be used."""
+        if self.partials is None:
+            return None
+        name = self._name(number, block)
+        try:
+            content = self.partials.read(name)
+        except FileNotFoundError:
+            return None
+        try:
+            with np.load(io.BytesIO(content), allow_pickle=False) as file:
+                arrays = {key: file[key] for key in file.files}
+            about = json.loads(str(arrays.pop("about")))
+            expected = provenance("partial", value=about["value"], work=self.work.digest, **self._facts(number))
+            if about != expected:
+                return None
+            value = self.work.gives.from_arrays(arrays, about["value"])
+        except (zipfile.BadZipFile, zlib.error, ValueError, KeyError, EOFError, OSError) as error:
+            logger.warning("%s/%s is damaged, its shard is counted again: %s", self.partials, name, error)
+            return None
+        return Partial(value, frozenset([number]), about["rows"])
+
+
+def gather(
+    shards: Shards, work: Work, *, threads: int, partials: Place | None = None, what: str = "counting"
+) -> list[Any]:
+    """Do work on all shards, in threads here or by the client of the shards; for each block of queries, the sum."""
+    shards.check()
+    task = Task(Shards(shards.place, shards.manifest), work, partials)
+    if shards.client is not None:
+        from lookalike.cluster import outcomes
+
+        totals = outcomes(shards.client, task, what)
+    else:
+        totals = _here(task, threads, what)
+    return [total.whole(shards) for total in totals]
+
+
+def _here(task: Task, threads: int, what: str) -> list[Partial[Any]]:
+    """In this process: shards are read while others are counted, a few at a time, so that memory stays bounded."""
+    n_blocks, numbers = len(task.work.blocks), range(len(task.shards.shards))
+    sums = [_Sum() for _ in range(n_blocks)]
+    counting: deque[list[Future[Partial[Any]]]] = deque()
+
+    def add_first() -> None:
+        for total, future in zip(sums, counting.popleft(), strict=True):
+            total.add(future.result())
+
+    def read(number: int) -> Part | None:
+        """A shard, where it is needed."""
+        if task.partials is not None and all(task.kept(number, block) for block in range(n_blocks)):
+            return None
+        return task.shards.read(number, task.work.columns)
+
+    reader, crew = ThreadPoolExecutor(AHEAD), ThreadPoolExecutor(threads)
+    try:
+        for number, part in enumerate(track(_ahead(reader, read, numbers), len(numbers), what)):
+            counting.append([crew.submit(task.outcome, number, block, part) for block in range(n_blocks)])
+            while sum(map(len, counting)) > threads + 1 and len(counting) > 1:
+                add_first()
+        while counting:
+            add_first()
+    finally:
+        for pool in (reader, crew):
+            pool.shutdown(cancel_futures=True)
+    return [total.all() for total in sums]
+
+
+def _ahead(reader: ThreadPoolExecutor, read: Callable[[int], T], numbers: Iterable[int]) -> Iterator[T]:
+    """What `read` gives for each number, in order, read a little ahead."""
+    reading: deque[Future[T]] = deque()
+    for number in numbers:
+        reading.append(reader.submit(read, number))
+        if len(reading) > AHEAD:
+            yield reading.popleft().result()
+    while reading:
+        yield reading.popleft().result()
+
+
+class _Sum:
+    """A sum in which things of like size are added: what grows with every addition is not copied each time."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[int, Any]] = []  # how many are in each, and their sum
+
+    def add(self, value: Any) -> None:
+        n = 1
+        while self._parts and self._parts[-1][0] <= n:
+            before, other = self._parts.pop()
+            n, value = n + before, other + value
+        self._parts.append((n, value))
+
+    def all(self) -> Any:
+        return summed([value for _, value in self._parts])
+
+
+def summed(values: Sequence[Any]) -> Any:
+    """The sum of several things, the last ones first."""
+    total = values[-1]
+    for value in reversed(values[:-1]):
+        total = value + total
+    return total

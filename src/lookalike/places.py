@@ -1,0 +1,138 @@
+"""Places: folders here or in an object store, whose files are read whole, written whole, and asked for again."""
+
+import functools
+import logging
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lookalike.files import writing
+
+TRIES = 5  # of a store that does not answer; a pause twice as long before each further one
+PAUSE = 0.2  # seconds, before the second
+FINAL = ("ACCESS_DENIED", "NO_SUCH_BUCKET", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH")  # it has answered
+
+logger = logging.getLogger("lookalike")
+T = TypeVar("T")
+
+__all__ = ["Place"]
+
+
+@dataclass(frozen=True)
+class Place:
+    """A folder: a path, file://…, s3://bucket/…, gs://…, or any other address that fsspec knows.
+
+    >>> import tempfile
+    >>> place = Place.of(tempfile.mkdtemp())
+    >>> place.write("a.txt", b"hello")
+    >>> place.read("a.txt"), place.has("b.txt")
+    (b'hello', False)
+    """
+
+    where: str
+
+    @classmethod
+    def of(cls, where: "str | Path | Place") -> "Place":
+        """The place that an address or a path says; paths here are made absolute, so that other processes find it."""
+        if isinstance(where, Place):
+            return where
+        text = str(where)
+        if text.startswith("file://"):
+            text = text.removeprefix("file://")
+        return cls(text.rstrip("/") if "://" in text else str(Path(text).resolve()))
+
+    def __str__(self) -> str:
+        """The address without what may be secret in it."""
+        return re.sub(r"\?.*", "", re.sub(r"://[^@/\s]*@", "://…@", self.where))
+
+    @property
+    def local(self) -> Path | None:
+        """The path of a folder on this machine; None for a store."""
+        return None if "://" in self.where else Path(self.where)
+
+    @functools.cached_property
+    def _store(self) -> tuple[Any, str]:
+        """The file system of a store and the path in it."""
+        import pyarrow as pa
+        from pyarrow import fs
+
+        try:
+            return fs.FileSystem.from_uri(self.where)
+        except pa.ArrowInvalid as error:
+            if "scheme" not in str(error).lower():
+                raise ValueError(f"{self} cannot be read as an address: {error}") from error
+        try:
+            import fsspec
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(f"{self} needs fsspec: pip install fsspec, and what it needs for it") from error
+        try:
+            found, path = fsspec.core.url_to_fs(self.where)
+        except (ValueError, ImportError) as error:
+            raise ValueError(f"{self} is at no store that is known here: {error}") from error
+        return fs.PyFileSystem(fs.FSSpecHandler(found)), path
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The address alone: connections stay here."""
+        return {"where": self.where}
+
+    def read(self, name: str) -> bytes:
+        """A file, whole; raises FileNotFoundError, or OSError when the store fails to the end."""
+        if self.local is not None:
+            return (self.local / name).read_bytes()
+
+        def ask() -> bytes:
+            with self._store[0].open_input_file(f"{self._store[1]}/{name}") as file:
+                return bytes(file.read())
+
+        return self._tried(ask, f"read {self}/{name}")
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file that is there whole or not at all."""
+        if self.local is not None:
+            self.local.mkdir(parents=True, exist_ok=True)
+            with writing(self.local / name) as file:
+                file.write(content)
+            return
+
+        def tell() -> None:
+            with self._store[0].open_output_stream(f"{self._store[1]}/{name}") as file:
+                file.write(content)
+
+        self._tried(tell, f"write {self}/{name}")
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file of this name."""
+        return name in self.sizes([name])
+
+    def sizes(self, names: list[str]) -> dict[str, int]:
+        """The bytes of those of these files that are there."""
+        if self.local is not None:
+            paths = {name: self.local / name for name in names}
+            return {name: path.stat().st_size for name, path in paths.items() if path.is_file()}
+
+        def ask() -> dict[str, int]:
+            found = self._store[0].get_file_info([f"{self._store[1]}/{name}" for name in names])
+            return {name: int(info.size) for name, info in zip(names, found, strict=True) if info.is_file}
+
+        return self._tried(ask, f"look into {self}")
+
+    def _tried(self, action: Callable[[], T], what: str) -> T:
+        """Do something, and again where the store fails, so many times."""
+        pause = PAUSE
+        for attempt in range(1, TRIES + 1):
+            try:
+                return action()
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                if attempt == TRIES or any(word in str(error) for word in FINAL):
+                    said = " ".join(str(error).split())
+                    times = "" if attempt == 1 else f" after {attempt} tries"
+                    raise OSError(f"cannot {what}{times}: {said}") from error
+                logger.debug("cannot %s, try %d: %s", what, attempt, error)
+            time.sleep(pause)
+            pause *= 2
+        raise AssertionError("every try ends")

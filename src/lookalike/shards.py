@@ -1,0 +1,304 @@
+"""Shards: a gallery as a folder of Parquet files and a manifest, which is read one file at a time."""
+
+import functools
+import hashlib
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lookalike.codes import Codes
+from lookalike.files import arrow_table, check_format, digest, provenance, read_table
+from lookalike.places import Place
+from lookalike.relevance import Column
+
+MANIFEST = "manifest.json"
+MOST_ROWS = 1 << 20  # of a shard, unless told
+MOST_BYTES = 1 << 26  # of the vectors of a shard, unless told
+
+__all__ = ["MANIFEST", "Part", "Shard", "ShardWriter", "Shards", "rows_of_a_shard"]
+
+
+@dataclass(frozen=True)
+class Shard:
+    """A file of a gallery, as the manifest has it."""
+
+    file: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a gallery in memory: which one it is, where it starts, its vectors, and values by name."""
+
+    number: int
+    start: int
+    vectors: Codes | np.ndarray
+    values: Mapping[str, np.ndarray]
+
+    def __len__(self) -> int:
+        return len(self.vectors)
+
+
+class Shards:
+    """A gallery in shards, opened by `Shards.open`; it stands where codes or embeddings do, and is read in parts.
+
+    >>> import tempfile
+    >>> folder = tempfile.mkdtemp()
+    >>> with ShardWriter(folder, n_bits=2, rows=2) as writer:
+    ...     writer.add({"codes": Codes.pack([[0, 0], [0, 1], [1, 1]]).to_bytes(), "labels": np.array([7, 7, 8])})
+    >>> gallery = Shards.open(folder)
+    >>> gallery
+    Shards(3 codes of 2 bits in 2 shards, with labels)
+    >>> gallery["labels"]
+    Column('labels')
+    """
+
+    def __init__(self, place: Place, manifest: Mapping[str, Any]) -> None:
+        self.place = place
+        try:
+            self.shards = tuple(Shard(**shard) for shard in manifest["shards"])
+            self.n_bits: int | None = manifest["n_bits"]
+            self.columns: dict[str, str] = dict(manifest["columns"])  # their types, as pyarrow writes them
+            n_items = int(manifest["items"])
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{place}/{MANIFEST} is damaged: it does not say what the shards are") from error
+        self.starts = np.cumsum([0, *(shard.rows for shard in self.shards)])
+        if self.starts[-1] != n_items:
+            raise ValueError(
+                f"{place}/{MANIFEST} is damaged: {n_items:,} items, but its shards have {self.starts[-1]:,}"
+            )
+        self.client: Any = None
+
+    @classmethod
+    def open(cls, where: str | Path) -> "Shards":
+        """Open the gallery in a folder, or at an address such as s3://bucket/gallery."""
+        place = Place.of(where)
+        try:
+            manifest = json.loads(place.read(MANIFEST))
+        except (FileNotFoundError, NotADirectoryError):
+            raise FileNotFoundError(f"there is no {MANIFEST} in {place}: lookalike shard makes one") from None
+        except (json.JSONDecodeError, UnicodeDecodeError) as error:
+            raise ValueError(f"{place}/{MANIFEST} is damaged: it is not JSON") from error
+        if not isinstance(manifest, dict) or manifest.get("lookalike") != "shards":
+            raise ValueError(f"{place}/{MANIFEST} is not of a gallery in shards")
+        check_format(manifest, f"{place}/{MANIFEST}")
+        return cls(place, manifest)
+
+    def on(self, client: Any) -> "Shards":
+        """The same gallery, read and counted by the workers of a Dask client."""
+        other = Shards(self.place, self.manifest)
+        other.client = client
+        return other
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """What is written beside the shards."""
+        return provenance(
+            "shards",
+            items=len(self),
+            n_bits=self.n_bits,
+            columns=self.columns,
+            shards=[asdict(shard) for shard in self.shards],
+        )
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def __repr__(self) -> str:
+        beside = [name for name in self.columns if name not in ("codes", "embeddings")]
+        what = f"codes of {self.n_bits} bits" if self.n_bits else f"embeddings, {self.columns['embeddings']},"
+        return f"Shards({len(self):,} {what} in {len(self.shards)} shards{', with ' * bool(beside)}{', '.join(beside)})"
+
+    def __getitem__(self, name: str) -> Column:
+        """The values of a column, to make relevance or groups of: each shard brings its own."""
+        if name not in self.columns:
+            raise KeyError(f"{self.place} has no column {name!r}, only {', '.join(self.columns)}")
+        return Column(name)
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """A fingerprint of everything in it."""
+        return digest(np.array([self.n_bits or 0]), np.array([shard.sha256 for shard in self.shards], str))
+
+    @property
+    def vectors(self) -> str:
+        """The column that is searched."""
+        return "embeddings" if self.n_bits is None else "codes"
+
+    @property
+    def width(self) -> int:
+        """How many numbers an embedding has."""
+        found = re.search(r"\[(\d+)\]$", self.columns[self.vectors])
+        if found is None:
+            raise ValueError(f"{self.place}: embeddings must be lists of one length, not {self.columns[self.vectors]}")
+        return int(found[1])
+
+    def check(self) -> None:
+        """Raise where a file is missing or of another size than it had: before anything is counted."""
+        found = self.place.sizes([shard.file for shard in self.shards])
+        for shard in self.shards:
+            if shard.file not in found:
+                raise FileNotFoundError(f"{self.place}/{shard.file} is missing: it is one of {len(self.shards)} shards")
+            if found[shard.file] != shard.bytes:
+                raise ValueError(
+                    f"{self.place}/{shard.file} has {found[shard.file]:,} bytes, the manifest says {shard.bytes:,}: "
+                    "it is cut short or of another gallery"
+                )
+
+    def read(self, number: int, columns: Collection[str] = ()) -> Part:
+        """Read one shard, its vectors and the named columns, and check it against the manifest."""
+        import pyarrow as pa
+
+        shard = self.shards[number]
+        path = f"{self.place}/{shard.file}"
+        try:
+            content = self.place.read(shard.file)
+        except FileNotFoundError:
+            raise FileNotFoundError(f"{path} is missing: it is one of {len(self.shards)} shards") from None
+        if hashlib.sha256(content).hexdigest() != shard.sha256:
+            cut = len(content) < shard.bytes
+            raise ValueError(f"{path} is {'cut short' if cut else 'not the file that the manifest has the hash of'}")
+        arrays, about = read_table(pa.BufferReader(content), path, {self.vectors, *columns})
+        missing = {self.vectors, *columns} - arrays.keys()
+        if missing:
+            raise ValueError(f"{path} has no column {min(missing)!r}, which the manifest says it has")
+        vectors = arrays.pop(self.vectors)
+        if len(vectors) != shard.rows:
+            raise ValueError(f"{path} has {len(vectors):,} rows, the manifest says {shard.rows:,}")
+        if self.n_bits is None:
+            return Part(number, int(self.starts[number]), vectors, arrays)
+        if about.get("n_bits", self.n_bits) != self.n_bits or vectors.shape[1] != -(-self.n_bits // 8):
+            found = about.get("n_bits", vectors.shape[1] * 8)
+            raise ValueError(f"{path} has codes of {found} bits, the manifest says {self.n_bits}")
+        return Part(number, int(self.starts[number]), Codes.from_bytes(vectors, n_bits=self.n_bits), arrays)
+
+
+class ShardWriter:
+    """Writes rows as they come to shards of equal size, and the manifest when all are there."""
+
+    def __init__(self, where: str | Path, *, n_bits: int | None = None, rows: int | None = None) -> None:
+        """n_bits: of codes; None for embeddings. rows: of a shard, by default a million, or fewer long ones."""
+        self.place, self.n_bits = Place.of(where), n_bits
+        if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1):
+            raise ValueError(f"rows of a shard must be a whole number from 1, got {rows!r}")
+        self._rows = rows
+        self._columns: dict[str, str] | None = None
+        self._waiting: list[dict[str, np.ndarray]] = []
+        self._n_waiting = 0
+        self.shards: list[Shard] = []
+
+    def __enter__(self) -> "ShardWriter":
+        return self
+
+    def __exit__(self, kind: Any, error: Any, at: Any) -> None:
+        if kind is None:
+            self.close()
+
+    def add(self, arrays: Mapping[str, np.ndarray]) -> None:
+        """Take rows: `codes` as packed bytes or `embeddings`, and whatever else each has, always the same names."""
+        name = "embeddings" if self.n_bits is None else "codes"
+        if len({len(array) for array in arrays.values()}) != 1 or name not in arrays:
+            raise ValueError(f"rows of shards must have {name}, and as many values of everything else")
+        n = len(arrays[name])
+        if self._rows is None:
+            self._rows = rows_of_a_shard(arrays[name])
+        for start in range(0, n, self._rows):
+            piece = {name: array[start : start + self._rows] for name, array in arrays.items()}
+            self._waiting.append(piece)
+            self._n_waiting += len(piece[name])
+            while self._n_waiting >= self._rows:
+                self._write(self._rows)
+
+    def _write(self, rows: int) -> None:
+        """Write the first rows of those that wait."""
+        taken, n = [], 0
+        while n < rows:
+            piece = self._waiting.pop(0)
+            size = len(next(iter(piece.values())))
+            if n + size > rows:
+                self._waiting.insert(0, {name: array[rows - n :] for name, array in piece.items()})
+                piece = {name: array[: rows - n] for name, array in piece.items()}
+                size = rows - n
+            taken.append(piece)
+            n += size
+        self._n_waiting -= rows
+        if {frozenset(piece) for piece in taken} != {frozenset(taken[0])}:
+            raise ValueError("all rows of shards must have the same columns")
+        joined = {name: np.concatenate([piece[name] for piece in taken]) for name in taken[0]}
+        self.put(len(self.shards), joined)
+
+    def put(self, number: int, arrays: Mapping[str, np.ndarray], **facts: Any) -> Shard:
+        """Write one shard, and remember it as the next."""
+        shard, columns = write_shard(self.place, number, arrays, self.n_bits, **facts)
+        if self._columns is None:
+            self._columns = columns
+        elif columns != self._columns:
+            name = next(name for name in {**columns, **self._columns} if columns.get(name) != self._columns.get(name))
+            raise ValueError(
+                f"column {name!r} changes on the way, from {self._columns.get(name)} to {columns.get(name)}: "
+                "it must be of one type in all rows"
+            )
+        self.shards.append(shard)
+        return shard
+
+    def close(self) -> Shards:
+        """Write what is left, and the manifest."""
+        if self._n_waiting:
+            self._write(self._n_waiting)
+        if not self.shards:
+            raise ValueError("there is nothing to write: a gallery has at least one item")
+        assert self._columns is not None
+        return finish(self.place, self.shards, self.n_bits, self._columns)
+
+
+def finish(place: Place, shards: list[Shard], n_bits: int | None, columns: Mapping[str, str]) -> Shards:
+    """Write the manifest of shards that are all there."""
+    items = sum(shard.rows for shard in shards)
+    entries = [asdict(shard) for shard in shards]
+    manifest = provenance("shards", items=items, n_bits=n_bits, columns=dict(columns), shards=entries)
+    place.write(MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
+    return Shards(place, manifest)
+
+
+def write_shard(
+    place: Place, number: int, arrays: Mapping[str, np.ndarray], n_bits: int | None, **facts: Any
+) -> tuple[Shard, dict[str, str]]:
+    """Write one shard; its entry for the manifest, and the types of its columns."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = arrow_table(arrays, provenance("shard", n_bits=n_bits, **facts))
+    vectors = "embeddings" if n_bits is None else "codes"
+    others = [name for name in arrays if name != vectors]
+    sink = pa.BufferOutputStream()
+    compression = {name: "ZSTD" if name in others else "NONE" for name in arrays}  # vectors hardly get smaller
+    pq.write_table(table, sink, row_group_size=max(1, len(table)), compression=compression, use_dictionary=others)
+    content = sink.getvalue().to_pybytes()
+    file = f"part-{number:05}.parquet"
+    place.write(file, content)
+    shard = Shard(file, len(table), len(content), hashlib.sha256(content).hexdigest())
+    return shard, {field.name: str(field.type) for field in table.schema}
+
+
+def rows_of_a_shard(vectors: np.ndarray) -> int:
+    """How many rows of these a shard has, unless told."""
+    width = int(np.prod(vectors.shape[1:])) * vectors.dtype.itemsize
+    return max(1, min(MOST_ROWS, MOST_BYTES // max(1, width)))
+
+
+def is_sharded(where: str | Path) -> bool:
+    """Whether this is the folder or the address of a gallery in shards, rather than a file."""
+    return bool(re.match(r"\w[\w+.-]*://", str(where))) or Path(where).is_dir()
+
+
+def ranges(shards: Shards) -> Iterator[slice]:
+    """Where in the gallery each shard lies."""
+    for start, end in zip(shards.starts, shards.starts[1:], strict=False):
+        yield slice(int(start), int(end))
