@@ -99,14 +99,15 @@ def serving(study: Path, experts: list[str], *options: str, port: str | None = "
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=surroundings
     ) as process:
         assert process.stdout is not None
-        line = process.stdout.readline()
-        assert line, process.communicate()[1]
-        server = Server(process, json.loads(line))
         try:
+            line = process.stdout.readline()
+            assert line, process.communicate()[1]
+            server = Server(process, json.loads(line))
             yield server
-        finally:
             process.send_signal(signal.SIGINT)
             _, server.said = process.communicate(timeout=30)
+        finally:
+            process.kill()  # nothing, where it has ended; else leaving the block would wait for it for ever
         assert "Traceback" not in server.said, server.said
 
 
