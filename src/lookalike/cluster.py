@@ -45,7 +45,7 @@ def outcomes(client: Any, task: Task, what: str) -> list[Partial[Any]]:
     lasts = [_tree(client, futures) for futures in firsts]
     every = [future for futures in firsts for future in futures]
     try:
-        for _ in track(_finished(every), len(every), what):
+        for _ in track(_finished(client, every), len(every), what):
             pass
         return list(client.gather(lasts))
     except BaseException as error:
@@ -77,11 +77,11 @@ def _tree(client: Any, futures: list[Any]) -> Any:
     return futures[0]
 
 
-def _finished(futures: list[Any]) -> Iterator[Any]:
+def _finished(client: Any, futures: list[Any]) -> Iterator[Any]:
     """Futures as they are done; raises the error of the first that failed."""
     from distributed import as_completed
 
-    for future in as_completed(futures):  # type: ignore[no-untyped-call]
+    for future in as_completed(futures, loop=client.loop):  # type: ignore[no-untyped-call]
         if future.status in ("error", "cancelled"):
             future.result()
         yield future

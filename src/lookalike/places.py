@@ -103,6 +103,13 @@ class Place:
 
         self._tried(tell, f"write {self}/{name}")
 
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        if self.local is not None:
+            (self.local / name).unlink(missing_ok=True)
+        elif self.has(name):
+            self._tried(lambda: self._store[0].delete_file(f"{self._store[1]}/{name}"), f"remove {self}/{name}")
+
     def has(self, name: str) -> bool:
         """Whether there is a file of this name."""
         return name in self.sizes([name])

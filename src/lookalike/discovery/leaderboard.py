@@ -274,8 +274,10 @@ def bootstrap(
     values = np.stack([evaluations[name][metric].per_query for name, metric in columns], axis=1)
     known = ~np.isnan(values)
     n = len(values)
+    filled = np.where(known, values, 0)
     times = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=resamples).astype(float)
-    sums, counts = times @ np.where(known, values, 0), times @ known
+    # a column at a time: in a product of matrices, the last bits of one depend on how many there are
+    sums, counts = (np.stack([times @ column for column in part.T.astype(float)], axis=1) for part in (filled, known))
     means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
     out: dict[str, dict[Metric, tuple[float, float]]] = {name: {} for name in evaluations}
     for (name, metric), column in zip(columns, means.T, strict=True):

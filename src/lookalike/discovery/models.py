@@ -14,6 +14,7 @@ from lookalike.discovery.collection import Collection
 from lookalike.evaluation import n_threads
 from lookalike.progress import track
 from lookalike.scoring import Embeddings, Scores
+from lookalike.shards import Shards
 
 __all__ = ["Model", "Ranked", "as_model"]
 
@@ -42,6 +43,8 @@ class Ranked:
 class Model(ABC):
     """Ranks the items of a collection for its queries; higher scores are better."""
 
+    n_queries = n_gallery = -1  # of which it has scores; -1 for those that it lists
+
     @abstractmethod
     def top(
         self, collection: Collection, depth: int, *, one_per_identity: bool = False, threads: int | None = None
@@ -55,9 +58,6 @@ class Model(ABC):
 
 class Dense(Model):
     """A model that has a score for every pair, computed a block of queries at a time."""
-
-    n_queries: int
-    n_gallery: int
 
     lengths: np.ndarray | None = None  # what to divide each query's scores by, to compare them with other queries'
 
@@ -202,12 +202,15 @@ class RunModel(Model):
 
 
 def as_model(given: Any, collection: Collection, name: str = "model") -> Model:
-    """A model from (queries, gallery) or (queries, gallery, similarity), a matrix of scores, or a run."""
+    """A model from (queries, gallery) or (queries, gallery, similarity), a matrix of scores, or a run.
+
+    The gallery may be `la.Shards`, which are read one at a time.
+    """
     try:
         model = _as_model(given, collection)
     except (ValueError, TypeError) as error:
         raise type(error)(f"{name}: {error}") from error
-    if isinstance(model, Dense) and (model.n_queries, model.n_gallery) != (collection.n_queries, collection.n_items):
+    if model.n_gallery >= 0 and (model.n_queries, model.n_gallery) != (collection.n_queries, collection.n_items):
         raise ValueError(
             f"{name} is of {model.n_queries} queries and {model.n_gallery} items, but the collection has "
             f"{collection.n_queries} and {collection.n_items}: models must rank the same catalogue"
@@ -222,6 +225,10 @@ def _as_model(given: Any, collection: Collection) -> Model:
         return RunModel(given, collection)
     if isinstance(given, tuple) and len(given) in (2, 3):
         queries, gallery, *rest = given
+        if isinstance(gallery, Shards):
+            from lookalike.discovery.sharded import ShardModel  # which is made of the models here
+
+            return ShardModel(queries if isinstance(queries, Codes) else np.asarray(queries), gallery, *rest)
         if isinstance(queries, Codes) and isinstance(gallery, Codes) and not rest:
             return CodeModel(queries, gallery)
         if isinstance(queries, Codes) or isinstance(gallery, Codes):

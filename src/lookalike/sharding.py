@@ -1,0 +1,335 @@
+"""Making shards: of files as users have them, read a piece at a time, or by hashing shards of embeddings."""
+
+import zipfile
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from lookalike.codes import Codes
+from lookalike.files import arrow_to_numpy, check_format, digest
+from lookalike.gathering import gather
+from lookalike.neighbours import faiss_vectors
+from lookalike.places import Place
+from lookalike.shards import MANIFEST, Part, Shard, Shards, ShardWriter, finish, write_shard
+
+PIECE = 1 << 16  # rows that are read at a time
+NAMES = {"id": "ids", "label": "labels"}  # what columns of a table are called in shards
+
+__all__ = ["hash_shards", "shard_file"]
+
+Rows = dict[str, np.ndarray]
+
+
+def shard_file(
+    source: str | Path,
+    output: str | Path,
+    *,
+    table: str | Path | None = None,
+    n_bits: int | None = None,
+    rows: int | None = None,
+    replace: bool = False,
+) -> Shards:
+    """Write the items of a file to shards, reading a little at a time.
+
+    source: .npz or .parquet with `codes`, `packed` or `embeddings` and whatever else, .npy with one matrix, or an index
+    of faiss (.faiss, .index). table: a .csv with a row for each item, whose columns are added. n_bits: where the source
+    has packed bytes and does not say. rows: of a shard. replace: write over shards that are there.
+    """
+    source, place = Path(source), Place.of(output)
+    if not source.is_file():
+        raise FileNotFoundError(f"there is no file {source}")
+    if place.local is not None and place.local.is_file():
+        raise ValueError(f"cannot write shards to {place}: it is a file, and they need a folder")
+    before: set[str] = set()
+    if place.has(MANIFEST):
+        if not replace:
+            raise FileExistsError(f"there are shards in {place} already: write elsewhere, or pass --replace")
+        before = {shard.file for shard in Shards.open(output).shards}
+        place.remove(MANIFEST)  # half of the old and half of the new is neither
+    pieces = _pieces(source, n_bits)
+    if table is not None:
+        pieces = _with_table(pieces, Path(table), source)
+    writer: ShardWriter | None = None
+    for piece in pieces:
+        found, bits = _vectors(piece, source, n_bits)
+        if writer is None:
+            writer = ShardWriter(output, n_bits=bits, rows=rows)
+        if bits != writer.n_bits:
+            raise ValueError(f"{source} changes on the way, from {writer.n_bits} bits to {bits}")
+        writer.add(found)
+    if writer is None:
+        raise ValueError(f"{source} has no items: there is nothing to write")
+    written = writer.close()
+    for name in before - {shard.file for shard in written.shards}:
+        place.remove(name)
+    return written
+
+
+# Files, a piece at a time
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Some rows of a file, and what the file says of itself."""
+
+    arrays: Rows
+    about: dict[str, Any]
+
+
+def _pieces(source: Path, n_bits: int | None) -> Iterator[_Piece]:
+    kinds = {".npz": _of_npz, ".npy": _of_npy, ".parquet": _of_parquet, ".faiss": _of_faiss, ".index": _of_faiss}
+    if source.suffix not in kinds:
+        raise ValueError(f"cannot read {source}: the name must end in {', '.join(kinds)}")
+    for piece in kinds[source.suffix](source):
+        yield _Piece(piece.arrays, piece.about if n_bits is None else {**piece.about, "n_bits": n_bits})
+
+
+def _vectors(piece: _Piece, source: Path, n_bits: int | None) -> tuple[Rows, int | None]:
+    """Rows as shards have them, with codes as packed bytes; and how many bits they have, None for embeddings."""
+    arrays = dict(piece.arrays)
+    for name in [name for name, array in arrays.items() if array.dtype.kind == "S"]:
+        arrays[name] = np.char.decode(arrays[name], "utf-8", "replace")
+    if "embeddings" in arrays and not {"codes", "packed"} & arrays.keys():
+        vectors = arrays["embeddings"]
+        if vectors.ndim != 2 or vectors.dtype.kind not in "biuf":
+            raise ValueError(
+                f"{source}: embeddings must be a matrix of numbers (n, dim), got {vectors.shape} of {vectors.dtype}"
+            )
+        small = vectors.dtype.kind == "f" and vectors.dtype.itemsize <= 4
+        return arrays | {"embeddings": vectors.astype(np.float32 if small else np.float64, copy=False)}, None
+    if n_bits is not None and "codes" in arrays and arrays["codes"].dtype == np.uint8:
+        arrays["packed"] = arrays.pop("codes")
+    codes = Codes.from_arrays(arrays, piece.about, source)
+    for name in ("packed", "n_bits", "codes"):
+        arrays.pop(name, None)
+    return {"codes": codes.to_bytes()} | arrays, codes.n_bits
+
+
+def _of_npy(source: Path) -> Iterator[_Piece]:
+    try:
+        matrix = np.load(source, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError, OSError) as error:
+        raise ValueError(f"{source} is not a readable npy file of numbers: it is damaged or something else") from error
+    if matrix.ndim != 2:
+        raise ValueError(
+            f"{source} must hold a matrix, bits (n, n_bits) or embeddings (n, dim), got shape {matrix.shape}"
+        )
+    first = np.asarray(matrix[:PIECE])
+    name = "embeddings" if matrix.dtype.kind == "f" and not np.isin(first, (-1, 0, 1)).all() else "codes"
+    for start in range(0, len(matrix), PIECE):
+        yield _Piece({name: np.asarray(matrix[start : start + PIECE])}, {})
+
+
+def _of_npz(source: Path) -> Iterator[_Piece]:
+    """All arrays of the file side by side, each unpacked as far as it is needed."""
+    damaged = f"{source} is not a readable npz file of plain arrays: it is damaged or something else"
+    try:
+        with zipfile.ZipFile(source) as file:
+            streams = [_Stream(file.open(name), name.removesuffix(".npy")) for name in file.namelist()]
+            scalars = {stream.name: stream.rest() for stream in streams if stream.name in ("about", "n_bits")}
+            about = _said(scalars, source)
+            columns = [stream for stream in streams if stream.name not in scalars]
+            sizes = {stream.name: stream.n for stream in columns}
+            if len(set(sizes.values())) > 1:
+                listed = ", ".join(f"{n} {name}" for name, n in sizes.items())
+                raise ArithmeticError(f"{source} must have as many of everything, got {listed}")
+            for start in range(0, max(sizes.values(), default=0), PIECE):
+                n = min(PIECE, max(sizes.values()) - start)
+                yield _Piece({stream.name: stream.rows(n) for stream in columns}, about)
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, ValueError) as error:
+        raise ValueError(damaged) from error
+    except ArithmeticError as error:
+        raise ValueError(str(error)) from None
+
+
+def _said(scalars: Rows, source: Path) -> dict[str, Any]:
+    import json
+
+    about = json.loads(str(scalars["about"])) if "about" in scalars else {}
+    check_format(about, source)
+    if about.get("n_bits") is None and "n_bits" in scalars:
+        about["n_bits"] = int(scalars["n_bits"].reshape(-1)[0])
+    return about
+
+
+class _Stream:
+    """An array of an npz file, unpacked from its start."""
+
+    def __init__(self, file: IO[bytes], name: str) -> None:
+        self.name, self._file = name, file
+        version = np.lib.format.read_magic(file)
+        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+        self._shape, by_column, self._dtype = read(file)
+        if self._dtype.hasobject or (by_column and len(self._shape) > 1):
+            raise ArithmeticError(
+                f"array {name!r} of the npz file is of objects, or stored by columns: save it by rows"
+            )
+        self.n = self._shape[0] if self._shape else 1
+
+    def rows(self, n: int) -> np.ndarray:
+        """The next rows."""
+        shape = (n, *self._shape[1:])
+        size = int(np.prod(shape)) * self._dtype.itemsize
+        content = self._file.read(size)
+        if len(content) != size:
+            raise EOFError(self.name)
+        return np.frombuffer(content, self._dtype).reshape(shape)
+
+    def rest(self) -> np.ndarray:
+        """All of it."""
+        return np.frombuffer(self._file.read(), self._dtype).reshape(self._shape)
+
+
+def _of_parquet(source: Path) -> Iterator[_Piece]:
+    import json
+
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        with pq.ParquetFile(source) as file:
+            schema = file.schema_arrow
+            about = json.loads((schema.metadata or {}).get(b"lookalike", b"{}"))
+            check_format(about, source)
+            for batch in file.iter_batches(PIECE):
+                arrays = {
+                    name: arrow_to_numpy(batch[name], f"column {name!r} of {source}") for name in batch.schema.names
+                }
+                for name, array in arrays.items():
+                    if array.dtype == np.uint8 and not pa.types.is_fixed_size_binary(schema.field(name).type):
+                        arrays[name] = array.astype(np.int16)  # only fixed-size binary is packed bytes
+                yield _Piece(arrays, about)
+    except (pa.ArrowException, OSError) as error:
+        raise ValueError(
+            f"{source} is not a readable Parquet file: it is damaged, cut short or something else"
+        ) from error
+
+
+def _of_faiss(source: Path) -> Iterator[_Piece]:
+    for vectors, n_bits in faiss_vectors(source, PIECE):
+        if n_bits is None:
+            yield _Piece({"embeddings": vectors}, {})
+        else:
+            yield _Piece({"packed": vectors}, {"n_bits": n_bits})
+
+
+def _with_table(pieces: Iterator[_Piece], table: Path, source: Path) -> Iterator[_Piece]:
+    """Pieces with the columns of a CSV file, which has a row for each item."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    if not table.is_file():
+        raise FileNotFoundError(f"there is no file {table}")
+    few = f"{table} has fewer rows than {source} has items: they must be of the same items, in the same order"
+    try:
+        reader = csv.open_csv(table)
+        waiting = reader.read_next_batch()
+        for piece in pieces:
+            n = len(next(iter(piece.arrays.values())))
+            taken = []
+            while n:
+                if not len(waiting):
+                    waiting = reader.read_next_batch()
+                taken.append(waiting.slice(0, n))
+                n -= len(taken[-1])
+                waiting = waiting.slice(len(taken[-1]))
+            columns = pa.Table.from_batches(taken)
+            found = {
+                NAMES.get(name, name): arrow_to_numpy(columns[name], f"column {name!r} of {table}")
+                for name in columns.column_names
+            }
+            if both := found.keys() & piece.arrays.keys():
+                raise ArithmeticError(f"both {table} and {source} have {min(both)}")
+            yield _Piece(piece.arrays | found, piece.about)
+        if len(waiting) or len(reader.read_next_batch()):
+            raise ArithmeticError(few.replace("fewer", "more"))
+    except StopIteration:
+        # a batch that is not there: at the end, as it should be; before it, too few rows
+        if n:
+            raise ValueError(few) from None
+    except pa.ArrowInvalid as error:
+        raise ValueError(
+            f"{table} is not a CSV file with a row for each item: {' '.join(str(error).split())}"
+        ) from error
+    except ArithmeticError as error:
+        raise ValueError(str(error)) from None
+
+
+# Hashing
+
+
+@dataclass(frozen=True)
+class Written:
+    """Shards that were written: their entries for the manifest, by number, and the types of their columns."""
+
+    entries: Mapping[int, Shard]
+    columns: Mapping[str, str]
+
+    def __add__(self, other: "Written") -> "Written":
+        if self.columns != other.columns:
+            raise ValueError(f"shards have different columns: {dict(self.columns)} and {dict(other.columns)}")
+        return Written({**self.entries, **other.entries}, self.columns)
+
+    def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Everything as plain values."""
+        entries = {str(number): asdict(shard) for number, shard in self.entries.items()}
+        return {}, {"entries": entries, "columns": dict(self.columns)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Rows, about: dict[str, Any]) -> "Written":  # noqa: ARG003
+        """Take what `to_arrays` gave."""
+        return cls({int(number): Shard(**shard) for number, shard in about["entries"].items()}, about["columns"])
+
+
+@dataclass(frozen=True)
+class Hashing:
+    """Work: the codes of each shard's embeddings, written to a shard of the same number with all else it has."""
+
+    hasher: Any
+    output: Place
+    columns: tuple[str, ...]
+    gives = Written
+    blocks = (slice(0, 1),)
+
+    @property
+    def digest(self) -> str:
+        learned = self.hasher._learned()
+        facts = [type(self.hasher).__name__, self.output.where, *sorted(learned)]
+        return digest(np.array(facts), *(np.asarray(learned[name]) for name in sorted(learned)))
+
+    def do(self, part: Part, block: slice) -> Written:  # noqa: ARG002
+        codes = self.hasher.transform(part.vectors)
+        arrays = {"codes": codes.to_bytes()} | {name: part.values[name] for name in self.columns}
+        shard, columns = write_shard(self.output, part.number, arrays, codes.n_bits)
+        return Written({part.number: shard}, columns)
+
+
+def hash_shards(
+    hasher: Any,
+    shards: Shards,
+    output: str | Path,
+    *,
+    threads: int,
+    partials: str | Path | None = None,
+    replace: bool = False,
+) -> Shards:
+    """Hash a gallery of embeddings in shards to one of codes, here or by the client of the shards."""
+    place = Place.of(output)
+    if shards.n_bits is not None:
+        raise ValueError(f"{shards.place} holds codes already: hashing is for embeddings")
+    if place == shards.place:
+        raise ValueError(f"cannot write codes to {place}: the embeddings are there")
+    if place.has(MANIFEST) and not replace:
+        raise FileExistsError(f"there are shards in {place} already: write elsewhere, or pass --replace")
+    others = tuple(name for name in shards.columns if name != shards.vectors)
+    work = Hashing(hasher, place, others)
+    kept = None if partials is None else Place.of(partials)
+    (written,) = gather(shards, work, threads=threads, partials=kept, what="hashing")
+    entries = [written.entries[number] for number in range(len(shards.shards))]
+    hashed = finish(place, entries, hasher.n_bits, written.columns)
+    hashed.check()
+    return hashed
