@@ -1,15 +1,18 @@
 """Items as files hold them: codes or embeddings, with labels, tags, attributes and ids."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from lookalike.codes import Codes
 from lookalike.files import provenance, read_arrays, write_arrays
 from lookalike.relevance import Relevance, matching_attributes, same_label, shared_tags
+from lookalike.shards import Shards
 
-__all__ = ["Items", "read_items", "relevance_between", "write_codes"]
+__all__ = ["Items", "read_items", "relevance_between", "relevance_to_shards", "write_codes"]
 
 
 @dataclass(frozen=True)
@@ -68,19 +71,35 @@ def write_codes(path: str | Path, codes: Codes, items: Items) -> None:
 
 def relevance_between(queries: Items, gallery: Items, kind: str | None = None, advice: str = "") -> Relevance:
     """Relevance by what both files have: "labels" (one an item), "tags" (a 0/1 matrix), or "attributes"."""
+    make, name = _made_of(queries, kind, advice)
+    found = getattr(gallery, name)
+    if found is None:
+        raise _without(gallery.path, name, advice)
+    return make(getattr(queries, name), found)
+
+
+def relevance_to_shards(queries: Items, gallery: Shards, kind: str | None = None) -> Relevance:
+    """The same for a gallery in shards."""
+    make, name = _made_of(queries, kind, "")
+    if name not in gallery.columns:
+        raise _without(gallery.place, name, ": lookalike shard takes them from the file, or from a --table")
+    return make(getattr(queries, name), gallery[name])
+
+
+def _made_of(queries: Items, kind: str | None, advice: str) -> tuple[Callable[[Any, Any], Relevance], str]:
+    """What makes relevance, and of which values."""
     if kind is None:
         kind = "attributes" if queries.labels is None and queries.attributes is not None else "labels"
         if queries.labels is not None and queries.labels.ndim == 2:
             kind = "tags"
     name = "attributes" if kind == "attributes" else "labels"
-    pair = [getattr(items, name) for items in (queries, gallery)]
-    for items, found in zip((queries, gallery), pair, strict=True):
-        if found is None:
-            raise ValueError(
-                f"{items.path} has no {name}: add an array {name!r}" + (advice if name == "labels" else "")
-            )
-    make = {"labels": same_label, "tags": shared_tags, "attributes": matching_attributes}[kind]
-    return make(*pair)
+    if getattr(queries, name) is None:
+        raise _without(queries.path, name, advice)
+    return {"labels": same_label, "tags": shared_tags, "attributes": matching_attributes}[kind], name
+
+
+def _without(path: object, name: str, advice: str) -> ValueError:
+    return ValueError(f"{path} has no {name}: add an array {name!r}" + (advice if name == "labels" else ""))
 
 
 def _read_npy(path: Path) -> np.ndarray:

@@ -62,7 +62,7 @@ class Place:
         try:
             return fs.FileSystem.from_uri(self.where)
         except pa.ArrowInvalid as error:
-            if "scheme" not in str(error).lower():
+            if not any(word in str(error) for word in ("scheme", "Unrecognized")):
                 raise ValueError(f"{self} cannot be read as an address: {error}") from error
         try:
             import fsspec

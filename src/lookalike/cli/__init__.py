@@ -15,6 +15,7 @@ from lookalike.cli import (
     looking,
     reports,
     searching,
+    sharding,
     studies,
     training,
 )
@@ -40,6 +41,8 @@ for command in (
     looking.look,
     discovering.pool,
     discovering.leaderboard,
+    sharding.shard,
+    sharding.rank,
     data.data,
 ):
     app.command(command, name=command.__name__.removesuffix("_items"))

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from lookalike.cli.sharding import DASK, PARTIALS, THREADS, opened
 from lookalike.cli.terminal import JSON, print_json, progress, table, tables
 from lookalike.evaluation import DEFAULT_METRICS
 from lookalike.files import check_target
@@ -18,7 +19,12 @@ def evaluate(
     queries: Annotated[
         Path | None, Parameter(help="codes or embeddings of the queries: .npz, .npy or .parquet")
     ] = None,
-    gallery: Annotated[Path | None, Parameter(help="codes or embeddings of the gallery")] = None,
+    gallery: Annotated[
+        str | None,
+        Parameter(
+            help="codes or embeddings of the gallery; or the folder or address of shards, as lookalike shard writes"
+        ),
+    ] = None,
     /,
     *,
     metrics: Annotated[
@@ -47,7 +53,9 @@ def evaluate(
         Parameter(help="what an item that nobody judged counts"),
     ] = None,
     interval: Annotated[float | None, Parameter(help="show bootstrap intervals of this level, such as 0.95")] = None,
-    threads: Annotated[int | None, Parameter(help="how many threads to use; all cores by default")] = None,
+    threads: THREADS = None,
+    dask: DASK = None,
+    partials: PARTIALS = None,
     output: Annotated[Path | None, Parameter(help="also write everything, per query too, to this .json file")] = None,
     as_json: JSON = False,
 ) -> None:
@@ -57,18 +65,25 @@ def evaluate(
 
     Example: lookalike evaluate queries.npz gallery.npz --metrics "AP@1000 nDCG@100"
 
+    Example: lookalike evaluate queries.npz s3://bucket/gallery --dask tcp://scheduler:8786 --partials s3://bucket/partials
+
     Example: lookalike evaluate --run search.run.gz --qrels judged.qrels --unjudged irrelevant
     """
     import lookalike as la
-    from lookalike.items import read_items, relevance_between
+    from lookalike.items import read_items, relevance_between, relevance_to_shards
     from lookalike.metrics.names import parse_all
+    from lookalike.shards import is_sharded
 
     names = parse_all(metrics)  # a misspelt name is told before any file is read
     if interval is not None and not 0 < interval < 1:
         raise ValueError(f"--interval must be between 0 and 1, got {interval}")
     if output is not None:
-        check_target(output, *filter(None, (queries, gallery, query_labels, gallery_labels, run, qrels)))
+        inputs = (queries, gallery, query_labels, gallery_labels, run, qrels)
+        check_target(output, *(Path(path) for path in inputs if path is not None))
     options: dict[str, Any] = {"undefined": undefined, "unjudged": unjudged}
+    sharded = gallery is not None and is_sharded(gallery)
+    if not sharded and (dask or partials):
+        raise ValueError("--dask and --partials are for a gallery in shards, which lookalike shard writes")
     if run is not None or qrels is not None:
         if run is None or qrels is None:
             raise ValueError("--run and --qrels belong together: pass both files")
@@ -78,9 +93,27 @@ def evaluate(
             )
         with progress():
             result = la.evaluate_run(la.read_run(run), la.read_qrels(qrels), names, **options)
+    elif queries is None or gallery is None:
+        raise ValueError("pass the files of the QUERIES and the GALLERY, or --run and --qrels")
+    elif sharded:
+        if gallery_labels is not None:
+            raise ValueError("shards have their own labels: give them to lookalike shard, in the file or by --table")
+        q = read_items(queries, query_labels)
+        with opened(gallery, dask) as shards, progress():
+            result = la.evaluate(
+                q.vectors,
+                shards,
+                relevance_to_shards(q, shards, relevance),
+                names,
+                similarity=similarity,
+                query_ids=q.ids,
+                gallery_ids=shards["ids"] if "ids" in shards.columns else None,
+                exclude="self" if exclude_self else None,
+                threads=threads,
+                partials=partials,
+                **options,
+            )
     else:
-        if queries is None or gallery is None:
-            raise ValueError("pass the files of the QUERIES and the GALLERY, or --run and --qrels")
         q, g = read_items(queries, query_labels), read_items(gallery, gallery_labels)
         with progress():
             result = la.evaluate(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from lookalike.cli.sharding import DASK, PARTIALS, THREADS, opened
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, table, tables
 from lookalike.files import check_target
 
@@ -19,8 +20,10 @@ __all__ = ["choose", "hash_items", "usage"]
 
 
 def hash_items(
-    items: Annotated[Path, Parameter(help="embeddings: .npz, .npy or .parquet")],
-    output: Annotated[Path, Parameter(help="where to write the codes: .npz or .parquet")],
+    items: Annotated[str, Parameter(help="embeddings: .npz, .npy or .parquet; or the folder or address of shards")],
+    output: Annotated[
+        str, Parameter(help="where to write the codes: .npz or .parquet; of shards, a folder or address")
+    ],
     /,
     *,
     hasher: Annotated[
@@ -34,6 +37,9 @@ def hash_items(
     fit: Annotated[Path | None, Parameter(help="embeddings to learn from, if not from ITEMS")] = None,
     save: Annotated[Path | None, Parameter(help="also write the hasher to this .npz, to hash other items with")] = None,
     seed: SEED = 0,
+    threads: THREADS = None,
+    dask: DASK = None,
+    partials: PARTIALS = None,
     as_json: JSON = False,
 ) -> None:
     """Hash embeddings to binary codes; labels, attributes and ids go along.
@@ -41,7 +47,32 @@ def hash_items(
     Example: lookalike hash gallery.npz gallery-codes.npz --hasher ITQ --bits 64 --save itq.npz
 
     Example: lookalike hash queries.npz query-codes.npz --hasher itq.npz
+
+    Example: lookalike hash s3://bucket/embeddings s3://bucket/codes --hasher itq.npz --dask tcp://scheduler:8786
     """
+    from lookalike.shards import is_sharded
+
+    if is_sharded(items):
+        if fit is None and not hasher.endswith(".npz"):
+            raise ValueError("shards are hashed by a hasher that is learned: pass --hasher itq.npz, or --fit SAMPLE")
+        _hash_shards(items, output, hasher, bits, fit, save, seed, threads, dask, partials, as_json)
+        return
+    if any((threads, dask, partials)):
+        raise ValueError("--threads, --dask and --partials are for embeddings in shards, which lookalike shard writes")
+    _hash_file(Path(items), Path(output), hasher, bits, fit, save, seed, as_json)
+
+
+def _hash_file(
+    items: Path,
+    output: Path,
+    hasher: str,
+    bits: int | None,
+    fit: Path | None,
+    save: Path | None,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Hash the embeddings of a file."""
     from lookalike._compiled import bend_kernels, product_kernel
     from lookalike.codes import Codes
     from lookalike.hashers import LEARNED
@@ -85,6 +116,48 @@ def hash_items(
     made = f"{len(codes):,} items of {read.vectors.shape[1]:,} numbers → {codes.n_bits} bits by {name}"
     say(f"{made}:{learned} hashed in {seconds:.2f} s")
     say(f"codes are in {output}" + (f", the hasher in {save}" if save is not None else ""))
+
+
+def _hash_shards(
+    items: str,
+    output: str,
+    hasher: str,
+    bits: int | None,
+    fit: Path | None,
+    save: Path | None,
+    seed: int,
+    threads: int | None,
+    dask: str | None,
+    partials: str | None,
+    as_json: bool,
+) -> None:
+    """Hash the embeddings of shards by a hasher that is learned, or learned from a sample."""
+    from lookalike.codes import Codes
+    from lookalike.evaluation import n_threads
+    from lookalike.items import read_items
+    from lookalike.sharding import hash_shards
+
+    chosen, fitted = choose(hasher, bits, seed)
+    if fitted and fit is not None:
+        raise ValueError(f"{hasher} is fitted already: --fit is for a hasher that is given by name")
+    if fit is not None:
+        sample = read_items(fit)
+        if isinstance(sample.vectors, Codes):
+            raise ValueError(f"{fit} holds codes: a hasher learns from embeddings")
+        chosen.fit(sample.vectors, sample.labels)
+    if save is not None:
+        check_target(save)
+        chosen.save(save)
+    started = time.perf_counter()
+    with opened(items, dask) as shards, progress():
+        written = hash_shards(chosen, shards, output, threads=n_threads(threads), partials=partials)
+    seconds = time.perf_counter() - started
+    told = {"hasher": chosen.title, "bits": written.n_bits, "items": len(written), "output": str(written.place)}
+    if as_json:
+        print_json({**told, "shards": len(written.shards), "hash_seconds": seconds})
+        return
+    made = f"{len(written):,} items → {written.n_bits} bits by {chosen.title} in {seconds:.2f} s"
+    tables().print(f"{made}; codes are in {written.place}")
 
 
 def usage(

@@ -17,7 +17,7 @@ from lookalike.shards import Part, Shards
 
 QUERIES = 1024  # whose first places are sought in one pass, so that memory stays bounded
 
-__all__ = ["Nearest", "ShardModel", "nearest"]
+__all__ = ["Nearest", "ShardModel", "nearest", "run_of"]
 
 
 @dataclass(frozen=True)
@@ -210,6 +210,62 @@ def nearest(
     values = scores.astype(float) / (1 if lengths is None else lengths[of_queries])
     order = np.lexsort((items, -values, of_queries))
     return Ranked(depth, of_queries[order], items[order], values[order])
+
+
+def run_of(
+    ranked: Ranked, query_ids: np.ndarray | None, shards: Shards, threads: int | None = None
+) -> list[tuple[Any, Any, float]]:
+    """What is ranked as rows (query id, item id, score); ids are positions where there are none."""
+    queries = ranked.queries if query_ids is None else query_ids[ranked.queries]
+    items = ranked.items
+    if "ids" in shards.columns:
+        work = Naming(np.unique(items))
+        (names,) = gather(shards, work, threads=n_threads(threads), what="naming")
+        items = names.of(items)
+    return list(zip(queries.tolist(), items.tolist(), ranked.scores.tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class Names:
+    """The ids of some positions."""
+
+    places: np.ndarray
+    ids: np.ndarray
+
+    def __add__(self, other: "Names") -> "Names":
+        return Names(np.concatenate([self.places, other.places]), np.concatenate([self.ids, other.ids]))
+
+    def of(self, items: np.ndarray) -> np.ndarray:
+        """The ids of items at these positions."""
+        order = np.argsort(self.places)
+        return np.asarray(self.ids[order][np.searchsorted(self.places[order], items)])
+
+    def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Everything as named arrays."""
+        return {"places": self.places, "ids": self.ids}, {}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> "Names":  # noqa: ARG003
+        """Take what `to_arrays` gave."""
+        return cls(**arrays)
+
+
+@dataclass(frozen=True)
+class Naming:
+    """Work: the ids of some positions of the gallery, which rise."""
+
+    wanted: np.ndarray
+    columns: tuple[str, ...] = ("ids",)
+    blocks: Sequence[slice] = field(default=(slice(0, 1),))
+    gives = Names
+
+    @property
+    def digest(self) -> str:
+        return digest(np.array(["names"]), self.wanted)
+
+    def do(self, part: Part, block: slice) -> Names:  # noqa: ARG002
+        mine = self.wanted[(self.wanted >= part.start) & (self.wanted < part.start + len(part))]
+        return Names(mine, part.values["ids"][mine - part.start])
 
 
 def _model(queries: Codes | np.ndarray, gallery: Codes | np.ndarray, similarity: str) -> CodeModel | EmbeddingModel:
