@@ -12,6 +12,7 @@ from numba.extending import intrinsic
 
 HAS_VECTOR_POPCOUNT = bool(binding.get_host_cpu_features().get("avx512vpopcntdq", False))
 BLOCK = 4096  # codes whose distances fit the first-level cache as bytes
+TILE = 1 << 18  # items that all queries meet before the next ones: they stay in a near cache, and no uint32 overflows
 
 
 def _array(dtype, ndim):
@@ -87,13 +88,12 @@ def _byte_distances(queries, gallery, first, last, out):
                 out[i, block[len(block) - 1]] += 1
             for pair in block[: len(block) // 2 * 2].view(np.uint16):
                 pairs[pair] += np.uint32(1)
-            if start + BLOCK >= last or (start - first) % (1 << 31) == (1 << 31) - BLOCK:  # no uint32 overflows
-                for high in range(n_bins):
-                    for low in range(n_bins):
-                        count = pairs[256 * high + low]
-                        out[i, high] += count
-                        out[i, low] += count
-                        pairs[256 * high + low] = 0
+        for high in range(n_bins):
+            for low in range(n_bins):
+                count = pairs[256 * high + low]
+                out[i, high] += count
+                out[i, low] += count
+                pairs[256 * high + low] = 0
 
 
 @njit(nogil=True)
@@ -123,12 +123,14 @@ def scan(queries, gallery, runs, buffered, out):
         q0, q1, g0, g1 = runs[t]
         if q0 == q1 or g0 == g1:
             continue
-        if out.shape[1] > 256:
-            _long_distances(queries[q0:q1], gallery, g0, g1, out[q0:q1])
-        elif queries.shape[1] > 1 or buffered:
-            _byte_distances(queries[q0:q1], gallery, g0, g1, out[q0:q1])
-        else:
-            _eight_queries(queries[q0:q1, 0], gallery[0, g0:g1], out[q0:q1])
+        for first in range(g0, g1, TILE):
+            last = min(first + TILE, g1)
+            if out.shape[1] > 256:
+                _long_distances(queries[q0:q1], gallery, first, last, out[q0:q1])
+            elif queries.shape[1] > 1 or buffered:
+                _byte_distances(queries[q0:q1], gallery, first, last, out[q0:q1])
+            else:
+                _eight_queries(queries[q0:q1, 0], gallery[0, first:last], out[q0:q1])
 
 
 @njit(
