@@ -17,7 +17,7 @@ import lookalike as la
 ROOT = Path(la.__file__).parent
 SOURCES = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in sorted(ROOT.rglob("*.py"))}
 TREES = {name: ast.parse(source) for name, source in SOURCES.items()}
-HEAVY = ("numba", "torch", "scipy", "sklearn", "pyarrow", "pandas", "rich", "cyclopts", "faiss")
+HEAVY = ("numba", "torch", "scipy", "sklearn", "pyarrow", "pandas", "rich", "cyclopts", "faiss", "distributed", "fsspec")
 
 
 def under_type_checking(tree: ast.Module) -> set[ast.AST]:
@@ -65,6 +65,7 @@ METRICS, HASHERS, DATASETS, REPORT, CLI, LEARNING, ENCODERS, DISCOVERY, WEB, JUD
     )
 )
 PAGES = {f"judging/{name}.py" for name in ("app", "organising", "sent", "serving", "sessions", "showing")}
+SHARDS = {"places.py", "shards.py", "gathering.py", "tallying.py", "cluster.py", "sharding.py"}
 STUDIES = {"study.py", "images.py", "rows.py", "encoding.py", "hashed.py", "finding.py", "survey.py"}
 LOWEST = {"codes.py", "relevance.py", "files.py", "folders.py", "trec.py", "progress.py", "_compiled.py", "_version.py"}
 
@@ -76,6 +77,9 @@ LOWEST = {"codes.py", "relevance.py", "files.py", "folders.py", "trec.py", "prog
         (LOWEST, ["tally", "metrics", "evaluation", "counting", "scoring", "results", "comparison", "items"]),
         ({"tally.py"}, ["metrics", "evaluation", "counting", "scoring", "results"]),
         ({"counting.py", "scoring.py"}, ["metrics", "evaluation", "results", "comparison"]),
+        (SHARDS, ["metrics", "evaluation", "results", "comparison", "hashers", "discovery", "items"]),
+        ({"places.py", "shards.py"}, ["tally", "counting", "scoring", "gathering", "tallying", "cluster"]),
+        (set(SOURCES) - {"gathering.py"} - CLI, ["cluster"]),
         (set(SOURCES) - CLI, ["cli"]),
         (HASHERS, ["metrics", "tally", "evaluation", "relevance", "space", "trials", "report", "datasets"]),
         (METRICS, ["hashers", "space", "trials"]),
@@ -98,6 +102,9 @@ LOWEST = {"codes.py", "relevance.py", "files.py", "folders.py", "trec.py", "prog
         "the lowest",
         "tally",
         "counting",
+        "shards know counts, not metrics",
+        "where shards lie",
+        "one place knows of clusters",
         "cli is the top",
         "hashers see vectors only",
         "metrics and hashers are strangers",
@@ -131,6 +138,10 @@ def test_torch_is_for_learning_and_encoders() -> None:
     assert importing("torch")
     assert importing("torch") <= LEARNING | ENCODERS
     assert not any('import_module("torch' in source for source in SOURCES.values())
+
+
+def test_dask_is_for_clusters() -> None:
+    assert importing("distributed") == {"cluster.py"}
 
 
 def test_faiss_is_loaded_in_one_place() -> None:

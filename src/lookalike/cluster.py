@@ -3,6 +3,7 @@
 import contextlib
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from lookalike._version import __version__
@@ -18,13 +19,19 @@ __all__ = ["connected", "outcomes"]
 
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """A client of the scheduler at an address, such as tcp://scheduler:8786; raises within ten seconds."""
+    """A client of the scheduler at an address, such as tcp://scheduler:8786, or whose file, .json, says where it is.
+
+    Raises within ten seconds where there is none.
+    """
     try:
         from distributed import Client
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError('a cluster needs Dask: pip install "lookalike[cluster]"') from error
+    where = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
+    if "scheduler_file" in where and not Path(address).is_file():
+        raise FileNotFoundError(f"there is no file {address}: dask scheduler --scheduler-file writes it")
     try:
-        client = Client(address, timeout=REACHED, set_as_default=False)  # type: ignore[no-untyped-call]
+        client = Client(**where, timeout=REACHED, set_as_default=False)  # type: ignore[no-untyped-call]
     except (OSError, ValueError) as error:
         raise ConnectionError(f"there is no Dask scheduler at {address}: {_line(error)}") from error
     with client:

@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 
 DASK = Annotated[
     str | None,
-    Parameter(help="count on a Dask cluster: the address of its scheduler, such as tcp://scheduler:8786"),
+    Parameter(
+        help="work on a Dask cluster: the address of its scheduler, such as tcp://scheduler:8786, or its .json file"
+    ),
 ]
 PARTIALS = Annotated[
     str | None,
