@@ -341,6 +341,72 @@ def around(scores, marks, grade_starts, excluded, every_score, background, group
     return n_groups
 
 
+@njit(
+    [
+        int64(
+            *(_array(int64, 1), _array(t, 1), _array(int64, 2)) * 2,
+            int64,
+            _out(int64, 1),
+            _out(t, 1),
+            _out(int64, 2),
+        )
+        for t in (float32, float64)
+    ],
+    nogil=True,
+    cache=True,
+)
+def merge_groups(starts, scores, counts, more_starts, more_scores, more_counts, k, out_starts, out_scores, out_counts):
+    """Merge the tie groups of each query in two parts of a gallery, both with the highest score first.
+
+    Those of query i are starts[i] : starts[i + 1]; counts: (groups, columns). Groups that begin past k items are left
+    out. Returns how many groups there are.
+    """
+    n = 0
+    for i in range(len(starts) - 1):
+        out_starts[i] = n
+        before = 0
+        a, a_end, b, b_end = starts[i], starts[i + 1], more_starts[i], more_starts[i + 1]
+        while before < k and (a < a_end or b < b_end):
+            from_a = b == b_end or (a < a_end and scores[a] >= more_scores[b])
+            from_b = a == a_end or (b < b_end and more_scores[b] >= scores[a])
+            out_scores[n] = scores[a] if from_a else more_scores[b]
+            for column in range(out_counts.shape[1]):
+                count = 0
+                if from_a:
+                    count += counts[a, column]
+                if from_b:
+                    count += more_counts[b, column]
+                out_counts[n, column] = count
+                before += count
+            a += from_a
+            b += from_b
+            n += 1
+    out_starts[len(starts) - 1] = n
+    return n
+
+
+@njit(
+    [void(_array(t, 1), _array(t, 1), int64, _out(int64, 1), _out(int64, 1)) for t in (float32, float64)],
+    nogil=True,
+    cache=True,
+)
+def standing(scores, marks, sign, above, at):
+    """Add to `above` and `at`, times the sign, how many scores are above each mark and how many equal to it.
+
+    scores rise, marks fall, each once.
+    """
+    position = len(scores)
+    for m in range(len(marks)):
+        while position > 0 and scores[position - 1] > marks[m]:
+            position -= 1
+        above[m] += sign * (len(scores) - position)
+        first = position
+        while first > 0 and scores[first - 1] == marks[m]:
+            first -= 1
+        at[m] += sign * (position - first)
+        position = first
+
+
 @njit([t(_array(t, 1), int64) for t in (float32, float64)], nogil=True, cache=True)
 def kth_largest(row, k):
     """The k-th largest number of a row, or the smallest of a shorter one; none is nan."""

@@ -353,11 +353,6 @@ class ScoreGroups:
     k: int | None = None
     unranked: Unranked | None = None
 
-    @property
-    def queries(self) -> np.ndarray:
-        """The number of each group's query."""
-        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
-
     def of(self, query: int) -> tuple[np.ndarray, np.ndarray]:
         """Scores and counts of one query."""
         mine = slice(self.starts[query], self.starts[query + 1])
@@ -372,26 +367,15 @@ class ScoreGroups:
 
     def __add__(self, other: "ScoreGroups") -> "ScoreGroups":
         width = max(self.counts.shape[1], other.counts.shape[1])
-        left, right = (_widened(groups.counts, width) for groups in (self, other))
-        queries = np.concatenate([self.queries, other.queries])
-        scores = np.concatenate([self.scores, other.scores])
-        order = np.lexsort((-scores, queries))
-        queries, scores, counts = queries[order], scores[order], np.concatenate([left, right])[order]
-        new = np.ones(len(queries), bool)
-        new[1:] = (queries[1:] != queries[:-1]) | (scores[1:] != scores[:-1])
-        firsts = np.flatnonzero(new)
-        if len(firsts) < len(new):
-            queries, scores, counts = queries[firsts], scores[firsts], np.add.reduceat(counts, firsts, axis=0)
-        if self.k is not None:
-            sizes = counts.sum(1)
-            before = np.cumsum(sizes) - sizes
-            start = np.searchsorted(queries, queries)
-            kept = before - before[start] < self.k if len(before) else np.zeros(0, bool)
-            queries, scores, counts = queries[kept], scores[kept], counts[kept]
-        starts = np.searchsorted(queries, np.arange(len(self.starts)))
+        room = len(self.scores) + len(other.scores)
+        starts, scores = np.empty_like(self.starts), np.empty(room, self.scores.dtype)
+        counts = np.empty((room, width), np.int64)
+        sides = [x for side in (self, other) for x in (side.starts, side.scores, _widened(side.counts, width))]
+        k = np.iinfo(np.int64).max if self.k is None else self.k
+        n = kernels().merge_groups(*sides, k, starts, scores, counts)
         totals = _widened(self.totals, width) + _widened(other.totals, width)
         unranked = unranked_in_both(self.unranked, other.unranked)
-        return ScoreGroups(starts, scores, counts, totals, self.k, unranked)
+        return ScoreGroups(starts, scores[:n].copy(), counts[:n].copy(), totals, self.k, unranked)
 
     def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Everything as named arrays, and k."""
@@ -406,6 +390,8 @@ class ScoreGroups:
 def _widened(counts: np.ndarray, width: int) -> np.ndarray:
     """Counts of grades and, last, the unjudged, with room for more grades."""
     more = width - counts.shape[1]
+    if not more:
+        return counts
     return np.concatenate([counts[:, :-1], np.zeros((len(counts), more), np.int64), counts[:, -1:]], axis=1)
 
 
@@ -534,16 +520,15 @@ class Ranked(Scored):
 
     def do(self, part: Part, block: slice) -> Ranks:
         relevance, excluded = self.search.on(part)
-        found = []
+        above, at = np.zeros(len(self.marks.scores), np.int64), np.zeros(len(self.marks.scores), np.int64)
         for query, row in self._rows(part, block, relevance):
-            marks = self.marks.of(query - self.first)[0]
-            left_out = np.zeros(0, row.dtype) if excluded is None else np.sort(row[excluded.items(query)])
+            mine = slice(*self.marks.starts[query - self.first : query - self.first + 2])
+            marks, out = self.marks.scores[mine], (above[mine], at[mine])
+            if excluded is not None:
+                kernels().standing(np.sort(row[excluded.items(query)]), marks, -1, *out)
             row.sort()
-            above, at = (
-                mine - theirs for mine, theirs in zip(_standing(row, marks), _standing(left_out, marks), strict=True)
-            )
-            found.append((above, at))
-        return Ranks(*(np.concatenate(column) for column in zip(*found, strict=True)))
+            kernels().standing(row, marks, 1, *out)
+        return Ranks(above, at)
 
     def tally(self, ranks: Ranks, background: int, queries: slice, *, keep: bool, complete: bool) -> Tally:
         """The tally of all items: the marks, and what stands between them."""
@@ -569,12 +554,6 @@ class Ranked(Scored):
                 scores.append(values[filled])
         tally = _tally(self.search, queries, counts, scores if keep else None, self.marks.unranked)
         return replace(tally, complete=complete)
-
-
-def _standing(rising: np.ndarray, marks: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """How many of some scores are above each mark, and how many equal to it."""
-    up_to = np.searchsorted(rising, marks, "right")
-    return len(rising) - up_to, up_to - np.searchsorted(rising, marks, "left")
 
 
 def _tally(
