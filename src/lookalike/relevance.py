@@ -53,6 +53,11 @@ class Unranked:
             np.array(queries, np.int64), np.array([str(item) for item in items], str), np.array(grades, np.int64)
         )
 
+    def of_queries(self, block: slice) -> "Unranked":
+        """Those of a block of queries, their positions counted from its start."""
+        mine = (self.queries >= block.start) & (self.queries < block.stop)
+        return Unranked(self.queries[mine] - block.start, self.items[mine], self.grades[mine])
+
 
 @dataclass(frozen=True)
 class Column:
@@ -118,11 +123,7 @@ class Relevance(ABC):
 
     def unranked_of(self, block: slice) -> Unranked | None:
         """The unranked judged items of a block of queries, their positions counted from its start."""
-        if self.unranked is None:
-            return None
-        mine = (self.unranked.queries >= block.start) & (self.unranked.queries < block.stop)
-        queries = self.unranked.queries[mine] - block.start
-        return Unranked(queries, self.unranked.items[mine], self.unranked.grades[mine])
+        return None if self.unranked is None else self.unranked.of_queries(block)
 
     def special(self, query: int) -> tuple[np.ndarray, np.ndarray]:
         """The items of one query whose grade is not the background's, and their grades."""

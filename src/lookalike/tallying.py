@@ -27,6 +27,7 @@ from lookalike.tally import Tally, stack_ragged, unranked_in_both
 
 MOST_COUNTERS = 1 << 24  # of a table of items on codes, 128 MB
 MARKS = 1 << 28  # bytes of marks, or of first places, of one pass over the gallery
+TALLIES = 1 << 24  # and of those that become a tally at a time, which is larger
 
 __all__ = ["Needs", "Search", "tallies"]
 
@@ -365,6 +366,23 @@ class ScoreGroups:
         scores, counts = (np.concatenate(column) for column in zip(*found, strict=True))
         return cls(starts, scores, counts, totals, **rest)
 
+    @classmethod
+    def concatenated(cls, blocks: list["ScoreGroups"]) -> "ScoreGroups":
+        """Those of several blocks of queries, one after the other."""
+        width = max(block.counts.shape[1] for block in blocks)
+        sizes = np.concatenate([np.diff(block.starts) for block in blocks])
+        counts, totals = (
+            np.concatenate([_widened(getattr(block, name), width) for block in blocks]) for name in ("counts", "totals")
+        )
+        firsts = np.cumsum([0, *(len(block.totals) for block in blocks)])
+        left = [(block.unranked, first) for block, first in zip(blocks, firsts, strict=False) if block.unranked]
+        unranked = None
+        if left:
+            items, grades = (np.concatenate([getattr(one, name) for one, _ in left]) for name in ("items", "grades"))
+            unranked = Unranked(np.concatenate([one.queries + first for one, first in left]), items, grades)
+        scores = np.concatenate([block.scores for block in blocks])
+        return cls(np.concatenate([[0], np.cumsum(sizes)]), scores, counts, totals, blocks[0].k, unranked)
+
     def __add__(self, other: "ScoreGroups") -> "ScoreGroups":
         width = max(self.counts.shape[1], other.counts.shape[1])
         room = len(self.scores) + len(other.scores)
@@ -520,20 +538,24 @@ class Ranked(Scored):
 
     def do(self, part: Part, block: slice) -> Ranks:
         relevance, excluded = self.search.on(part)
-        above, at = np.zeros(len(self.marks.scores), np.int64), np.zeros(len(self.marks.scores), np.int64)
+        starts = self.marks.starts[block.start - self.first : block.stop - self.first + 1]
+        above, at = np.zeros(starts[-1] - starts[0], np.int64), np.zeros(starts[-1] - starts[0], np.int64)
         for query, row in self._rows(part, block, relevance):
-            mine = slice(*self.marks.starts[query - self.first : query - self.first + 2])
-            marks, out = self.marks.scores[mine], (above[mine], at[mine])
+            start, end = starts[query - block.start : query - block.start + 2] - starts[0]
+            marks, out = self.marks.scores[starts[0] :][start:end], (above[start:end], at[start:end])
             if excluded is not None:
                 kernels().standing(np.sort(row[excluded.items(query)]), marks, -1, *out)
             row.sort()
             kernels().standing(row, marks, 1, *out)
         return Ranks(above, at)
 
-    def tally(self, ranks: Ranks, background: int, queries: slice, *, keep: bool, complete: bool) -> Tally:
-        """The tally of all items: the marks, and what stands between them."""
-        counts, scores = [], []
-        for query in range(len(self.marks.totals)):
+    def tally(self, ranks: Ranks, queries: slice, *, keep: bool, complete: bool) -> Tally:
+        """The tally of some queries, of all their items: the marks, and what stands between them.
+
+        ranks: of all queries of the marks.
+        """
+        counts, scores, background = [], [], self.search.relevance.background
+        for query in range(queries.start - self.first, queries.stop - self.first):
             mine = slice(self.marks.starts[query], self.marks.starts[query + 1])
             marks, graded = self.marks.of(query)
             at, above = ranks.at[mine], ranks.above[mine]
@@ -552,7 +574,10 @@ class Ranked(Scored):
                 values[::2] = np.nextafter(lower, np.inf) if complete else np.nan
                 values[1::2] = marks
                 scores.append(values[filled])
-        tally = _tally(self.search, queries, counts, scores if keep else None, self.marks.unranked)
+        unranked = self.marks.unranked
+        if unranked is not None:
+            unranked = unranked.of_queries(slice(queries.start - self.first, queries.stop - self.first))
+        tally = _tally(self.search, queries, counts, scores if keep else None, unranked)
         return replace(tally, complete=complete)
 
 
@@ -590,16 +615,17 @@ def _of_first(search: Search, shards: Shards, k: int, threads: int, partials: Pl
 
 
 def _of_marks(search: Search, shards: Shards, needs: Needs, threads: int, partials: Place | None) -> Iterator[Tally]:
-    background = search.relevance.background
-    for queries in _passes(_special_sizes(search, shards, threads, partials)):
-        marks = Marks(search, _blocks(queries, shards, threads))
-        sums = gather(shards, marks, threads=threads, partials=partials, what="scoring")
-        for block, found in zip(marks.blocks, sums, strict=True):
-            with_edges = _with_edges(found, needs.distances)
-            work = Ranked(search, [block], marks=with_edges, first=block.start)
-            (ranks,) = gather(shards, work, threads=threads, partials=partials, what="ranking")
-            keep = needs.marks or bool(needs.distances)
-            tally = work.tally(ranks, background, block, keep=keep, complete=bool(needs.distances))
+    how: dict[str, Any] = {"threads": threads, "partials": partials}
+    for queries in _passes(_special_sizes(search, shards, **how)):
+        first = Marks(search, _blocks(queries, shards, threads))
+        found = ScoreGroups.concatenated(gather(shards, first, **how, what="scoring"))
+        marks = _with_edges(found, needs.distances)
+        second = Ranked(search, first.blocks, marks=marks, first=queries.start)
+        sums = gather(shards, second, **how, what="ranking")
+        ranks = Ranks(np.concatenate([one.above for one in sums]), np.concatenate([one.at for one in sums]))
+        for block in _passes(np.diff(marks.starts), TALLIES):
+            mine = slice(queries.start + block.start, queries.start + block.stop)
+            tally = second.tally(ranks, mine, keep=needs.marks or bool(needs.distances), complete=bool(needs.distances))
             yield checked(tally, shards, search)
 
 
@@ -615,10 +641,10 @@ def _with_edges(marks: ScoreGroups, distances: Sequence[float]) -> ScoreGroups:
     return marks
 
 
-def _passes(sizes: np.ndarray) -> list[slice]:
+def _passes(sizes: np.ndarray, most_bytes: int | None = None) -> list[slice]:
     """Queries in blocks whose marks fit into memory together, at least one a block."""
-    most, passes, start = MARKS // 64, [], 0
-    total = 0
+    most, passes = (MARKS if most_bytes is None else most_bytes) // 64, []
+    start = total = 0
     for query, size in enumerate(sizes.tolist()):
         if query > start and total + size > most:
             passes.append(slice(start, query))
@@ -661,7 +687,7 @@ class Counted(Scored):
         return Totals(np.stack([self._special(relevance, excluded, query, len(part))[3] for query in queries]))
 
 
-def _special_sizes(search: Search, shards: Shards, threads: int, partials: Place | None) -> np.ndarray:
+def _special_sizes(search: Search, shards: Shards, *, threads: int, partials: Place | None) -> np.ndarray:
     """How many marks each query has, or more."""
     n, relevance = len(search.queries), search.relevance
     if isinstance(relevance, Judged):
