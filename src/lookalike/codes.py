@@ -31,7 +31,7 @@ class Codes:
     def __init__(self, words: np.ndarray, n_bits: int) -> None:
         """Take words (n, ceil(n_bits / 64)) of uint64, least significant bit first, unused bits zero."""
         words = np.ascontiguousarray(words)
-        _check_n_bits(n_bits)
+        check_n_bits(n_bits)
         width = -(-n_bits // 64)
         if words.dtype != np.uint64 or words.ndim != 2 or words.shape[1] != width:
             raise ValueError(
@@ -51,7 +51,7 @@ class Codes:
         values = as_numpy(bits)
         if values.ndim != 2:
             raise ValueError(f"bits must be a matrix (n, n_bits), got shape {values.shape}")
-        _check_n_bits(values.shape[1])
+        check_n_bits(values.shape[1])
         if values.dtype.kind not in "biuf":
             raise TypeError(f"bits must be numbers or booleans, got {values.dtype}")
         ones = values if values.dtype == bool else values == 1
@@ -68,7 +68,7 @@ class Codes:
     def from_bytes(cls, packed: Any, *, n_bits: int) -> "Codes":
         """Take packed bytes (n, ceil(n_bits / 8)) of uint8, least significant bit first, as faiss has them."""
         packed = as_numpy(packed)
-        _check_n_bits(n_bits)
+        check_n_bits(n_bits)
         width = -(-n_bits // 8)
         if packed.ndim != 2 or packed.shape[1] != width or packed.dtype != np.uint8:
             raise ValueError(
@@ -171,6 +171,7 @@ def as_numpy(values: Any) -> np.ndarray:
     return np.asarray(values)
 
 
-def _check_n_bits(n_bits: int) -> None:
+def check_n_bits(n_bits: int) -> None:
+    """Raise where this is no length of a code."""
     if isinstance(n_bits, bool) or not isinstance(n_bits, int | np.integer) or not 1 <= n_bits <= MAX_BITS:
         raise ValueError(f"n_bits must be a whole number from 1 to {MAX_BITS}, got {n_bits!r}")

@@ -83,7 +83,7 @@ def evaluate(
             asked = replace(search, relevance=_with_negatives(relevance, kind)) if kind[0] != "judged" else search
             return tallies(asked, _on(gallery, client), wanted.needs(asked, metrics), **_how(threads, partials))
 
-        return wanted.of_tallies(counted, about)
+        return wanted.of_tallies(counted, about, of_scores=gallery.n_bits is None)
     _check_in_memory(client, partials)
     counter, about = _counter(
         queries, gallery, relevance, similarity, query_ids, gallery_ids, exclude, wanted.radius, threads, level=level
@@ -252,7 +252,7 @@ class _Wanted:
 
     def evaluate(self, counter: Counter, about: dict[str, Any], threads: int | None) -> Evaluation:
         found: dict[Metric, Part] = {}
-        for kind, metrics in self.by_kind.items():
+        for kind, metrics in self._runs(isinstance(counter, scoring.ScoreCounter)):
             mine = counter
             if kind[0] != "judged":
                 mine = replace(counter, relevance=_with_negatives(counter.relevance, kind))
@@ -262,10 +262,23 @@ class _Wanted:
             found |= zip(metrics, map(joined, zip(*blocks, strict=True)), strict=True)
         return self._evaluation(found, counter.query_ids, about)
 
-    def of_tallies(self, counted: Callable[[Kind, list[Metric]], Iterable[Tally]], about: dict[str, Any]) -> Evaluation:
+    def _runs(self, of_scores: bool) -> Iterator[tuple[Kind, list[Metric]]]:
+        """Metrics that are of the same counts. Of scores, a radius needs groups that others would be rounded by."""
+        for kind, metrics in self.by_kind.items():
+            with_radius = [metric for metric in metrics if of_scores and metric.options().get("radius") is not None]
+            others = [metric for metric in metrics if metric not in with_radius]
+            yield from ((kind, some) for some in (others, with_radius) if some)
+
+    def of_tallies(
+        self,
+        counted: Callable[[Kind, list[Metric]], Iterable[Tally]],
+        about: dict[str, Any],
+        *,
+        of_scores: bool = False,
+    ) -> Evaluation:
         """Evaluate the tallies of all queries, block by block, that `counted` gives for some metrics."""
         found: dict[Metric, Part] = {}
-        for kind, metrics in self.by_kind.items():
+        for kind, metrics in self._runs(of_scores):
             ids, blocks = [], []
             for tally in counted(kind, metrics):
                 ids.append(tally.query_ids)
@@ -402,6 +415,7 @@ def _search(
             raise ValueError(f"codes are compared by Hamming distance: similarity={similarity!r} is for embeddings")
     else:
         queries = scoring.as_floats(queries, "query embeddings")
+        queries = queries.astype(np.result_type(queries, shards.dtype), copy=False)  # as they are compared in memory
         similarity = similarity or "cosine"
         scoring.Embeddings(queries, np.ones((1, shards.width), queries.dtype), similarity)  # raises where they differ
     if not len(queries):
@@ -416,6 +430,8 @@ def _search(
             f"relevance is for {relevance.n_queries} queries and {relevance.n_gallery} items, "
             f"but there are {sizes[0]} queries and {sizes[1]} items"
         )
+    if isinstance(relevance, Judged):
+        relevance.check_queries(np.asarray(_ids(query_ids, sizes[0], "query_ids")))
     if gallery_ids is not None and not isinstance(gallery_ids, Column):
         raise TypeError("ids of a gallery in shards are a column of it: gallery_ids=shards['ids']")
     ids = np.asarray(_ids(query_ids, sizes[0], "query_ids"))

@@ -1,10 +1,9 @@
 """Work on a gallery in shards: what each shard gives, done here or on a cluster, and the sum of it, checked."""
 
+import hashlib
 import io
 import json
 import logging
-import zipfile
-import zlib
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -18,6 +17,7 @@ from lookalike.places import Place
 from lookalike.progress import track
 from lookalike.shards import Part, Shards
 
+HASH = 64  # bytes of a hash in hexadecimal
 AHEAD = 2  # shards that are read while others are counted
 
 logger = logging.getLogger("lookalike")
@@ -62,6 +62,9 @@ class Work(Protocol):
     def do(self, part: Part, block: slice) -> Any:
         """What one shard gives for a block of queries."""
 
+    def check(self, total: "Partial[Any]", block: slice, n_shards: int) -> None:
+        """Raise where what all shards gave for a block of queries cannot be."""
+
 
 @dataclass(frozen=True)
 class Partial(Generic[T]):
@@ -70,13 +73,15 @@ class Partial(Generic[T]):
     value: T
     shards: frozenset[int]
     rows: int
+    unranked: int = 0  # judged pairs whose items each shard did not have, of all shards together
 
     def __add__(self, other: "Partial[T]") -> "Partial[T]":
         """Both together; raises where a shard would count twice."""
         if twice := self.shards & other.shards:
             raise ValueError(f"shard {min(twice)} would be counted twice: this is a mistake of the program")
         value: Any = self.value
-        return Partial(value + other.value, self.shards | other.shards, self.rows + other.rows)
+        unranked = self.unranked + other.unranked
+        return Partial(value + other.value, self.shards | other.shards, self.rows + other.rows, unranked)
 
     def whole(self, shards: Shards) -> T:
         """The value, once every shard is in it; raises where one is missing."""
@@ -102,26 +107,35 @@ class Task:
             return kept
         if part is None:
             part = self.shards.read(number, self.work.columns)
-        partial = Partial(self.work.do(part, self.work.blocks[block]), frozenset([number]), len(part))
+        try:
+            value = self.work.do(part, self.work.blocks[block])
+        except (ValueError, TypeError) as error:
+            raise ValueError(f"{self.shards.place}/{self.shards.shards[number].file}: {error}") from error
         if self.partials is not None:
-            self.partials.write(self._name(number, block), self._written(partial, number))
-        return partial
+            self.partials.write(self._name(number, block), self._written(value, number))
+        return self._partial(value, number)
+
+    def _partial(self, value: Any, number: int) -> Partial[Any]:
+        unranked = getattr(value, "unranked", None)
+        missing = 0 if unranked is None else len(unranked.queries)
+        return Partial(value, frozenset([number]), self.shards.shards[number].rows, missing)
 
     def _name(self, number: int, block: int) -> str:
         queries = self.work.blocks[block]
         mark = digest(np.array([self.work.digest, self.shards.shards[number].sha256]))
-        return f"{mark}-{number:05}-{queries.start}.npz"
+        return f"{mark}-{number:05}-{queries.start}-{queries.stop}.partial"
 
     def _facts(self, number: int) -> dict[str, Any]:
         shard = self.shards.shards[number]
         return {"shard": shard.sha256, "start": int(self.shards.starts[number]), "rows": shard.rows}
 
-    def _written(self, partial: Partial[Any], number: int) -> bytes:
-        arrays, facts = partial.value.to_arrays()
+    def _written(self, value: Any, number: int) -> bytes:
+        """An npz file behind a line with its hash: no part of it can be damaged unseen."""
+        arrays, facts = value.to_arrays()
         about = provenance("partial", value=facts, work=self.work.digest, **self._facts(number))
         content = io.BytesIO()
         np.savez(content, allow_pickle=False, about=np.array(json.dumps(about)), **arrays)
-        return content.getvalue()
+        return _hash(content.getvalue()) + content.getvalue()
 
     def kept(self, number: int, block: int) -> Partial[Any] | None:
         """What an earlier job kept of this shard; None where there is nothing, or nothing that can be used."""
@@ -132,18 +146,15 @@ class Task:
             content = self.partials.read(name)
         except FileNotFoundError:
             return None
-        try:
-            with np.load(io.BytesIO(content), allow_pickle=False) as file:
-                arrays = {key: file[key] for key in file.files}
-            about = json.loads(str(arrays.pop("about")))
-            expected = provenance("partial", value=about["value"], work=self.work.digest, **self._facts(number))
-            if about != expected:
-                return None
-            value = self.work.gives.from_arrays(arrays, about["value"])
-        except (zipfile.BadZipFile, zlib.error, ValueError, KeyError, EOFError, OSError) as error:
-            logger.warning("%s/%s is damaged, its shard is counted again: %s", self.partials, name, error)
+        if content[:HASH] != _hash(content[HASH:]):
+            logger.warning("%s/%s is damaged, its shard is counted again", self.partials, name)
             return None
-        return Partial(value, frozenset([number]), about["rows"])
+        with np.load(io.BytesIO(content[HASH:]), allow_pickle=False) as file:
+            arrays = {key: file[key] for key in file.files}
+        about = json.loads(str(arrays.pop("about")))
+        if about != provenance("partial", value=about["value"], work=self.work.digest, **self._facts(number)):
+            return None
+        return self._partial(self.work.gives.from_arrays(arrays, about["value"]), number)
 
 
 def gather(
@@ -151,6 +162,8 @@ def gather(
 ) -> list[Any]:
     """Do work on all shards, in threads here or by the client of the shards; for each block of queries, the sum."""
     shards.check()
+    if partials is not None and partials.local is not None and partials.local.is_file():
+        raise ValueError(f"cannot keep partials in {partials}: it is a file, and they need a folder")
     task = Task(Shards(shards.place, shards.manifest), work, partials)
     if shards.client is not None:
         from lookalike.cluster import outcomes
@@ -158,7 +171,10 @@ def gather(
         totals = outcomes(shards.client, task, what)
     else:
         totals = _here(task, threads, what)
-    return [total.whole(shards) for total in totals]
+    values = [total.whole(shards) for total in totals]
+    for block, total in zip(work.blocks, totals, strict=True):
+        work.check(total, block, len(shards.shards))
+    return values
 
 
 def _here(task: Task, threads: int, what: str) -> list[Partial[Any]]:
@@ -200,6 +216,10 @@ def _ahead(reader: ThreadPoolExecutor, read: Callable[[int], T], numbers: Iterab
             yield reading.popleft().result()
     while reading:
         yield reading.popleft().result()
+
+
+def _hash(content: bytes) -> bytes:
+    return hashlib.sha256(content).hexdigest().encode()
 
 
 class _Sum:

@@ -21,7 +21,7 @@ T = TypeVar("T")
 __all__ = ["Place"]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Place:
     """A folder: a path, file://…, s3://bucket/…, gs://…, or any other address that fsspec knows.
 
@@ -46,7 +46,10 @@ class Place:
 
     def __str__(self) -> str:
         """The address without what may be secret in it."""
-        return re.sub(r"\?.*", "", re.sub(r"://[^@/\s]*@", "://…@", self.where))
+        return re.sub(r"\?.*", "", _without_secrets(self.where))
+
+    def __repr__(self) -> str:
+        return f"Place({str(self)!r})"
 
     @property
     def local(self) -> Path | None:
@@ -63,7 +66,7 @@ class Place:
             return fs.FileSystem.from_uri(self.where)
         except pa.ArrowInvalid as error:
             if not any(word in str(error) for word in ("scheme", "Unrecognized")):
-                raise ValueError(f"{self} cannot be read as an address: {error}") from error
+                raise ValueError(f"{self} cannot be read as an address: {self._worded(error)}") from error
         try:
             import fsspec
         except ModuleNotFoundError as error:
@@ -71,7 +74,7 @@ class Place:
         try:
             found, path = fsspec.core.url_to_fs(self.where)
         except (ValueError, ImportError) as error:
-            raise ValueError(f"{self} is at no store that is known here: {error}") from error
+            raise ValueError(f"{self} is at no store that is known here: {self._worded(error)}") from error
         return fs.PyFileSystem(fs.FSSpecHandler(found)), path
 
     def __getstate__(self) -> dict[str, Any]:
@@ -126,6 +129,10 @@ class Place:
 
         return self._tried(ask, f"look into {self}")
 
+    def _worded(self, error: Exception) -> str:
+        """What a store said, in one line and without secrets."""
+        return " ".join(_without_secrets(str(error).replace(self.where, str(self))).split())
+
     def _tried(self, action: Callable[[], T], what: str) -> T:
         """Do something, and again where the store fails, so many times."""
         pause = PAUSE
@@ -136,10 +143,14 @@ class Place:
                 raise
             except OSError as error:
                 if attempt == TRIES or any(word in str(error) for word in FINAL):
-                    said = " ".join(str(error).split())
                     times = "" if attempt == 1 else f" after {attempt} tries"
-                    raise OSError(f"cannot {what}{times}: {said}") from error
+                    raise OSError(f"cannot {what}{times}: {self._worded(error)}") from error
                 logger.debug("cannot %s, try %d: %s", what, attempt, error)
             time.sleep(pause)
             pause *= 2
         raise AssertionError("every try ends")
+
+
+def _without_secrets(text: str) -> str:
+    """A text in which addresses are without names and passwords, also those with a slash in them."""
+    return re.sub(r"://([^@\s]*:[^@]*|[^@/\s]*)@", "://…@", text)

@@ -420,16 +420,23 @@ class Judged(Relevance):
         other = Judged(judgements, sampled)
         return other if self._bound_to is None else other.bound(*self._bound_to)
 
-    def bound(self, query_ids: np.ndarray, gallery_ids: np.ndarray | range) -> "Judged":
-        bound = Judged(self.judgements, self.sampled)
-        bound._bound_to = query_ids, gallery_ids
-        position = {item: i for i, item in enumerate(np.asarray(gallery_ids).tolist())}
+    def check_queries(self, query_ids: np.ndarray) -> None:
+        """Raise where no judgement is about any of these."""
         queries = query_ids.tolist()
         if not any(query in self.judgements for query in queries):
             raise ValueError(
                 f"no judgement is about any of the queries: judged are {_some(self.judgements)}, "
                 f"queries are {_some(queries)}; pass query_ids and gallery_ids as they stand in the judgements"
             )
+
+    def bound(self, query_ids: np.ndarray, gallery_ids: np.ndarray | range) -> "Judged":
+        bound = Judged(self.judgements, self.sampled)
+        bound._bound_to = query_ids, gallery_ids
+        position = {item: i for i, item in enumerate(np.asarray(gallery_ids).tolist())}
+        if len(position) < len(gallery_ids):
+            raise ValueError("gallery_ids must differ, some occur several times")
+        self.check_queries(query_ids)
+        queries = query_ids.tolist()
         missing: list[tuple[int, Any, int]] = []
         for i, query in enumerate(queries):
             found = [(position.get(item, -1), item, grade) for item, grade in self.judgements.get(query, {}).items()]
@@ -465,8 +472,8 @@ class Judged(Relevance):
 
     @property
     def digest(self) -> str:
-        rows = sorted(f"{q}\t{i}\t{g}" for q, items in self.judgements.items() for i, g in items.items())
-        rows += sorted(f"{q}\t{i}\tsampled" for q, items in self.sampled.items() for i in items)
+        rows = sorted(f"{q!r}\t{i!r}\t{g}" for q, items in self.judgements.items() for i, g in items.items())
+        rows += sorted(f"{q!r}\t{i!r}\tsampled" for q, items in self.sampled.items() for i in items)
         return digest(np.array(rows, str))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.codes import Codes
+from lookalike.codes import MAX_BITS, Codes, check_n_bits
 from lookalike.files import arrow_table, check_format, digest, provenance, read_table
 from lookalike.places import Place
 from lookalike.relevance import Column
@@ -67,6 +67,7 @@ class Shards:
             self.n_bits: int | None = manifest["n_bits"]
             self.columns: dict[str, str] = dict(manifest["columns"])  # their types, as pyarrow writes them
             n_items = int(manifest["items"])
+            self._check_manifest()
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{place}/{MANIFEST} is damaged: it does not say what the shards are") from error
         self.starts = np.cumsum([0, *(shard.rows for shard in self.shards)])
@@ -74,7 +75,22 @@ class Shards:
             raise ValueError(
                 f"{place}/{MANIFEST} is damaged: {n_items:,} items, but its shards have {self.starts[-1]:,}"
             )
+        if len({shard.file for shard in self.shards}) < len(self.shards):
+            raise ValueError(f"{place}/{MANIFEST} is damaged: a file is there twice")
         self.client: Any = None
+
+    def _check_manifest(self) -> None:
+        """Raise where it is not what could have been written."""
+        if self.n_bits is not None and (type(self.n_bits) is not int or not 1 <= self.n_bits <= MAX_BITS):
+            raise ValueError(f"codes of {self.n_bits!r} bits")
+        if not self.shards or self.vectors not in self.columns:
+            raise ValueError("nothing to search")
+        for shard in self.shards:
+            sizes = (shard.rows, shard.bytes)
+            if not all(type(size) is int for size in sizes) or shard.rows < 1 or type(shard.sha256) is not str:
+                raise ValueError(f"a shard of {sizes}")
+            if Path(shard.file).name != shard.file:  # never outside its folder
+                raise ValueError(f"a shard {shard.file!r}")
 
     @classmethod
     def open(cls, where: str | Path) -> "Shards":
@@ -140,6 +156,11 @@ class Shards:
             raise ValueError(f"{self.place}: embeddings must be lists of one length, not {self.columns[self.vectors]}")
         return int(found[1])
 
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """Of the numbers of embeddings."""
+        return np.dtype(np.float64 if "double" in self.columns[self.vectors] else np.float32)
+
     def check(self) -> None:
         """Raise where a file is missing or of another size than it had: before anything is counted."""
         found = self.place.sizes([shard.file for shard in self.shards])
@@ -172,12 +193,24 @@ class Shards:
         vectors = arrays.pop(self.vectors)
         if len(vectors) != shard.rows:
             raise ValueError(f"{path} has {len(vectors):,} rows, the manifest says {shard.rows:,}")
+        if vectors.ndim != 2:
+            raise ValueError(
+                f"{path} has {self.vectors} of {vectors.dtype}, the manifest says {self.columns[self.vectors]}"
+            )
         if self.n_bits is None:
+            if vectors.dtype != self.dtype or vectors.shape[1] != self.width:
+                raise ValueError(
+                    f"{path} has embeddings of {vectors.shape[1]} × {vectors.dtype}, the manifest says "
+                    f"{self.width} × {self.dtype}"
+                )
             return Part(number, int(self.starts[number]), vectors, arrays)
         if about.get("n_bits", self.n_bits) != self.n_bits or vectors.shape[1] != -(-self.n_bits // 8):
             found = about.get("n_bits", vectors.shape[1] * 8)
             raise ValueError(f"{path} has codes of {found} bits, the manifest says {self.n_bits}")
-        return Part(number, int(self.starts[number]), Codes.from_bytes(vectors, n_bits=self.n_bits), arrays)
+        try:
+            return Part(number, int(self.starts[number]), Codes.from_bytes(vectors, n_bits=self.n_bits), arrays)
+        except ValueError as error:
+            raise ValueError(f"{path}: {error}") from error
 
 
 class ShardWriter:
@@ -186,6 +219,8 @@ class ShardWriter:
     def __init__(self, where: str | Path, *, n_bits: int | None = None, rows: int | None = None) -> None:
         """n_bits: of codes; None for embeddings. rows: of a shard, by default a million, or fewer long ones."""
         self.place, self.n_bits = Place.of(where), n_bits
+        if n_bits is not None:
+            check_n_bits(n_bits)
         if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1):
             raise ValueError(f"rows of a shard must be a whole number from 1, got {rows!r}")
         self._rows = rows
@@ -207,14 +242,38 @@ class ShardWriter:
         if len({len(array) for array in arrays.values()}) != 1 or name not in arrays:
             raise ValueError(f"rows of shards must have {name}, and as many values of everything else")
         n = len(arrays[name])
+        arrays = self._checked(arrays)
         if self._rows is None:
             self._rows = rows_of_a_shard(arrays[name])
         for start in range(0, n, self._rows):
-            piece = {name: array[start : start + self._rows] for name, array in arrays.items()}
+            # copies: who gives rows may fill their arrays again while these wait
+            piece = {name: array[start : start + self._rows].copy() for name, array in arrays.items()}
             self._waiting.append(piece)
             self._n_waiting += len(piece[name])
             while self._n_waiting >= self._rows:
                 self._write(self._rows)
+
+    def _checked(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
+        """Rows that can be written and read again, of the same types as those before; raises where they cannot."""
+        out = {}
+        for name, array in arrays.items():
+            if array.dtype.kind == "O" and not all(isinstance(value, str) for value in array.flat):
+                raise ValueError(f"column {name!r} must be all numbers or all strings, none empty")
+            out[name] = array.astype(str) if array.dtype.kind == "O" else array
+        if self.n_bits is not None:
+            Codes.from_bytes(out["codes"], n_bits=self.n_bits)  # raises
+        elif (
+            (found := out["embeddings"]).ndim != 2 or found.dtype not in (np.float32, np.float64) or not found.shape[1]
+        ):
+            raise ValueError(
+                f"embeddings must be a matrix of float32 or float64 with at least a column, got {found.shape} of "
+                f"{found.dtype}"
+            )
+        types = {field.name: str(field.type) for field in arrow_table({n: a[:1] for n, a in out.items()}, {}).schema}
+        if self._columns is None:
+            self._columns = types
+        _check_types(self._columns, types)
+        return out
 
     def _write(self, rows: int) -> None:
         """Write the first rows of those that wait."""
@@ -229,24 +288,13 @@ class ShardWriter:
             taken.append(piece)
             n += size
         self._n_waiting -= rows
-        if {frozenset(piece) for piece in taken} != {frozenset(taken[0])}:
-            raise ValueError("all rows of shards must have the same columns")
         joined = {name: np.concatenate([piece[name] for piece in taken]) for name in taken[0]}
         self.put(len(self.shards), joined)
 
-    def put(self, number: int, arrays: Mapping[str, np.ndarray], **facts: Any) -> Shard:
-        """Write one shard, and remember it as the next."""
-        shard, columns = write_shard(self.place, number, arrays, self.n_bits, **facts)
-        if self._columns is None:
-            self._columns = columns
-        elif columns != self._columns:
-            name = next(name for name in {**columns, **self._columns} if columns.get(name) != self._columns.get(name))
-            raise ValueError(
-                f"column {name!r} changes on the way, from {self._columns.get(name)} to {columns.get(name)}: "
-                "it must be of one type in all rows"
-            )
+    def put(self, number: int, arrays: Mapping[str, np.ndarray]) -> None:
+        """Write these rows as the shard of this number, which must be the next."""
+        shard, _ = write_shard(self.place, number, self._checked(arrays), self.n_bits)
         self.shards.append(shard)
-        return shard
 
     def close(self) -> Shards:
         """Write what is left, and the manifest."""
@@ -267,14 +315,26 @@ def finish(place: Place, shards: list[Shard], n_bits: int | None, columns: Mappi
     return Shards(place, manifest)
 
 
+def _check_types(before: Mapping[str, str], now: Mapping[str, str]) -> None:
+    if before.keys() != now.keys():
+        raise ValueError("all rows of shards must have the same columns")
+    for name, kind in now.items():
+        if kind != before[name]:
+            raise ValueError(
+                f"column {name!r} changes on the way, from {before[name]} to {kind}: it must be of one type in all rows"
+            )
+
+
 def write_shard(
-    place: Place, number: int, arrays: Mapping[str, np.ndarray], n_bits: int | None, **facts: Any
+    place: Place, number: int, arrays: Mapping[str, np.ndarray], n_bits: int | None
 ) -> tuple[Shard, dict[str, str]]:
     """Write one shard; its entry for the manifest, and the types of its columns."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    table = arrow_table(arrays, provenance("shard", n_bits=n_bits, **facts))
+    table = arrow_table(arrays, provenance("shard", n_bits=n_bits))
+    if not len(table):
+        raise ValueError("a shard has at least one row")
     vectors = "embeddings" if n_bits is None else "codes"
     others = [name for name in arrays if name != vectors]
     sink = pa.BufferOutputStream()

@@ -18,7 +18,7 @@ from lookalike._compiled import kernels
 from lookalike.codes import Codes
 from lookalike.counting import MAX_TABLE_BITS, CodeCounter
 from lookalike.files import digest
-from lookalike.gathering import gather
+from lookalike.gathering import Partial, gather
 from lookalike.places import Place
 from lookalike.relevance import UNJUDGED, Column, Groups, InShards, Judged, Relevance, Unranked
 from lookalike.scoring import Embeddings, ScoreCounter, background_runs, groups_of
@@ -76,6 +76,16 @@ class Search:
             groups, items = self.exclude
             facts += [digest(groups), digest(items) if isinstance(items, np.ndarray) else str(items)]
         return digest(np.array(facts))
+
+    def check(self, total: Partial[Any], block: slice, n_shards: int) -> None:
+        """Raise where a judged item is in several shards: they found more than there is."""
+        if not isinstance(self.relevance, Judged):
+            return
+        judgements = self.relevance.judgements
+        judged = sum(len(judgements.get(query, ())) for query in self.query_ids[block].tolist())
+        found = n_shards * judged - total.unranked
+        if found != judged - len(total.value.unranked.queries):
+            raise ValueError("an item that was judged is in several shards: ids of a gallery must differ")
 
     def on(self, part: Part) -> tuple[Relevance, Groups | None]:
         """The relevance of a shard's items, and those that queries leave out."""
@@ -139,13 +149,6 @@ def checked(tally: Tally, shards: Shards, search: Search) -> Tally:
             f"{int(counted[query]):,} items were counted for a query, but there are {len(shards):,}: "
             "this is a mistake of the program"
         )
-    if search.exclude is None and isinstance(search.relevance, Judged):
-        judgements = search.relevance.judgements
-        known = np.array([len(judgements.get(query, ())) for query in tally.query_ids.tolist()])
-        twice = np.flatnonzero(tally.totals.sum(1) != known)
-        if len(twice):
-            query = tally.query_ids[twice[0]]
-            raise ValueError(f"an item that was judged for query {query!r} is in several shards: ids must differ")
     return tally
 
 
@@ -157,6 +160,9 @@ class Scanned:
     radius: int | None
     blocks: Sequence[slice]
     gives = Tally
+
+    def check(self, total: Partial[Any], block: slice, n_shards: int) -> None:
+        self.search.check(total, block, n_shards)
 
     @property
     def columns(self) -> set[str]:
@@ -236,6 +242,9 @@ class OnCodes:
     @property
     def blocks(self) -> list[slice]:
         return [slice(0, len(self.search.queries))]
+
+    def check(self, total: Partial[Any], block: slice, n_shards: int) -> None:
+        self.search.check(total, block, n_shards)
 
     @property
     def columns(self) -> set[str]:
@@ -424,6 +433,9 @@ class Scored:
     def columns(self) -> set[str]:
         return self.search.columns
 
+    def check(self, total: Partial[Any], block: slice, n_shards: int) -> None:
+        """Raise where a judged item was found twice."""
+
     def _rows(self, part: Part, block: slice, relevance: Relevance) -> Iterator[tuple[int, np.ndarray]]:
         """Each query of a block and its scores with the items of a shard, until the next is asked for."""
         search = self.search
@@ -460,6 +472,9 @@ class First(Scored):
     def digest(self) -> str:
         return digest(np.array(["first", self.search.digest, str(self.k)]))
 
+    def check(self, total: Partial[Any], block: slice, n_shards: int) -> None:
+        self.search.check(total, block, n_shards)
+
     def do(self, part: Part, block: slice) -> ScoreGroups:
         relevance, excluded = self.search.on(part)
         found, totals = [], []
@@ -495,6 +510,9 @@ class Marks(Scored):
     @property
     def digest(self) -> str:
         return digest(np.array(["marks", self.search.digest]))
+
+    def check(self, total: Partial[Any], block: slice, n_shards: int) -> None:
+        self.search.check(total, block, n_shards)
 
     def do(self, part: Part, block: slice) -> ScoreGroups:
         relevance, excluded = self.search.on(part)
@@ -589,9 +607,7 @@ def _tally(
     unranked: Unranked | None,
 ) -> Tally:
     stacked = np.ascontiguousarray(np.moveaxis(stack_ragged(counts, 0), 2, 0))
-    embeddings = Embeddings(
-        search.queries[queries], np.ones((1, search.queries.shape[1])), search.similarity or "cosine"
-    )
+    embeddings = Embeddings(search.queries[queries], search.queries[:1], search.similarity or "cosine")
     return Tally(
         query_ids=search.query_ids[queries],
         counts=np.moveaxis(stacked[:-1], 0, 2),
