@@ -17,7 +17,7 @@ import lookalike as la
 ROOT = Path(la.__file__).parent
 SOURCES = {path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8") for path in sorted(ROOT.rglob("*.py"))}
 TREES = {name: ast.parse(source) for name, source in SOURCES.items()}
-HEAVY = ("numba", "torch", "scipy", "sklearn", "pyarrow", "pandas", "rich", "cyclopts", "faiss", "distributed", "fsspec")
+HEAVY = ("numba", "torch", "scipy", "sklearn", "pyarrow", "pandas", "rich", "cyclopts", "faiss", "distributed")
 
 
 def under_type_checking(tree: ast.Module) -> set[ast.AST]:

@@ -714,9 +714,7 @@ def test_a_radius_changes_nothing_of_what_unjudged_items_count(tmp_path: Path, p
 
 @pytest.mark.parametrize("similarity", SIMILARITIES)
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_pairs_of_all_queries_together(
-    tmp_path: Path, similarity: str, dtype: type, request: pytest.FixtureRequest
-) -> None:
+def test_pairs_of_all_queries_together(tmp_path: Path, similarity: str, dtype: type) -> None:
     """Queries that differ by their length alone have the same cosines: what ties across queries must tie in shards."""
     for seed in range(5):
         rng = np.random.default_rng(seed)
