@@ -40,12 +40,15 @@ def connected(address: str) -> Iterator[Any]:
 
 def outcomes(client: Any, task: Task, what: str) -> list[Partial[Any]]:
     """What all shards give, for each block of queries, in one sum each."""
+    from distributed.protocol.serialize import deserialize_bytes, serialize_bytes
+
     check_workers(client)
     blocks, numbers = range(len(task.work.blocks)), range(len(task.shards.shards))
     with warnings.catch_warnings():
-        # The task is part of the graph: what is sent beside it is lost with the workers that hold it.
+        # The task is part of the graph: what is sent beside it is lost with the workers that hold it. Workers are given
+        # bytes, which every version can take, and look at the version before they look into them.
         warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-        shared = client.submit(_itself, task, pure=False)
+        shared = client.submit(_itself, serialize_bytes(task), pure=False)
     firsts = [
         client.map(_outcome, numbers, block=block, task=shared, version=__version__, pure=False) for block in blocks
     ]
@@ -54,7 +57,7 @@ def outcomes(client: Any, task: Task, what: str) -> list[Partial[Any]]:
     try:
         for _ in track(_finished(client, every), len(every), what):
             pass
-        return list(client.gather(lasts))
+        return [deserialize_bytes(total) for total in client.gather(lasts)]
     except BaseException as error:
         client.cancel([*every, *lasts, shared], force=True)
         raise _worded(error) from error
@@ -80,7 +83,7 @@ def _tree(client: Any, futures: list[Any]) -> Any:
     """The sum of what futures give, of a few at a time."""
     while len(futures) > 1:
         groups = [futures[start : start + TOGETHER] for start in range(0, len(futures), TOGETHER)]
-        futures = client.map(summed, groups, pure=False)
+        futures = client.map(_summed, groups, version=__version__, pure=False)
     return futures[0]
 
 
@@ -94,15 +97,32 @@ def _finished(client: Any, futures: list[Any]) -> Iterator[Any]:
         yield future
 
 
-def _itself(task: Task) -> Task:
+def _itself(task: bytes) -> bytes:
     return task
 
 
-def _outcome(number: int, block: int, task: Task, version: str) -> Partial[Any]:
+def _outcome(number: int, block: int, task: bytes, version: str) -> Any:
     """On a worker: what one shard gives."""
+    return _sent(_received(task, version).outcome(number, block))
+
+
+def _summed(partials: list[bytes], version: str) -> Any:
+    """On a worker: the sum of what some shards gave."""
+    return _sent(summed([_received(partial, version) for partial in partials]))
+
+
+def _received(content: bytes, version: str) -> Any:
+    from distributed.protocol.serialize import deserialize_bytes
+
     if version != __version__:
         raise ValueError(f"this worker has lookalike {__version__}, the one who asks has {version}: install the same")
-    return task.outcome(number, block)
+    return deserialize_bytes(content)
+
+
+def _sent(value: Any) -> Any:
+    from distributed.protocol.serialize import serialize_bytes
+
+    return serialize_bytes(value)
 
 
 def _worded(error: BaseException) -> BaseException:

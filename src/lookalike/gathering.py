@@ -62,9 +62,6 @@ class Work(Protocol):
     def do(self, part: Part, block: slice) -> Any:
         """What one shard gives for a block of queries."""
 
-    def check(self, total: "Partial[Any]", block: slice, n_shards: int) -> None:
-        """Raise where what all shards gave for a block of queries cannot be."""
-
 
 @dataclass(frozen=True)
 class Partial(Generic[T]):
@@ -158,9 +155,18 @@ class Task:
 
 
 def gather(
-    shards: Shards, work: Work, *, threads: int, partials: Place | None = None, what: str = "counting"
+    shards: Shards,
+    work: Work,
+    *,
+    threads: int,
+    partials: Place | None = None,
+    what: str = "counting",
+    check: Callable[[Partial[Any], slice, int], None] | None = None,
 ) -> list[Any]:
-    """Do work on all shards, in threads here or by the client of the shards; for each block of queries, the sum."""
+    """Do work on all shards, in threads here or by the client of the shards; for each block of queries, the sum.
+
+    check: raises where a sum, for a block of queries and over so many shards, cannot be.
+    """
     shards.check()
     if partials is not None and partials.local is not None and partials.local.is_file():
         raise ValueError(f"cannot keep partials in {partials}: it is a file, and they need a folder")
@@ -172,8 +178,9 @@ def gather(
     else:
         totals = _here(task, threads, what)
     values = [total.whole(shards) for total in totals]
-    for block, total in zip(work.blocks, totals, strict=True):
-        work.check(total, block, len(shards.shards))
+    if check is not None:
+        for block, total in zip(work.blocks, totals, strict=True):
+            check(total, block, len(shards.shards))
     return values
 
 

@@ -301,9 +301,6 @@ class Hashing:
         facts = [type(self.hasher).__name__, self.output.where, *sorted(learned)]
         return digest(np.array(facts), *(np.asarray(learned[name]) for name in sorted(learned)))
 
-    def check(self, total: Any, block: slice, n_shards: int) -> None:
-        """There is nothing that could not be."""
-
     def do(self, part: Part, block: slice) -> Written:  # noqa: ARG002
         codes = self.hasher.transform(part.vectors)
         arrays = {"codes": codes.to_bytes()} | {name: part.values[name] for name in self.columns}

@@ -132,11 +132,11 @@ def _of_codes(search: Search, shards: Shards, needs: Needs, threads: int, partia
     everybody = slice(0, len(search.queries))
     tabled = OnCodes(search, needs.radius)
     if tabled.pays(len(shards)):
-        (table,) = gather(shards, tabled, threads=threads, partials=partials)
+        (table,) = gather(shards, tabled, threads=threads, partials=partials, check=search.check)
         yield checked(tabled.tally(table, threads), shards, search)
         return
     scanned = Scanned(search, needs.radius, _blocks(everybody, shards, threads))
-    for tally in gather(shards, scanned, threads=threads, partials=partials):
+    for tally in gather(shards, scanned, threads=threads, partials=partials, check=search.check):
         yield checked(tally, shards, search)
 
 
@@ -160,9 +160,6 @@ class Scanned:
     radius: int | None
     blocks: Sequence[slice]
     gives = Tally
-
-    def check(self, total: Partial[Any], block: slice, n_shards: int) -> None:
-        self.search.check(total, block, n_shards)
 
     @property
     def columns(self) -> set[str]:
@@ -242,9 +239,6 @@ class OnCodes:
     @property
     def blocks(self) -> list[slice]:
         return [slice(0, len(self.search.queries))]
-
-    def check(self, total: Partial[Any], block: slice, n_shards: int) -> None:
-        self.search.check(total, block, n_shards)
 
     @property
     def columns(self) -> set[str]:
@@ -433,9 +427,6 @@ class Scored:
     def columns(self) -> set[str]:
         return self.search.columns
 
-    def check(self, total: Partial[Any], block: slice, n_shards: int) -> None:
-        """Raise where a judged item was found twice."""
-
     def _rows(self, part: Part, block: slice, relevance: Relevance) -> Iterator[tuple[int, np.ndarray]]:
         """Each query of a block and its scores with the items of a shard, until the next is asked for."""
         search = self.search
@@ -472,9 +463,6 @@ class First(Scored):
     def digest(self) -> str:
         return digest(np.array(["first", self.search.digest, str(self.k)]))
 
-    def check(self, total: Partial[Any], block: slice, n_shards: int) -> None:
-        self.search.check(total, block, n_shards)
-
     def do(self, part: Part, block: slice) -> ScoreGroups:
         relevance, excluded = self.search.on(part)
         found, totals = [], []
@@ -510,9 +498,6 @@ class Marks(Scored):
     @property
     def digest(self) -> str:
         return digest(np.array(["marks", self.search.digest]))
-
-    def check(self, total: Partial[Any], block: slice, n_shards: int) -> None:
-        self.search.check(total, block, n_shards)
 
     def do(self, part: Part, block: slice) -> ScoreGroups:
         relevance, excluded = self.search.on(part)
@@ -625,7 +610,7 @@ def _of_first(search: Search, shards: Shards, k: int, threads: int, partials: Pl
     k = min(k, len(shards))
     for queries in _passes(np.full(len(search.queries), k)):
         work = First(search, _blocks(queries, shards, threads), k)
-        sums = gather(shards, work, threads=threads, partials=partials)
+        sums = gather(shards, work, threads=threads, partials=partials, check=search.check)
         for block, groups in zip(work.blocks, sums, strict=True):
             yield checked(work.tally(groups, block), shards, search)
 
@@ -634,7 +619,7 @@ def _of_marks(search: Search, shards: Shards, needs: Needs, threads: int, partia
     how: dict[str, Any] = {"threads": threads, "partials": partials}
     for queries in _passes(_special_sizes(search, shards, **how)):
         first = Marks(search, _blocks(queries, shards, threads))
-        found = ScoreGroups.concatenated(gather(shards, first, **how, what="scoring"))
+        found = ScoreGroups.concatenated(gather(shards, first, **how, what="scoring", check=search.check))
         marks = _with_edges(found, needs.distances)
         second = Ranked(search, first.blocks, marks=marks, first=queries.start)
         sums = gather(shards, second, **how, what="ranking")

@@ -87,9 +87,6 @@ class Nearest:
         arrays = [array for array in (*(self.own or ()), self.identities, self.ids) if array is not None]
         return digest(np.array(["nearest", queries, self.similarity, str(self.depth)]), *arrays)
 
-    def check(self, total: Any, block: slice, n_shards: int) -> None:
-        """There is nothing that could not be."""
-
     def do(self, part: Part, block: slice) -> Found:
         here = slice(part.start, part.start + len(part))
         if self.ids is not None and not np.array_equal(self.ids[here], part.values["ids"].astype(str)):
@@ -146,9 +143,6 @@ class Scoring:
     def digest(self) -> str:
         queries = self.queries.digest if isinstance(self.queries, Codes) else digest(self.queries)
         return digest(np.array(["scores", queries, self.similarity]), *self.pairs)
-
-    def check(self, total: Any, block: slice, n_shards: int) -> None:
-        """There is nothing that could not be."""
 
     def do(self, part: Part, block: slice) -> PairScores:  # noqa: ARG002
         queries, items = self.pairs
@@ -268,9 +262,6 @@ class Naming:
     @property
     def digest(self) -> str:
         return digest(np.array(["names"]), self.wanted)
-
-    def check(self, total: Any, block: slice, n_shards: int) -> None:
-        """There is nothing that could not be."""
 
     def do(self, part: Part, block: slice) -> Names:  # noqa: ARG002
         mine = self.wanted[(self.wanted >= part.start) & (self.wanted < part.start + len(part))]
