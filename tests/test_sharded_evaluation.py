@@ -412,7 +412,8 @@ def worlds(draw: DrawFn, what: str, kinds: Sequence[str] = tuple(KINDS), max_que
     """what: "codes" or "embeddings"."""
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     n_queries, n_items = draw(st.integers(1, max_queries)), draw(st.integers(1, 60))
-    kind = draw(st.sampled_from(kinds))
+    often = ["judged"] * 5 if "judged" in kinds else []  # of policies for the unjudged there are several
+    kind = draw(st.sampled_from([*kinds, *often]))
     excluded = draw(st.sampled_from(["nobody", "nobody", "by column", "by array", "self"]))
     named = draw(st.sampled_from(["strings", "ints", "positions"]))
     if excluded == "self" and named == "positions":
@@ -753,8 +754,9 @@ def test_several_passes_over_the_gallery(
     for metrics, work in (([*CUT, *FAR], "First"), ([*CUT, *FAR, *WHOLE, *AREAS], "Marks")):
         expected = world.memory(metrics, **options)
         passes = {}
-        for marks in (1 << 28, 64 * 150, 1):
+        for marks, in_a_tally in ((1 << 28, 1), (1 << 28, 64 * 40), (1 << 28, 1 << 24), (64 * 150, 64 * 40), (1, 1)):
             monkeypatch.setattr(tallying, "MARKS", marks)
+            monkeypatch.setattr(tallying, "TALLIES", in_a_tally)
             gathered.clear()
             assert_same(world.sharded(shards, metrics, threads=2, **options), expected)
             passes[marks] = [name for name, _ in gathered].count(work)
@@ -1274,6 +1276,17 @@ def test_ids_that_look_alike_are_not_the_same(tmp_path: Path) -> None:
             partials=tmp_path / "kept",
         )
     assert_same(found, la.evaluate(queries, gallery, la.judged(rows), ["AP"], unjudged="irrelevant"))
+
+
+def test_ids_that_look_alike_and_are_nowhere(tmp_path: Path) -> None:
+    rng = np.random.default_rng(6)
+    queries, gallery = (la.Codes.pack(clustered_bits(rng, n, 64)) for n in (4, 20))
+    relevance = la.judged([(0, 1, 1), (0, "1", 0), (0, 7, 1)])
+    expected = la.evaluate(queries, gallery, relevance, ["AP"], unjudged="irrelevant")
+    for order in (np.arange(20), np.arange(20)[::-1]):
+        shards = written(tmp_path / str(order[0]), gallery[order], [10, 10], {"ids": order})
+        found = la.evaluate(queries, shards, relevance, ["AP"], unjudged="irrelevant", gallery_ids=shards["ids"])
+        assert_same(found, expected)
 
 
 # What comes out

@@ -8,14 +8,13 @@ never retries (failures are counted, and the store's last answer is the one that
 
 from __future__ import annotations
 
-import gc
 import hashlib
 import json
 import pickle
 import re
 import shutil
 import tempfile
-import weakref
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -163,19 +162,18 @@ def test_how_many_rows_a_shard_has_unless_told(tmp_path: Path, monkeypatch: pyte
 
 
 def test_a_stream_is_never_in_memory(tmp_path: Path) -> None:
-    """Of fifty batches, those of the shard that is being filled; and a batch of many shards is written at once."""
-    batches: list[weakref.ref[Array]] = []
-    most = 0
-    with ShardWriter(tmp_path / "small", rows=25) as writer:
-        for number in range(50):
-            batch = np.full((10, 2), number, float)
-            batches.append(weakref.ref(batch))
-            writer.add({"embeddings": batch})
-            del batch
-            gc.collect()
-            most = max(most, sum(reference() is not None for reference in batches))
-            assert len(list((tmp_path / "small").glob("*.parquet"))) == (number + 1) * 10 // 25
-    assert most <= 3
+    """Of forty batches, those of the shard that is being filled; and a batch of many shards is written at once."""
+    written(tmp_path / "before", {"embeddings": np.ones((5, 64))})  # what is loaded when it is first needed
+    tracemalloc.start()
+    try:
+        with ShardWriter(tmp_path / "small", rows=2500) as writer:
+            for number in range(40):
+                writer.add({"embeddings": np.full((1000, 64), number, float)})  # half a megabyte
+                assert len(list((tmp_path / "small").glob("*.parquet"))) == (number + 1) * 1000 // 2500
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert 2500 * 64 * 8 < most < 6 * 2500 * 64 * 8  # of sixteen shards
     with ShardWriter(tmp_path / "large", rows=25) as writer:
         writer.add({"embeddings": np.ones((500, 2))})
         assert len(list((tmp_path / "large").glob("*.parquet"))) == 20
@@ -364,6 +362,27 @@ def test_what_cannot_be_read_again_is_refused(tmp_path: Path, case: str) -> None
     assert not isinstance(caught.value, pa.ArrowException)
     assert "numpy" not in str(caught.value)
     assert "concatenation axis" not in str(caught.value)
+
+
+NUMPY_WORDS: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "a list of words": (batches({"embeddings": ONES, "x": ["a", "b"]}), "'x'"),  # type: ignore[dict-item]
+    "blocks in a column": (batches({"embeddings": ONES, "x": np.ones((2, 2, 2))}), "'x'"),
+    "complex numbers in a column": (batches({"embeddings": ONES, "x": np.ones(2, complex)}), "'x'"),
+    "a column without width": (batches({"embeddings": ONES, "x": np.ones((2, 0))}), "'x'"),
+    "a shard without embeddings": (lambda folder: ShardWriter(folder).put(0, {"x": ONES}), "embeddings"),
+    "a shard of other lengths": (
+        lambda folder: ShardWriter(folder).put(0, {"embeddings": ONES, "x": np.ones(3)}),
+        "as many values",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", NUMPY_WORDS)
+def test_what_cannot_be_written_is_refused_in_words(tmp_path: Path, case: str) -> None:
+    write, words = NUMPY_WORDS[case]
+    with pytest.raises((ValueError, TypeError), match=re.escape(words)) as caught:
+        write(tmp_path)
+    assert not isinstance(caught.value, pa.ArrowException)
 
 
 def test_a_buffer_may_be_filled_again(tmp_path: Path) -> None:
@@ -1023,6 +1042,14 @@ def test_secrets_are_not_shown_anywhere(case: str, monkeypatch: pytest.MonkeyPat
     assert "hush" not in words()
 
 
+def test_secrets_are_not_logged(pauses: list[float], caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("DEBUG", "lookalike")
+    store = Flaky({"bucket/x/a.bin": b"hello"}, 1, OSError("cannot reach s3://KEY:hush@bucket/x/a.bin"))
+    assert flaky(store).read("a.bin") == b"hello"
+    assert "cannot reach" in caplog.text
+    assert "hush" not in caplog.text
+
+
 def test_an_address_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="nosuchstore://bucket/x is at no store that is known here"):
         Place.of("nosuchstore://bucket/x").read("a.bin")
@@ -1063,10 +1090,12 @@ class Flaky:
 
         return Stream()
 
-    def get_file_info(self, paths: list[str]) -> list[Any]:
+    def get_file_info(self, paths: Any) -> list[Any]:
         from pyarrow import fs
 
         self._answer()
+        if isinstance(paths, fs.FileSelector):
+            paths = [path for path in self.files if path.startswith(f"{paths.base_dir}/")]
         kinds = {True: fs.FileType.File, False: fs.FileType.NotFound}
         return [fs.FileInfo(path, kinds[path in self.files], size=len(self.files.get(path, b""))) for path in paths]
 

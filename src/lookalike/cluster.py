@@ -1,8 +1,11 @@
 """Work on a gallery in shards by the workers of a Dask cluster: each shard a task, and a tree of sums."""
 
+import asyncio
 import contextlib
+import json
 import warnings
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +30,36 @@ def connected(address: str) -> Iterator[Any]:
         from distributed import Client
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError('a cluster needs Dask: pip install "lookalike[cluster]"') from error
-    where = {"scheduler_file": address} if address.endswith(".json") else {"address": address}
-    if "scheduler_file" in where and not Path(address).is_file():
-        raise FileNotFoundError(f"there is no file {address}: dask scheduler --scheduler-file writes it")
+    if address.endswith(".json"):
+        address = _address_in(Path(address))
     try:
-        client = Client(**where, timeout=REACHED, set_as_default=False)  # type: ignore[no-untyped-call]
-    except (OSError, ValueError) as error:
+        with ThreadPoolExecutor(1) as pool:  # a thread of its own, for where there is a loop already, as in notebooks
+            pool.submit(asyncio.run, _greet(address)).result()
+        client = Client(address, timeout=REACHED, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
         raise ConnectionError(f"there is no Dask scheduler at {address}: {_line(error)}") from error
     with client:
         yield client
+
+
+def _address_in(file: Path) -> str:
+    """The address in the file that a scheduler has written."""
+    try:
+        return str(json.loads(file.read_text(encoding="utf-8"))["address"])
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file {file}: dask scheduler --scheduler-file writes it") from None
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{file} is not the file of a Dask scheduler") from error
+
+
+async def _greet(address: str) -> None:
+    """See whether somebody answers: a client of Dask's would wait for one that is silent, for ever."""
+    from distributed.comm.core import connect
+    from distributed.security import Security
+
+    options = Security().get_connection_args("client")
+    connection = await asyncio.wait_for(connect(address, timeout=REACHED, **options), REACHED)
+    connection.abort()
 
 
 def outcomes(client: Any, task: Task, what: str) -> list[Partial[Any]]:
@@ -53,13 +77,14 @@ def outcomes(client: Any, task: Task, what: str) -> list[Partial[Any]]:
         client.map(_outcome, numbers, block=block, task=shared, version=__version__, pure=False) for block in blocks
     ]
     lasts = [_tree(client, futures) for futures in firsts]
-    every = [future for futures in firsts for future in futures]
+    finished = _finished(client, [future for futures in firsts for future in futures])
+    del firsts  # what is held here stays in the memory of workers, long after it is part of a sum
     try:
-        for _ in track(_finished(client, every), len(every), what):
+        for _ in track(finished, len(blocks) * len(numbers), what):
             pass
         return [deserialize_bytes(total) for total in client.gather(lasts)]
     except BaseException as error:
-        client.cancel([*every, *lasts, shared], force=True)
+        finished.close()  # nobody wants the rest any more, and it is not begun
         raise _worded(error) from error
 
 
@@ -87,14 +112,17 @@ def _tree(client: Any, futures: list[Any]) -> Any:
     return futures[0]
 
 
-def _finished(client: Any, futures: list[Any]) -> Iterator[Any]:
-    """Futures as they are done; raises the error of the first that failed."""
+def _finished(client: Any, futures: list[Any]) -> Generator[None, None, None]:
+    """A step for each future that is done, which is then let go; raises the error of the first that failed."""
     from distributed import as_completed
 
-    for future in as_completed(futures, loop=client.loop):  # type: ignore[no-untyped-call]
+    waiting = as_completed(futures, loop=client.loop)
+    futures.clear()
+    for future in waiting:
         if future.status in ("error", "cancelled"):
             future.result()
-        yield future
+        del future
+        yield
 
 
 def _itself(task: bytes) -> bytes:

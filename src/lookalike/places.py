@@ -86,11 +86,9 @@ class Place:
         if self.local is not None:
             return (self.local / name).read_bytes()
 
-        def ask() -> bytes:
-            with self._store[0].open_input_file(f"{self._store[1]}/{name}") as file:
-                return bytes(file.read())
-
-        return self._tried(ask, f"read {self}/{name}")
+        what = f"read {self}/{name}"
+        with self._tried(lambda: self._store[0].open_input_file(f"{self._store[1]}/{name}"), what) as file:
+            return self._tried(lambda: bytes(file.read_at(file.size(), 0)), what)
 
     def write(self, name: str, content: bytes) -> None:
         """Write a file that is there whole or not at all."""
@@ -122,12 +120,15 @@ class Place:
         if self.local is not None:
             paths = {name: self.local / name for name in names}
             return {name: path.stat().st_size for name, path in paths.items() if path.is_file()}
+        from pyarrow import fs
 
         def ask() -> dict[str, int]:
-            found = self._store[0].get_file_info([f"{self._store[1]}/{name}" for name in names])
-            return {name: int(info.size) for name, info in zip(names, found, strict=True) if info.is_file}
+            store, path = self._store
+            asked = [f"{path}/{names[0]}"] if len(names) == 1 else fs.FileSelector(path, allow_not_found=True)
+            return {info.base_name: int(info.size) for info in store.get_file_info(asked) if info.is_file}
 
-        return self._tried(ask, f"look into {self}")
+        found = self._tried(ask, f"look into {self}")
+        return {name: found[name] for name in names if name in found}
 
     def _worded(self, error: Exception) -> str:
         """What a store said, in one line and without secrets."""
@@ -145,7 +146,7 @@ class Place:
                 if attempt == TRIES or any(word in str(error) for word in FINAL):
                     times = "" if attempt == 1 else f" after {attempt} tries"
                     raise OSError(f"cannot {what}{times}: {self._worded(error)}") from error
-                logger.debug("cannot %s, try %d: %s", what, attempt, error)
+                logger.debug("cannot %s, try %d: %s", what, attempt, self._worded(error))
             time.sleep(pause)
             pause *= 2
         raise AssertionError("every try ends")

@@ -50,7 +50,7 @@ class Unranked:
         """From rows (query position, item id, grade)."""
         queries, items, grades = zip(*rows, strict=True) if rows else ((), (), ())
         return cls(
-            np.array(queries, np.int64), np.array([str(item) for item in items], str), np.array(grades, np.int64)
+            np.array(queries, np.int64), np.array([repr(item) for item in items], str), np.array(grades, np.int64)
         )
 
     def of_queries(self, block: slice) -> "Unranked":

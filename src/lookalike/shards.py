@@ -238,11 +238,9 @@ class ShardWriter:
 
     def add(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take rows: `codes` as packed bytes or `embeddings`, and whatever else each has, always the same names."""
-        name = "embeddings" if self.n_bits is None else "codes"
-        if len({len(array) for array in arrays.values()}) != 1 or name not in arrays:
-            raise ValueError(f"rows of shards must have {name}, and as many values of everything else")
-        n = len(arrays[name])
         arrays = self._checked(arrays)
+        name = "embeddings" if self.n_bits is None else "codes"
+        n = len(arrays[name])
         if self._rows is None:
             self._rows = rows_of_a_shard(arrays[name])
         for start in range(0, n, self._rows):
@@ -255,8 +253,13 @@ class ShardWriter:
 
     def _checked(self, arrays: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
         """Rows that can be written and read again, of the same types as those before; raises where they cannot."""
-        out = {}
+        out: dict[str, np.ndarray] = {}
+        vectors = "embeddings" if self.n_bits is None else "codes"
+        if len({len(array) for array in arrays.values()}) != 1 or vectors not in arrays:
+            raise ValueError(f"rows of shards must have {vectors}, and as many values of everything else")
         for name, array in arrays.items():
+            if not isinstance(array, np.ndarray):
+                raise TypeError(f"column {name!r} must be an array of numpy, got {type(array).__name__}")
             if array.dtype.kind == "O" and not all(isinstance(value, str) for value in array.flat):
                 raise ValueError(f"column {name!r} must be all numbers or all strings, none empty")
             out[name] = array.astype(str) if array.dtype.kind == "O" else array
@@ -269,7 +272,11 @@ class ShardWriter:
                 f"embeddings must be a matrix of float32 or float64 with at least a column, got {found.shape} of "
                 f"{found.dtype}"
             )
-        types = {field.name: str(field.type) for field in arrow_table({n: a[:1] for n, a in out.items()}, {}).schema}
+        types: dict[str, str] = {}
+        for name, array in out.items():
+            if array.ndim not in (1, 2) or array.dtype.kind not in "biufUM" or 0 in array.shape[1:]:
+                raise ValueError(f"column {name!r} must be numbers or strings, a row or a matrix, got {array.dtype}")
+            types |= {name: str(arrow_table({name: array[:1]}, {}).schema.field(0).type)}
         if self._columns is None:
             self._columns = types
         _check_types(self._columns, types)
