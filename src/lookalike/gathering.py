@@ -23,7 +23,7 @@ AHEAD = 2  # shards that are read while others are counted
 logger = logging.getLogger("lookalike")
 T = TypeVar("T")
 
-__all__ = ["Adds", "Partial", "Task", "Work", "gather", "summed"]
+__all__ = ["Adds", "Arrays", "Partial", "Task", "Work", "gather", "summed"]
 
 
 class Adds(Protocol):
@@ -38,6 +38,19 @@ class Adds(Protocol):
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> Self:
         """Take what `to_arrays` gave."""
+
+
+class Arrays:
+    """A dataclass of arrays alone, which is written down as they are."""
+
+    def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Its fields."""
+        return dict(vars(self)), {}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> Self:  # noqa: ARG003
+        """Take what `to_arrays` gave."""
+        return cls(**arrays)
 
 
 class Work(Protocol):

@@ -4,7 +4,7 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,17 @@ MANIFEST = "manifest.json"
 MOST_ROWS = 1 << 20  # of a shard, unless told
 MOST_BYTES = 1 << 26  # of the vectors of a shard, unless told
 
-__all__ = ["MANIFEST", "Part", "Shard", "ShardWriter", "Shards", "rows_of_a_shard"]
+__all__ = [
+    "MANIFEST",
+    "Part",
+    "Shard",
+    "ShardWriter",
+    "Shards",
+    "finish",
+    "is_sharded",
+    "rows_of_a_shard",
+    "write_shard",
+]
 
 
 @dataclass(frozen=True)
@@ -363,9 +373,3 @@ def rows_of_a_shard(vectors: np.ndarray) -> int:
 def is_sharded(where: str | Path) -> bool:
     """Whether this is the folder or the address of a gallery in shards, rather than a file."""
     return bool(re.match(r"\w[\w+.-]*://", str(where))) or Path(where).is_dir()
-
-
-def ranges(shards: Shards) -> Iterator[slice]:
-    """Where in the gallery each shard lies."""
-    for start, end in zip(shards.starts, shards.starts[1:], strict=False):
-        yield slice(int(start), int(end))

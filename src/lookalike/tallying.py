@@ -18,7 +18,7 @@ from lookalike._compiled import kernels
 from lookalike.codes import Codes
 from lookalike.counting import MAX_TABLE_BITS, CodeCounter
 from lookalike.files import digest
-from lookalike.gathering import Partial, gather
+from lookalike.gathering import Arrays, Partial, gather
 from lookalike.places import Place
 from lookalike.relevance import UNJUDGED, Column, Groups, InShards, Judged, Relevance, Unranked
 from lookalike.scoring import Embeddings, ScoreCounter, background_runs, groups_of
@@ -510,7 +510,7 @@ class Marks(Scored):
 
 
 @dataclass(frozen=True)
-class Ranks:
+class Ranks(Arrays):
     """How many items stand above each mark, and how many at it; those of queries in a row."""
 
     above: np.ndarray
@@ -518,13 +518,6 @@ class Ranks:
 
     def __add__(self, other: "Ranks") -> "Ranks":
         return Ranks(self.above + other.above, self.at + other.at)
-
-    def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        return {"above": self.above, "at": self.at}, {}
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> "Ranks":  # noqa: ARG003
-        return cls(**arrays)
 
 
 @dataclass(frozen=True)
@@ -655,7 +648,7 @@ def _passes(sizes: np.ndarray, most_bytes: int | None = None) -> list[slice]:
 
 
 @dataclass(frozen=True)
-class Totals:
+class Totals(Arrays):
     """How many items of each grade there are for each query."""
 
     counts: np.ndarray
@@ -663,13 +656,6 @@ class Totals:
     def __add__(self, other: "Totals") -> "Totals":
         width = max(self.counts.shape[1], other.counts.shape[1])
         return Totals(_widened(self.counts, width) + _widened(other.counts, width))
-
-    def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        return {"counts": self.counts}, {}
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> "Totals":  # noqa: ARG003
-        return cls(**arrays)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from lookalike.discovery.collection import Collection
 from lookalike.discovery.models import CodeModel, EmbeddingModel, Model, Ranked
 from lookalike.evaluation import n_threads
 from lookalike.files import digest
-from lookalike.gathering import gather
+from lookalike.gathering import Arrays, gather
 from lookalike.shards import Part, Shards
 
 QUERIES = 1024  # whose first places are sought in one pass, so that memory stays bounded
@@ -110,22 +110,13 @@ class Nearest:
 
 
 @dataclass(frozen=True)
-class PairScores:
+class PairScores(Arrays):
     """Scores of pairs: 0 for those whose item lies in another shard."""
 
     scores: np.ndarray
 
     def __add__(self, other: "PairScores") -> "PairScores":
         return PairScores(self.scores + other.scores)
-
-    def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Everything as named arrays."""
-        return {"scores": self.scores}, {}
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> "PairScores":  # noqa: ARG003
-        """Take what `to_arrays` gave."""
-        return cls(**arrays)
 
 
 @dataclass(frozen=True)
@@ -226,7 +217,7 @@ def run_of(
 
 
 @dataclass(frozen=True)
-class Names:
+class Names(Arrays):
     """The ids of some positions."""
 
     places: np.ndarray
@@ -239,15 +230,6 @@ class Names:
         """The ids of items at these positions."""
         order = np.argsort(self.places)
         return np.asarray(self.ids[order][np.searchsorted(self.places[order], items)])
-
-    def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Everything as named arrays."""
-        return {"places": self.places, "ids": self.ids}, {}
-
-    @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> "Names":  # noqa: ARG003
-        """Take what `to_arrays` gave."""
-        return cls(**arrays)
 
 
 @dataclass(frozen=True)
