@@ -53,6 +53,7 @@ from lookalike import gathering
 from lookalike.cluster import connected
 from lookalike.gathering import gather
 from lookalike.places import Place
+from lookalike.progress import reporting
 from lookalike.shards import Shards
 
 WORKERS = (1, 2, 4)
@@ -216,6 +217,33 @@ def test_what_is_summed_is_not_kept(client: Any, shop: tuple[Collection, Shards]
     assert job.result()[0].rows.sum() == len(shards)
     assert 0 < most <= 3 * tested.TOGETHER  # of 46: those of a few sums that are not yet made
     wait_for("the workers to be rid of it", lambda: client.run_on_scheduler(in_memory) == 0)
+
+
+@two_workers
+def test_who_is_interrupted_leaves_no_work_behind(client: Any, home: Cluster, shop: tuple[Collection, Shards]) -> None:
+    """The rest is not begun, also while the error is kept, as a notebook keeps it."""
+    shards, read = shop[1], len(home.read)
+    work = Looking(len(shards.shards), blocks=(slice(0, 1), slice(1, 2)))
+
+    def interrupt(what: str, done: int, total: int) -> None:
+        if done == 3:
+            raise KeyboardInterrupt
+
+    home.allow(read + 6)
+    try:
+        with reporting(interrupt), pytest.raises(KeyboardInterrupt) as kept:
+            gather(shards.on(client), work, threads=1)
+        time.sleep(0.3)  # for what was let go to be let go
+    finally:
+        home.allow(None)
+    wait_for("the tasks to be forgotten", lambda: client.run_on_scheduler(n_tasks) == 0, 10)
+    time.sleep(0.3)
+    assert len(home.read) <= read + 10  # of 92: those at work, and what they had been given
+    assert kept.value is not None
+
+
+def n_tasks(dask_scheduler: Any) -> int:
+    return len(dask_scheduler.tasks)
 
 
 # Partials
@@ -545,6 +573,7 @@ def without_a_column(path: Path) -> None:
 @pytest.mark.parametrize("damage", [missing, cut_short, another, without_a_column])
 def test_a_bad_shard(
     client: Any,
+    home: Cluster,
     shop: tuple[Collection, Shards],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -558,7 +587,7 @@ def test_a_bad_shard(
     bad = Shards.open(tmp_path / "gallery")
     if not looked_at:
         monkeypatch.setattr(Shards, "check", lambda _: None)
-    held = client.submit(sum, [1, 2, 3], pure=False)
+    held, read = client.submit(sum, [1, 2, 3], pure=False), len(home.read)
     job = Job(lambda: evaluated_in_shards(found, bad, by_label, SCORED, client=client))
     with pytest.raises((ValueError, FileNotFoundError)) as caught:
         job.result(HASTE)
@@ -569,6 +598,7 @@ def test_a_bad_shard(
     assert type(caught.value) is type(expected.value)
     assert str(caught.value) == str(expected.value)
     assert "part-00017.parquet" in str(caught.value)
+    assert len(home.read) == read or not looked_at or damage not in (missing, cut_short)  # nothing was counted
     assert one_sentence(str(caught.value))
     assert held.result(HASTE) == 6
     assert client.submit(sum, [4, 5], pure=False).result(HASTE) == 9

@@ -149,11 +149,11 @@ def test_workers_read_the_store(
     proxy: Proxy, shop: tuple[Collection, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The same bits, with partials there; then a shard stays away: the same words as here, and none of them secret."""
-    found, where = shop
-    shards = Shards.open(where)
+    found = shop[0]
     port = proxy.address.rpartition(":")[2]
     options = f"endpoint_override={LOOPBACK}:{port}&scheme=http&region=us-east-1"
-    partials = f"s3://{KEY}:{SECRET}@{BUCKET}/partials/of/workers?{options}"
+    where, partials = (f"s3://{KEY}:{SECRET}@{BUCKET}/{path}?{options}" for path in ("codes", "partials/of/workers"))
+    shards = Shards.open(where)
     with cluster(tmp_path, 2, **surroundings(proxy.address)) as made, connected(made.address) as client:
         how = {"client": client, "partials": partials}
         for already in (0, 11):
@@ -173,7 +173,7 @@ def test_workers_read_the_store(
                 job.result()
             with pytest.raises(OSError, match="cannot read") as expected:
                 evaluated_in_shards(found, shards, by_tags, ["AP"])
-        check_sentence(caught.value, f"s3://{BUCKET}/codes/part-00003.parquet", "after 5 tries")
+        check_sentence(caught.value, f"s3://…@{BUCKET}/codes/part-00003.parquet", "after 5 tries")
         assert str(caught.value) == str(expected.value)
         job = Job(lambda: evaluated_in_shards(found, shards, by_tags, ["AP"], **how))
         assert differences(evaluated(found, by_tags, ["AP"]), job.result()) == []

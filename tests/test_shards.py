@@ -636,11 +636,21 @@ def test_embeddings_that_are_no_numbers_are_said_to_be_in_their_file(tmp_path: P
         la.evaluate(rows[:4], gallery, la.same_label(np.arange(4), gallery["labels"]), ["AP"])
 
 
-def test_a_shard_of_other_embeddings(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        (pa.array([[1.0, 2.0, 3.0]] * 5, pa.list_(pa.float64(), 3)), "3 × float64, the manifest says 2 × float64"),
+        (pa.array([[1.0, 2.0]] * 5, pa.list_(pa.float32(), 2)), "2 × float32, the manifest says 2 × float64"),
+        (pa.array([[1, 2]] * 5), "2 × int64, the manifest says 2 × float64"),
+        (pa.array([1.0] * 5), "embeddings of float64, the manifest says fixed_size_list"),
+        (pa.array(["a"] * 5), "embeddings of <U1, the manifest says fixed_size_list"),
+    ],
+)
+def test_a_shard_of_other_embeddings(tmp_path: Path, values: pa.Array, words: str) -> None:
     rows = np.random.default_rng(0).normal(size=(10, 2))
     gallery = written(tmp_path, {"embeddings": rows, "labels": np.arange(10)}, rows=5)
-    gallery = rewritten(tmp_path, lambda table: table.set_column(0, "embeddings", pa.array([[1.0, 2.0, 3.0]] * 5)))
-    with says(ValueError, tmp_path / "part-00001.parquet"):
+    gallery = rewritten(tmp_path, lambda table: table.set_column(0, "embeddings", values))
+    with says(ValueError, tmp_path / "part-00001.parquet", words):
         la.evaluate(rows[:4], gallery, la.same_label(np.arange(4), gallery["labels"]), ["AP"])
 
 

@@ -84,7 +84,9 @@ def outcomes(client: Any, task: Task, what: str) -> list[Partial[Any]]:
             pass
         return [deserialize_bytes(total) for total in client.gather(lasts)]
     except BaseException as error:
-        finished.close()  # nobody wants the rest any more, and it is not begun
+        finished.close()
+        for future in (*lasts, shared):  # then nobody wants the rest, and it is not begun
+            future.release()
         raise _worded(error) from error
 
 
@@ -118,11 +120,15 @@ def _finished(client: Any, futures: list[Any]) -> Generator[None, None, None]:
 
     waiting = as_completed(futures, loop=client.loop)
     futures.clear()
-    for future in waiting:
-        if future.status in ("error", "cancelled"):
-            future.result()
-        del future
-        yield
+    try:
+        for future in waiting:
+            if future.status in ("error", "cancelled"):
+                future.result()
+            del future
+            yield
+    finally:
+        for future in list(waiting.futures):  # which it would hold until they are done
+            future.release()
 
 
 def _itself(task: bytes) -> bytes:
