@@ -248,7 +248,7 @@ BAD = {
     "evaluate queries.npz object.npz": "object.npz is not a readable npz file of plain arrays",
     "evaluate queries.npz vectors.npz": "both be Codes or both embeddings",
     "evaluate queries.npz cut.npz": "cut.npz is not a readable npz file",
-    "evaluate queries.npz folder.json": "there is no file",
+    "evaluate queries.npz folder.json": "there is no manifest.json in .*folder.json",
     "evaluate flat.npz gallery.npz": "packed",
     "evaluate about.npz gallery.npz": "about.npz",
     "evaluate flat.npy gallery.npz": "must hold a matrix",
