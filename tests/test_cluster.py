@@ -324,18 +324,18 @@ def go_on(made: Cluster, job: Job, n: int) -> None:
 
 
 def test_nannies_whose_workers_are_killed(shop: tuple[Collection, Shards], tmp_path: Path) -> None:
-    """Killed at work, also while they write: there is no half of a file, and what is there is right."""
+    """Both at once, twice, and one more: there is no half of a partial, and what is there is right."""
     found, shards = shop
     expected = evaluated(found, by_label, SCORED)
     with cluster(tmp_path / "cluster", 2, nanny=True) as made, connected(made.address) as client:
         how = {"client": client, "partials": tmp_path / "partials"}
         made.allow(0)
         job = Job(lambda: evaluated_in_shards(found, shards, by_label, SCORED, **how))
-        for number in range(5):
-            go_on(made, job, 6 * number + 4)
-            worker = made.workers[number % 2]
-            wait_for("a worker to be back", lambda worker=worker, n=number: worker.times_registered > n // 2)
-            worker.kill_child()
+        for times, killed in enumerate([made.workers, made.workers, made.workers[:1]]):
+            go_on(made, job, 10 * times + 4)
+            for worker in killed:
+                wait_for("a worker to be back", lambda worker=worker, n=times: worker.times_registered > n)
+                worker.kill_child()
         assert not job.ended
         made.allow(None)
         assert differences(expected, job.result()) == []

@@ -476,7 +476,7 @@ def metrics_for(world: World, policy: str | None) -> list[str]:
 
 
 @given(st.data())
-@settings(max_examples=80)
+@settings(max_examples=60)
 def test_codes_in_shards_give_the_same_bits(data: st.DataObject) -> None:
     world = data.draw(worlds("codes"))
     policy = data.draw(policies(world.relevant))
@@ -708,7 +708,7 @@ def test_metrics_within_a_radius_of_judged_pairs(tmp_path: Path, policy: str) ->
 @pytest.mark.parametrize("policy", ["relevant", "condensed"])
 def test_a_radius_changes_nothing_of_what_unjudged_items_count(tmp_path: Path, policy: str) -> None:
     metrics = [*WITHIN, *WHOLE, *CUT, *KEPT]
-    for seed in range(20):
+    for seed in range(6):
         world = embeddings_world(np.random.default_rng(seed), "judged", 20, 100, similarity="euclidean", width=5)
         shards = world.write(tmp_path / str(seed))
         assert_same(world.sharded(shards, metrics, unjudged=policy), world.memory(metrics, unjudged=policy))
@@ -763,7 +763,7 @@ def test_several_passes_over_the_gallery(
     world = embeddings_world(np.random.default_rng(5), kind, 30, 50)
     shards = world.write(tmp_path)
     options = {"unjudged": "irrelevant"} if kind == "judged" else {}
-    for metrics, work in (([*CUT, *FAR], "First"), ([*CUT, *FAR, *WHOLE, *AREAS], "Marks")):
+    for metrics, work in ((["AP@3", "nDCG@7", *FAR], "First"), (["AP@3", *WHOLE, "AUC"], "Marks")):
         expected = world.memory(metrics, **options)
         passes = {}
         for marks, in_a_tally in ((1 << 28, 1), (1 << 28, 64 * 40), (1 << 28, 1 << 24), (64 * 150, 64 * 40), (1, 1)):

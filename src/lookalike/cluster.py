@@ -167,7 +167,8 @@ def _worded(error: BaseException) -> BaseException:
 
     if isinstance(error, KilledWorker):
         return ChildProcessError(
-            f"workers died again and again at the same shard ({_line(error)}): they may have too little memory"
+            f"workers died again and again at the same shard ({_line(error)}): they may have too little memory, or be "
+            "killed by others; start again, and with partials it goes on"
         )
     if isinstance(error, CancelledError):
         return ConnectionError(f"the work was cancelled, or the scheduler went away: {_line(error)}")
