@@ -751,3 +751,13 @@ def test_the_largest_count_of_a_code_is_counted_by_every_method(n_bits: int) -> 
     for method in methods_for(n_bits):
         counter, _ = _counter(codes, items, relevance, None, None, None, None, 2, 1, method)
         np.testing.assert_array_equal(counter(slice(0, 12)).largest, wanted)
+
+
+@pytest.mark.parametrize("n_bits", [64, 65, 300])
+def test_galleries_of_several_tiles_are_counted_whole(n_bits: int) -> None:
+    """The scan goes over the gallery a tile at a time: all of them, and each once."""
+    n, generator = _compiled.kernels().TILE + 3, np.random.default_rng(0)
+    gallery = la.Codes.pack(generator.integers(0, 2, (n, n_bits), np.uint8))
+    relevance = la.same_label([0, 1], generator.integers(0, 2, n))
+    plain, scanned = (la.count(gallery[:2], gallery, relevance, method=method) for method in ("plain", "scan"))
+    np.testing.assert_array_equal(scanned.counts, plain.counts)
