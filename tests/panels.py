@@ -9,6 +9,7 @@ import re
 import signal
 import subprocess
 import sys
+import tempfile
 import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
@@ -79,13 +80,17 @@ def make_vases(folder: Path, *, n_items: int = N_ITEMS, name: str = "vases", sid
 class Server:
     """A server of the judging app: where it is, links to it, and what it has said."""
 
-    def __init__(self, process: subprocess.Popen[str], facts: dict[str, Any]) -> None:
-        self.process = process
+    def __init__(self, process: subprocess.Popen[str], log: Path, facts: dict[str, Any]) -> None:
+        self.process, self._log = process, log
         self.address: str = facts["address"]
         self.organiser: str = facts["organiser"]
         self.experts: dict[str, str] = facts["experts"]
         self.workers: list[int] = facts["workers"]
-        self.said = ""
+
+    @property
+    def said(self) -> str:
+        """All that it has said until now."""
+        return self._log.read_text(encoding="utf-8")
 
 
 @contextlib.contextmanager
@@ -95,17 +100,19 @@ def serving(study: Path, experts: list[str], *options: str, port: str | None = "
     at = [] if port is None else ["--port", port]
     command = [sys.executable, "-m", "lookalike", "judge", str(study), *named, *at, "--json", *options]
     surroundings = {**os.environ, "LOOKALIKE_CACHE": str(study.parent / "cache")}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=surroundings
-    ) as process:
+    handle, name = tempfile.mkstemp(".log", "server-", study.parent)
+    with (
+        os.fdopen(handle, "w") as log,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, env=surroundings) as process,
+    ):
         assert process.stdout is not None
         try:
             line = process.stdout.readline()
-            assert line, process.communicate()[1]
-            server = Server(process, json.loads(line))
+            assert line, Path(name).read_text(encoding="utf-8")
+            server = Server(process, Path(name), json.loads(line))
             yield server
             process.send_signal(signal.SIGINT)
-            _, server.said = process.communicate(timeout=30)
+            process.communicate(timeout=60)
         finally:
             process.kill()  # nothing, where it has ended; else leaving the block would wait for it for ever
         assert "Traceback" not in server.said, server.said

@@ -147,7 +147,7 @@ def test_workers_share_a_port_and_those_killed_are_started_again(study: Study, d
             thread.join()
         os.kill(second, signal.SIGKILL)
         assert patient(ann, 10) >= 10
-    assert server.said.count("a worker has ended, signal 9: started again") == 2
+        wait_until(lambda: server.said.count("a worker has ended, signal 9: started again") == 2)
     with Store.open(None, study) as store:
         assert store.check() == []
         assert Counter(store.votes().experts.tolist()) == {"ann": 20, "bob": 20, "eve": 20}

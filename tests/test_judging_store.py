@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -1117,6 +1118,26 @@ def test_a_server_that_stays_away_is_told_in_time(tmp_path: Path, template: Path
     assert store.vote("ann", [say(task)], NOW) == ["kept"]
     assert len(store.votes()) == 1
     bench.close()
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+@pytest.mark.parametrize("action", ["writing", "reading"])
+def test_an_interrupt_within_a_statement_comes_through_as_itself(bench: Bench, action: str, nth: int) -> None:
+    store = bench.ready()
+    with store.database.reading() as connection:
+        engine = connection.engine
+    counted = itertools.count(1)
+
+    def interrupt(*_: Any) -> None:  # by which the connection is lost, wherever in a statement Ctrl-C comes
+        if next(counted) == nth:
+            raise KeyboardInterrupt
+
+    sa.event.listen(engine, "after_cursor_execute", interrupt)
+    with pytest.raises(KeyboardInterrupt), getattr(store.database, action)() as connection:
+        assert [connection.exec_driver_sql("SELECT 1") for _ in range(2)]
+    sa.event.remove(engine, "after_cursor_execute", interrupt)
+    assert store.vote("ann", [say(task) for task in store.claim("ann", 3)]) == ["kept"] * 3
+    assert len(store.votes()) == 3
 
 
 def test_a_file_that_is_gone_and_comes_back(tmp_path: Path, template: Path) -> None:

@@ -8,7 +8,7 @@ import sqlite3
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import sqlalchemy as sa
 
@@ -66,6 +66,7 @@ class SQLite:
             pool_size=64,  # made when needed, and kept
         )
         self._writer: sa.Connection | None = None
+        self._handle: Any = None  # the connection below the writer's
         if not self.path.exists():
             with self._worded():
                 create_record(self.path)
@@ -93,14 +94,17 @@ class SQLite:
             if self._writer is None:
                 self._file = _identity(self.path)
                 self._writer = self._readers.connect()
+                self._handle = self._writer.connection.dbapi_connection
                 self._writer.detach()  # it stays with the writer
-            self._writer.exec_driver_sql("BEGIN IMMEDIATE")
             try:
+                self._writer.exec_driver_sql("BEGIN IMMEDIATE")
                 yield self._writer
                 self._writer.exec_driver_sql("COMMIT")
             except BaseException:
-                with contextlib.suppress(sa.exc.DBAPIError):  # an error on the disk may have ended it already
-                    self._writer.exec_driver_sql("ROLLBACK")
+                with contextlib.suppress(sqlite3.Error):  # it may have ended already, by an error on the disk
+                    self._handle.execute("ROLLBACK")  # by hand: a writer forgets it when Ctrl-C comes in a statement
+                if self._writer.invalidated:
+                    self._disconnect()
                 raise
 
     @contextlib.contextmanager
@@ -114,7 +118,8 @@ class SQLite:
             try:
                 yield connection
             finally:
-                connection.exec_driver_sql("ROLLBACK")
+                if not connection.invalidated:  # by Ctrl-C in a statement
+                    connection.exec_driver_sql("ROLLBACK")
 
     def forget(self) -> None:
         """Let go of all connections; new ones are made when needed."""
@@ -124,6 +129,7 @@ class SQLite:
     def _disconnect(self) -> None:
         if self._writer is not None:
             self._writer.close()
+            self._handle.close()
             self._writer = None
         self._readers.dispose()
 
