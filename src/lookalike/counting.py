@@ -307,14 +307,17 @@ def distinct_codes(codes: Codes, *, with_index: bool = False) -> DistinctCodes:
         used = np.flatnonzero(on_code)
         return DistinctCodes(used.astype(np.uint64)[:, None], on_code[used], None)
     if codes.words.shape[1] == 1 and not with_index:
-        words = np.sort(codes.words[:, 0])
-        starts = np.flatnonzero(np.concatenate([[True], words[1:] != words[:-1]])[: len(words)])
-        return DistinctCodes(words[starts][:, None], np.diff(np.append(starts, len(words))), None)
-    if codes.words.shape[1] == 1:
-        words, index, counts = np.unique(codes.words[:, 0], return_inverse=True, return_counts=True)
-        return DistinctCodes(words[:, None], counts.astype(np.int64), index)
-    words, index, counts = np.unique(codes.words, axis=0, return_inverse=True, return_counts=True)
-    return DistinctCodes(words, counts.astype(np.int64), index.reshape(-1) if with_index else None)
+        order, words = None, np.sort(codes.words, axis=0)
+    else:
+        order = np.lexsort(codes.words.T[::-1])
+        words = codes.words[order]
+    first = np.concatenate([[True], (words[1:] != words[:-1]).any(1)])[: len(words)]
+    starts = np.flatnonzero(first)
+    index = None
+    if with_index:
+        index = np.empty(len(words), np.int64)
+        index[order] = np.cumsum(first) - 1
+    return DistinctCodes(words[starts], np.diff(starts, append=len(words)), index)
 
 
 def _on_code(codes: Codes) -> np.ndarray:
