@@ -1,10 +1,18 @@
 """Loads the compiled loops when they are first needed, and says so when that takes long."""
 
+import contextlib
 import functools
+import hashlib
 import importlib
 import logging
+import os
+import sys
 import threading
+from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
+
+from lookalike.folders import lock
 
 logger = logging.getLogger("lookalike")
 
@@ -48,6 +56,43 @@ def _load(name: str) -> ModuleType:
     with _loading:  # not once for each thread
         notice.start()
         try:
-            return importlib.import_module(name)
+            with _alone(name):
+                return importlib.import_module(name)
         finally:
             notice.cancel()
+
+
+@contextlib.contextmanager
+def _alone(name: str) -> Iterator[None]:
+    """Wait while another process compiles a module for the first time on this machine.
+
+    Numba writes what it keeps without a lock: of processes that begin together, such as the workers of a cluster, one
+    could be given the code of another signature; and each would compile everything.
+    """
+    done = _mark(name)
+    if done is None or done.exists():
+        yield
+        return
+    with done.with_suffix(".lock").open("w") as held:
+        with contextlib.suppress(OSError):  # a disk that cannot lock, or one who holds it for ever
+            lock(held.fileno(), 300, "")
+        yield
+        done.touch()
+
+
+def _mark(name: str) -> Path | None:
+    """A file that says that a module was compiled here: it stands where numba keeps the code, None where it cannot."""
+    import llvmlite.binding
+    import numba
+
+    source = Path(__file__).with_name(f"{name.rpartition('.')[2]}.py")
+    folders = [os.environ.get("NUMBA_CACHE_DIR"), source.parent / "__pycache__", Path.home() / ".cache" / "numba"]
+    for folder in (Path(folder) for folder in folders if folder):
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK):
+                about = source.stat()
+                key = (source, about.st_mtime_ns, about.st_size, sys.version, numba.__version__)
+                cpu = (llvmlite.binding.get_host_cpu_name(), llvmlite.binding.get_host_cpu_features().flatten())
+                return folder / f"{name}-{hashlib.sha256(repr((key, cpu)).encode()).hexdigest()[:16]}.compiled"
+    return None
