@@ -782,6 +782,41 @@ def test_the_command_says_where_the_page_is_and_ends_quietly(study: Study) -> No
         assert (server.returncode, out, err) == (0, "", "")
 
 
+SLOW = """
+import asyncio, contextlib
+from fastapi import FastAPI
+from lookalike.web.serving import listen, serve
+
+app = FastAPI()
+
+@app.get("/")
+async def slow():
+    print("asked", flush=True)
+    await asyncio.sleep(600)
+
+with contextlib.suppress(KeyboardInterrupt), listen("127.0.0.1", 0) as listening:
+    print(listening.getsockname()[1], flush=True)
+    serve(app, listening)
+"""
+
+
+def test_a_request_that_is_still_being_answered_when_it_ends_is_no_error() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-c", SLOW], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as server:
+        try:
+            assert server.stdout is not None
+            with socket.create_connection(("127.0.0.1", int(server.stdout.readline()))) as asking:
+                asking.sendall(b"GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+                assert server.stdout.readline() == "asked\n"
+                server.send_signal(signal.SIGINT)
+                said = server.communicate(timeout=60)[1]
+        finally:
+            server.kill()
+    assert "Traceback" not in said, said
+    assert server.returncode == 0
+
+
 def run_look(*arguments: object) -> tuple[int, str, str]:
     with start(*arguments) as done:
         out, err = done.communicate(timeout=60)

@@ -1,9 +1,11 @@
 """The base of every page: an app with templates, static files, errors in words, and the server that runs it."""
 
+import asyncio
 import contextlib
 import functools
 import hashlib
 import importlib.resources
+import logging
 import socket
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterable
 from dataclasses import dataclass
@@ -235,4 +237,10 @@ def serve(app: FastAPI, listening: socket.socket) -> None:
         timeout_graceful_shutdown=2,
         ws="none",
     )
+    logging.getLogger("uvicorn.error").addFilter(_tells)
     uvicorn.Server(settings).run(sockets=[listening])
+
+
+def _tells(record: logging.LogRecord) -> bool:
+    """Whether a record is news: not that a request was still being answered when the server was told to stop."""
+    return not (record.exc_info and isinstance(record.exc_info[1], asyncio.CancelledError))
