@@ -98,7 +98,7 @@ class Server:
         shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def judge(store: Store, expert: str, acknowledged: list[Any], *, stop: float = 120.0, lease: float = 600) -> None:
+def judge(store: Store, expert: str, acknowledged: list[Any], *, stop: float = 280.0, lease: float = 600) -> None:
     """Judge until nothing is left, noting each vote that the store says it has kept."""
     deadline = time.monotonic() + stop
     while time.monotonic() < deadline:

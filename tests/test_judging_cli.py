@@ -11,6 +11,7 @@ import resource
 import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import threading
@@ -176,8 +177,9 @@ def test_workers_that_cannot_serve_are_not_started_for_ever(study: Study) -> Non
     with serving(study.path, ["ann"], "--workers", "2") as server:
         (study.path / "study.toml").rename(study.path / "away")
         for pid in server.workers:
-            os.kill(pid, signal.SIGKILL)
-        assert server.process.wait(60) == 2
+            with contextlib.suppress(ProcessLookupError):  # it was still starting
+                os.kill(pid, signal.SIGKILL)
+        assert server.process.wait(120) == 2
         (study.path / "away").rename(study.path / "study.toml")
     assert "workers end as soon as they are started" in server.said
 
@@ -204,7 +206,8 @@ def test_a_database_that_is_restarted_mid_work(study: Study, postgresql: Postgre
         time.sleep(0.5)
         postgresql.start()
         worker.join()
-        assert said == ["kept"] * 25
+        assert len(said) == 25
+        assert set(said) <= {"kept", "known"}  # known: kept, and the crash came before that was said
     lookalike("leaderboard", study.path)
     assert len(study.votes()) == 25
 
@@ -311,9 +314,13 @@ def test_settings_and_experts_are_those_of_before_unless_given(study: Study, tmp
 
 
 def test_links_expire(study: Study) -> None:
-    with serving(study.path, ["ann"], "--expires", "0.00003") as server:  # 2.6 seconds
+    begun = time.time()
+    with serving(study.path, ["ann"], "--expires", "0.5") as server:
         ann = Visitor(server.experts["ann"])
-        wait_until(lambda: time.time() * 1000 > (json_of(study)["experts"][0]["expires"] or 0))
+        assert begun < json_of(study)["experts"][0]["expires"] / 1000 - 43_200 < time.time()
+        with contextlib.closing(sqlite3.connect(study.path / "votes.sqlite", timeout=20)) as record:
+            record.execute("UPDATE experts SET expires = ?", [int(time.time() * 1000)])  # as if half a day had passed
+            record.commit()
         with pytest.raises(urllib.error.HTTPError) as caught:
             ann.get("/judge")
         assert caught.value.code == 401

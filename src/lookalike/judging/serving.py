@@ -22,6 +22,7 @@ from lookalike.web.serving import serve
 __all__ = ["Service", "Workers"]
 
 SOON = 5.0  # seconds: a worker that ends sooner than this cannot have served
+CANNOT = 2  # the exit code of a worker that has said why it cannot serve
 TRIES = 3  # workers in a row that may end so soon
 LOOK = 0.1  # seconds between two looks at the workers
 
@@ -67,7 +68,8 @@ class Workers:
 
     def _again(self, number: int, worker: "_Worker", code: int) -> None:
         cause = f"signal {-code}" if code < 0 else f"exit code {code}"
-        self._short_lives = self._short_lives + 1 if time.monotonic() - worker.started < SOON else 0
+        failed = code == CANNOT or time.monotonic() - worker.started < SOON
+        self._short_lives = self._short_lives + 1 if failed else 0
         if self._short_lives >= TRIES:
             raise ChildProcessError(f"workers end as soon as they are started, the last by {cause}")
         logger.warning("a worker has ended, %s: started again", cause)
@@ -116,7 +118,7 @@ def _first_line() -> bytes:
     while not said.endswith(b"\n"):
         more = os.read(0, 65_536)
         if not more:
-            sys.exit(2)  # it is gone already
+            sys.exit(CANNOT)  # it is gone already
         said += more
     return said
 
@@ -140,7 +142,7 @@ def main(handle: str) -> None:
         pass
     except (ValueError, OSError, StoreAwayError, StoreFullError) as error:
         logger.error("%s", error)  # a sentence; whoever serves can do something about it
-        sys.exit(2)
+        sys.exit(CANNOT)
 
 
 if __name__ == "__main__":
