@@ -9,6 +9,7 @@ from typing import Any
 
 from playwright.sync_api import sync_playwright
 
+PATIENCE = 120_000  # ms: machines are shared
 HOSTILE = "<img src=x onerror=alert(1)></script><!-- {{data}} 'q' \"d\""
 
 
@@ -41,7 +42,8 @@ class Reader(HTMLParser):
 @contextlib.contextmanager
 def chromium() -> Iterator[Any]:
     with sync_playwright() as tool:
-        opened = tool.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        path = shutil.which("chromium")
+        opened = tool.chromium.launch(executable_path=path, args=["--no-sandbox"], timeout=PATIENCE)
         yield opened
         opened.close()
 
@@ -54,13 +56,14 @@ class Opened:
         self.said: list[str] = []
         self.asked: list[str] = []
         context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+        context.set_default_timeout(PATIENCE)
         self.page = context.new_page()
         self.page.on("console", lambda message: self.said.append(f"{message.type}: {message.text}"))
         self.page.on("pageerror", lambda error: self.said.append(str(error)))
         self.page.on("dialog", lambda dialog: self.said.append("a dialog"))
         self.page.on("request", lambda request: self.asked.append(request.url))
         self.page.goto(path.as_uri())
-        self.page.wait_for_selector("html[data-drawn]", timeout=20_000)
+        self.page.wait_for_selector("html[data-drawn]", timeout=PATIENCE)
         self.url = path.as_uri()
 
     def check(self) -> None:

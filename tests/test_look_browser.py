@@ -10,6 +10,7 @@ import re
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,10 @@ from shops import make_hostile, make_shop
 
 HAT = "/like?item=hat/p01-0.png"
 WIDE, PHONE = {"width": 1280, "height": 860}, {"width": 390, "height": 844}
+PICTURES = (
+    "[...document.images].filter(one => one.checkVisibility() && one.getBoundingClientRect().top < innerHeight "
+    "&& one.getBoundingClientRect().bottom > 0)"
+)
 
 
 @contextlib.contextmanager
@@ -39,7 +44,7 @@ def serving(study: Study, cache: Path) -> Iterator[str]:
             yield json.loads(server.stdout.readline())["address"].rstrip("/")
         finally:  # or a test that fails would wait for it for ever
             server.send_signal(signal.SIGINT)
-        out, err = server.communicate(timeout=20)
+        out, err = server.communicate(timeout=60)
         assert (server.returncode, out) == (0, "")
         assert "Traceback" not in err
 
@@ -66,6 +71,7 @@ class Tab:
 
     def __init__(self, browser: Any, address: str, **options: Any) -> None:
         self.address, self.said = address, []
+        self.scripts = options.get("java_script_enabled", True)
         self.context = browser.new_context(**{"viewport": WIDE, "base_url": address, **options})
         self.page = self.context.new_page()
         self.page.on("console", lambda message: self.said.append(f"{message.type}: {message.text}"))
@@ -82,8 +88,15 @@ class Tab:
 
     def open(self, path: str) -> Any:
         self.page.goto(path)
-        self.page.wait_for_load_state("networkidle")
+        if self.scripts:  # nobody presses a key before there is something to see
+            self.page.evaluate("new Promise(go => requestAnimationFrame(() => requestAnimationFrame(go)))")
         return self.page
+
+    def close(self) -> list[str]:
+        """What the browser has complained of, once all pictures are there that can be seen."""
+        until(self.page, f"{PICTURES}.every(one => one.complete)")
+        self.context.close()
+        return self.said
 
     def state(self) -> dict[str, str]:
         return {name: values[-1] for name, values in parse_qs(urlsplit(self.page.url).query).items()}
@@ -97,17 +110,17 @@ class Tab:
 def tab(browser: Any, address: str) -> Iterator[Tab]:
     opened = Tab(browser, address)
     yield opened
-    opened.context.close()
-    assert opened.said == []
+    assert opened.close() == []
 
 
 def until(page: Any, expression: str) -> None:
     """Wait for something to be true; Playwright's own way of it would need `eval`, which the page forbids."""
-    for _ in range(200):
+    end = time.monotonic() + 30
+    while time.monotonic() < end:
         with contextlib.suppress(Error):  # a page that is just now replaced
             if page.evaluate(expression):
                 return
-        page.wait_for_timeout(50)
+        page.wait_for_timeout(20)
     raise AssertionError(f"never: {expression}")
 
 
@@ -136,8 +149,7 @@ def drop(page: Any, body: bytes, name: str, *, padding: int = 0) -> None:
 def test_the_grid_and_a_click(tab: Tab, study: Study) -> None:
     page = tab.open("/?model=pixels")
     assert page.inner_text("h1") == "72 items"
-    loaded = page.eval_on_selector_all(".grid img", "all => all.filter(one => one.complete && one.naturalWidth).length")
-    assert loaded > 10
+    until(page, f"{PICTURES}.filter(one => one.complete && one.naturalWidth && one.closest('.grid')).length > 10")
     wanted = cells(page)[4]
     page.click(".grid li:nth-child(5) a")
     page.wait_for_selector(".answer")
@@ -182,11 +194,10 @@ def test_back_forward_and_reload_keep_the_state(tab: Tab) -> None:
     page.wait_for_selector(".answer")
     assert (tab.state(), cells(page)) == (first, found)
     page.reload()
-    page.wait_for_load_state("networkidle")
     assert (tab.state(), cells(page)) == (first, found)
     again = Tab(page.context.browser, tab.address)
     assert cells(again.open(page.url)) == found  # the address is all there is to it
-    again.context.close()
+    assert again.close() == []
 
 
 def test_typing_finds_ids_and_keys_rest_meanwhile(tab: Tab) -> None:
@@ -365,8 +376,7 @@ def test_what_is_no_picture_is_refused_in_place(browser: Any, address: str) -> N
     page.click(".grid a >> nth=0")
     page.wait_for_selector(".answer")
     assert not page.is_visible("#notice")
-    assert [line for line in tab.said if "422" not in line] == []  # which the browser itself notes
-    tab.context.close()
+    assert [line for line in tab.close() if "422" not in line] == []  # which the browser itself notes
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -388,8 +398,7 @@ def test_it_fits_a_phone_in_the_light_and_in_the_dark(browser: Any, address: str
         page.tap(".grid a >> nth=1")
         page.wait_for_selector(".answer")
         assert page.evaluate("document.documentElement.scrollWidth") <= PHONE["width"]
-    tab.context.close()
-    assert [line for line in tab.said if path != "/nowhere" or "404" not in line] == []
+    assert [line for line in tab.close() if path != "/nowhere" or "404" not in line] == []
 
 
 def test_it_works_without_scripts(browser: Any, address: str, study: Study) -> None:
@@ -407,8 +416,7 @@ def test_it_works_without_scripts(browser: Any, address: str, study: Study) -> N
     page.click(".bring .plainly")
     assert page.inner_text(".about h1") == "p03-2.png"
     assert page.request.get(page.get_attribute(".whole", "href")).headers["content-type"] == "image/jpeg"
-    tab.context.close()
-    assert tab.said == []
+    assert tab.close() == []
 
 
 def test_hostile_names_are_text_in_a_browser(browser: Any, tmp_path: Path) -> None:
@@ -424,8 +432,7 @@ def test_hostile_names_are_text_in_a_browser(browser: Any, tmp_path: Path) -> No
             assert len(cells(page)) == len(study.catalogue) - 1
             page.go_back()
             page.wait_for_selector(".grid")
-        tab.context.close()
-        assert tab.said == []
+        assert tab.close() == []
 
 
 def test_a_server_that_is_gone_is_noticed(browser: Any, study: Study, tmp_path: Path) -> None:
