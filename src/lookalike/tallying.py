@@ -396,7 +396,10 @@ class ScoreGroups:
         n = kernels().merge_groups(*sides, k, starts, scores, counts)
         totals = _widened(self.totals, width) + _widened(other.totals, width)
         unranked = unranked_in_both(self.unranked, other.unranked)
-        return ScoreGroups(starts, scores[:n].copy(), counts[:n].copy(), totals, self.k, unranked)
+        scores, counts = scores[:n], counts[:n]
+        if n < 0.9 * room:  # else copies would cost more than the room they give back
+            scores, counts = scores.copy(), counts.copy()
+        return ScoreGroups(starts, scores, counts, totals, self.k, unranked)
 
     def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Everything as named arrays, and k."""
@@ -522,55 +525,56 @@ class Ranks(Arrays):
 
 @dataclass(frozen=True)
 class Ranked(Scored):
-    """Work: how many items stand above and at each of the marks that all shards gave; first: of the first query."""
+    """Work: how many items stand above and at each of the marks that all shards gave, of the queries from `first`."""
 
-    marks: ScoreGroups = field(kw_only=True)
+    starts: np.ndarray = field(kw_only=True)
+    scores: np.ndarray = field(kw_only=True)
     first: int = 0
     gives = Ranks
 
     @property
     def digest(self) -> str:
-        return digest(np.array(["ranks", self.search.digest]), self.marks.starts, self.marks.scores)
+        return digest(np.array(["ranks", self.search.digest]), self.starts, self.scores)
 
     def do(self, part: Part, block: slice) -> Ranks:
         relevance, excluded = self.search.on(part)
-        starts = self.marks.starts[block.start - self.first : block.stop - self.first + 1]
+        starts = self.starts[block.start - self.first : block.stop - self.first + 1]
         above, at = np.zeros(starts[-1] - starts[0], np.int64), np.zeros(starts[-1] - starts[0], np.int64)
         for query, row in self._rows(part, block, relevance):
             start, end = starts[query - block.start : query - block.start + 2] - starts[0]
-            marks, out = self.marks.scores[starts[0] :][start:end], (above[start:end], at[start:end])
+            marks, out = self.scores[starts[0] :][start:end], (above[start:end], at[start:end])
             if excluded is not None:
                 kernels().standing(np.sort(row[excluded.items(query)]), marks, -1, *out)
             row.sort()
             kernels().standing(row, marks, 1, *out)
         return Ranks(above, at)
 
-    def tally(self, ranks: Ranks, queries: slice, *, keep: bool, complete: bool) -> Tally:
+    def tally(self, marks: ScoreGroups, ranks: Ranks, queries: slice, *, keep: bool, complete: bool) -> Tally:
         """The tally of some queries, of all their items: the marks, and what stands between them.
 
-        ranks: of all queries of the marks.
+        marks and ranks: of all queries.
         """
         counts, scores, background = [], [], self.search.relevance.background
         for query in range(queries.start - self.first, queries.stop - self.first):
-            mine = slice(self.marks.starts[query], self.marks.starts[query + 1])
-            marks, graded = self.marks.of(query)
+            mine = slice(self.starts[query], self.starts[query + 1])
+            marked, graded = marks.of(query)
             at, above = ranks.at[mine], ranks.above[mine]
-            between = np.zeros((len(marks) + 1, graded.shape[1]), np.int64)
-            ends = np.append(above, self.marks.totals[query].sum())
+            between = np.zeros((len(marked) + 1, graded.shape[1]), np.int64)
+            ends = np.append(above, marks.totals[query].sum())
             between[:, background] = np.diff(ends, prepend=0) - np.concatenate([[0], at])
-            groups = np.empty((2 * len(marks) + 1, graded.shape[1]), np.int64)
+            groups = np.empty((2 * len(marked) + 1, graded.shape[1]), np.int64)
             groups[::2], groups[1::2] = between, graded
             groups[1::2, background] += at - graded.sum(1)
             filled = groups.sum(1) > 0
             counts.append(groups[filled])
             if keep:
                 # Where every group is to have a score, one between two marks gets one that is between them.
-                lower = np.append(marks, -np.inf).astype(float)
+                lower = np.append(marked, -np.inf).astype(float)
                 values = np.empty(len(groups))
                 values[::2] = np.nextafter(lower, np.inf) if complete else np.nan
-                values[1::2] = marks
+                values[1::2] = marked
                 scores.append(values[filled])
-        unranked = self.marks.unranked
+        unranked = marks.unranked
         if unranked is not None:
             unranked = unranked.of_queries(slice(queries.start - self.first, queries.stop - self.first))
         tally = _tally(self.search, queries, counts, scores if keep else None, unranked)
@@ -614,12 +618,13 @@ def _of_marks(search: Search, shards: Shards, needs: Needs, threads: int, partia
         first = Marks(search, _blocks(queries, shards, threads))
         found = ScoreGroups.concatenated(gather(shards, first, **how, what="scoring", check=search.check))
         marks = _with_edges(found, needs.distances)
-        second = Ranked(search, first.blocks, marks=marks, first=queries.start)
+        second = Ranked(search, first.blocks, starts=marks.starts, scores=marks.scores, first=queries.start)
         sums = gather(shards, second, **how, what="ranking")
         ranks = Ranks(np.concatenate([one.above for one in sums]), np.concatenate([one.at for one in sums]))
         for block in _passes(np.diff(marks.starts), TALLIES):
             mine = slice(queries.start + block.start, queries.start + block.stop)
-            tally = second.tally(ranks, mine, keep=needs.marks or bool(needs.distances), complete=bool(needs.distances))
+            edges = bool(needs.distances)
+            tally = second.tally(marks, ranks, mine, keep=needs.marks or edges, complete=edges)
             yield checked(tally, shards, search)
 
 
