@@ -191,7 +191,8 @@ def _of_parquet(source: Path) -> Iterator[_Piece]:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(source) as file:
+        # unless told not to, pyarrow reads ahead, to the end of the file
+        with pq.ParquetFile(source, pre_buffer=False, buffer_size=1 << 20) as file:
             schema = file.schema_arrow
             about = json.loads((schema.metadata or {}).get(b"lookalike", b"{}"))
             check_format(about, source)
