@@ -37,7 +37,7 @@ from lookalike.shards import Part, Shards, ShardWriter
 
 HERE = Path(__file__).parent
 LOOPBACK = "127.0.0.1"
-START = 60.0  # seconds that anything may take to start, on a machine that others use too
+START = 120.0  # seconds that anything may take to start, on a machine that others use too
 GATE, READ = "LOOKALIKE_TEST_GATE", "LOOKALIKE_TEST_READ"  # files: how many shards may be read, and those that were
 
 
@@ -122,7 +122,7 @@ class Cluster:
         self._read.touch()
         self.processes: list[Process] = []
         about = folder / "scheduler.json"
-        options = ["--port", "0", "--scheduler-file", str(about), "--idle-timeout", "300"]  # where nobody ends it
+        options = ["--port", "0", "--scheduler-file", str(about), "--idle-timeout", "3600"]  # where nobody ends it
         self.scheduler = self._start("scheduler", options, **environment)
         self.workers: list[Process] = []
         try:
@@ -470,7 +470,7 @@ def serve_store() -> None:
     host, port = server.get_host_and_port()
     sys.stdout.write(f"{host}:{port}\n")
     sys.stdout.flush()
-    threading.Event().wait(600)  # where nobody ends it
+    threading.Event().wait(3600)  # where nobody ends it
 
 
 class Store:

@@ -32,14 +32,14 @@ RUN = "q1 Q0 a 1 3.5 r\nq1 Q0 b 2 3.5 r\nq1 Q0 z 3 1 r\nq2 Q0 a 1 0.5 r\n"
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    """Exit code, standard output and standard error of a command."""
+    """Exit code, standard output, and standard error without the progress that is told where a step takes long."""
     code = 0
     try:
         cli.main([str(argument) for argument in arguments])
     except SystemExit as end:
         code = end.code if isinstance(end.code, int) else int(end.code is not None)
     captured = capsys.readouterr()
-    return code, captured.out, captured.err
+    return code, captured.out, re.sub(r"(?m)^.+: \d+ of \d+\n", "", captured.err)
 
 
 def numbers(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:

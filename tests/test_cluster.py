@@ -58,7 +58,7 @@ from lookalike.shards import Shards
 
 WORKERS = (1, 2, 4)
 LOCALLY = gathering._here
-HASTE = 30.0  # seconds within which an error must come, where it comes without waiting for anybody
+HASTE = 60.0  # seconds within which an error must come, where it comes without waiting for anybody
 
 
 @pytest.fixture(autouse=True)
@@ -159,7 +159,23 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("case", CASES)
+EVERYWHERE = {  # also by one worker and by four, who sum in other orders: a case of each kind of tally
+    "labels in many shards",
+    "labels in nine shards",
+    "labels in one shard",
+    "labels in a table",
+    "judged, together",
+    "LGAP",
+    "embeddings, first ranks",
+    "embeddings that tie",
+    "embeddings, judged",
+}
+BY_WORKERS = [(n, case) for n in WORKERS for case in CASES if n == 2 or case in EVERYWHERE]
+
+
+@pytest.mark.parametrize(
+    ("client", "case"), BY_WORKERS, indirect=["client"], ids=[f"{n} workers-{case}" for n, case in BY_WORKERS]
+)
 def test_the_same_bits_as_in_memory(client: Any, galleries: Path, case: str) -> None:
     of = CASES[case]
     n_queries, n_items = of.sizes
@@ -197,26 +213,55 @@ def test_every_shard_is_seen_once(client: Any, shop: tuple[Collection, Shards]) 
 
 
 @two_workers
-def test_what_is_summed_is_not_kept(client: Any, shop: tuple[Collection, Shards]) -> None:
-    """Memory of workers does not grow with the shards: what a sum holds is let go."""
+def test_what_is_summed_is_not_kept(client: Any, home: Cluster, shop: tuple[Collection, Shards]) -> None:
+    """Memory of workers does not grow with the shards: what a sum holds is let go.
+
+    Workers are never far ahead of the client, which alone can let go.
+    """
 
     def in_memory(dask_scheduler: Any) -> int:
         tasks = dask_scheduler.tasks.values()
         return sum(task.state == "memory" and "outcome" in str(task.key) for task in tasks)
 
-    shards = shop[1]
+    shards, start = shop[1], len(home.read)
     most = 0
 
     def look() -> bool:
         nonlocal most
+        home.allow(start + job.done + tested.TOGETHER)
         most = max(most, client.run_on_scheduler(in_memory))
         return job.ended
 
-    job = Job(lambda: gather(shards.on(client), Looking(len(shards.shards), pause=0.05), threads=1))
-    wait_for("the job", look)
+    home.allow(start)
+    job = Job(lambda: gather(shards.on(client), Looking(len(shards.shards)), threads=1))
+    try:
+        wait_for("the job", look)
+    finally:
+        home.allow(None)
     assert job.result()[0].rows.sum() == len(shards)
-    assert 0 < most <= 3 * tested.TOGETHER  # of 46: those of a few sums that are not yet made
+    assert 0 < most <= 4 * tested.TOGETHER  # of 46: those of a few sums that are not yet made
     wait_for("the workers to be rid of it", lambda: client.run_on_scheduler(in_memory) == 0)
+
+
+def wait_for_the_rest_to_be_taken_back(client: Any) -> None:
+    """Wait until workers have nothing more to do than what they are doing."""
+
+    def known(dask_scheduler: Any) -> int:  # apart from what is done, and held by somebody
+        to_do = ("waiting", "queued", "no-worker", "processing")
+        return sum(task.state in to_do for task in dask_scheduler.tasks.values())
+
+    def given(dask_worker: Any) -> int:
+        return len(dask_worker.state.ready) + len(dask_worker.state.waiting)
+
+    wait_for("the tasks to be forgotten", lambda: client.run_on_scheduler(known) == 0, HASTE)
+    wait_for("what workers were given to be taken back", lambda: not any(client.run(given).values()), HASTE)
+
+
+def wait_for_workers_to_be_idle(client: Any) -> None:
+    def at_work(dask_worker: Any) -> int:
+        return len(dask_worker.state.executing)
+
+    wait_for("those at work to end", lambda: not any(client.run(at_work).values()))
 
 
 @two_workers
@@ -233,17 +278,12 @@ def test_who_is_interrupted_leaves_no_work_behind(client: Any, home: Cluster, sh
     try:
         with reporting(interrupt), pytest.raises(KeyboardInterrupt) as kept:
             gather(shards.on(client), work, threads=1)
-        time.sleep(0.3)  # for what was let go to be let go
+        wait_for_the_rest_to_be_taken_back(client)
     finally:
         home.allow(None)
-    wait_for("the tasks to be forgotten", lambda: client.run_on_scheduler(n_tasks) == 0, 10)
-    time.sleep(0.3)
-    assert len(home.read) <= read + 10  # of 92: those at work, and what they had been given
+    wait_for_workers_to_be_idle(client)
+    assert len(home.read) <= read + 10  # of 92: those that were allowed, and those at work
     assert kept.value is not None
-
-
-def n_tasks(dask_scheduler: Any) -> int:
-    return len(dask_scheduler.tasks)
 
 
 # Partials
@@ -294,13 +334,13 @@ def test_a_driver_that_is_killed_goes_on(home: Cluster, shop: tuple[Collection, 
     home.wait_for_read(start + 15)
     first.kill()
     wait_for("the scheduler to notice", lambda: home.scheduler.said.count("Close client connection") > closed)
-    time.sleep(0.5)
-    home.allow(None)  # those at work end what they do
-    wait_for("what was read to be kept", lambda: len(kept()) == len(home.read) - start)
-    time.sleep(0.5)
-    before, read = kept(), len(home.read)
-    assert 15 <= len(before) < n - 15, "the job was over"
     with connected(home.address) as client:
+        wait_for_the_rest_to_be_taken_back(client)
+        home.allow(None)  # those at work end what they do
+        wait_for_workers_to_be_idle(client)
+        before, read = kept(), len(home.read)
+        assert len(before) == read - start  # what was read was kept
+        assert 15 <= len(before) < n - 15, "the job was over"
         how = {"client": client, "partials": partials}
         job = Job(lambda: evaluated_in_shards(found, shards, by_label, SCORED, **how))
         assert differences(evaluated(found, by_label, SCORED), job.result()) == []
@@ -323,15 +363,20 @@ def go_on(made: Cluster, job: Job, n: int) -> None:
     wait_for(f"{n} shards to be done", done)
 
 
+def restarted(made: Cluster) -> int:
+    """How many workers nannies have started again."""
+    return sum(worker.said.count("Restarting worker") for worker in made.workers)
+
+
 def test_nannies_whose_workers_are_killed(shop: tuple[Collection, Shards], tmp_path: Path) -> None:
-    """Both at once, twice, and one more: there is no half of a partial, and what is there is right."""
+    """Both at once, and one once more: there is no half of a partial, and what is there is right."""
     found, shards = shop
     expected = evaluated(found, by_label, SCORED)
     with cluster(tmp_path / "cluster", 2, nanny=True) as made, connected(made.address) as client:
         how = {"client": client, "partials": tmp_path / "partials"}
         made.allow(0)
         job = Job(lambda: evaluated_in_shards(found, shards, by_label, SCORED, **how))
-        for times, killed in enumerate([made.workers, made.workers, made.workers[:1]]):
+        for times, killed in enumerate([made.workers, made.workers[:1]]):
             go_on(made, job, 10 * times + 4)
             for worker in killed:
                 wait_for("a worker to be back", lambda worker=worker, n=times: worker.times_registered > n)
@@ -339,7 +384,8 @@ def test_nannies_whose_workers_are_killed(shop: tuple[Collection, Shards], tmp_p
         assert not job.ended
         made.allow(None)
         assert differences(expected, job.result()) == []
-        assert sum(worker.said.count("Restarting worker") for worker in made.workers) == 5
+        wait_for("the nannies to say so", lambda: restarted(made) >= 3)  # the job may end before they do
+        assert restarted(made) == 3
         assert {*made.read} == {*range(len(shards.shards))}
         read = len(made.read)
         again = Job(lambda: evaluated_in_shards(found, shards, by_label, SCORED, **how))
@@ -372,7 +418,7 @@ def test_a_shard_that_kills_every_worker(shop: tuple[Collection, Shards], tmp_pa
         with pytest.raises(ChildProcessError, match="died again and again") as caught:
             job.result()
         assert one_sentence(str(caught.value))
-        made.add()
+        made.add_all(1)
         (seen,) = Job(lambda: gather(shards.on(client), Looking(len(shards.shards)), threads=1)).result()
         assert seen.rows.sum() == len(shards)
 
@@ -390,8 +436,12 @@ def reached(address: str) -> Job:
     return Job(connect)
 
 
-def test_a_scheduler_out_of_reach() -> None:
+def test_a_scheduler_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is there; and where someone is, but says nothing: as a dashboard does, asked in a scheduler's words."""
+    import distributed  # noqa: F401  # before the clock starts
+
+    assert tested.REACHED <= 8  # who asks is promised an answer within ten seconds
+    monkeypatch.setattr(tested, "REACHED", 2.0)
     with socket.socket() as closed, socket.socket() as silent:
         for bound in (closed, silent):
             bound.bind(("127.0.0.1", 0))
@@ -401,7 +451,7 @@ def test_a_scheduler_out_of_reach() -> None:
         jobs = [reached(address) for address in addresses]
         for address, job in zip(addresses, jobs, strict=True):
             with pytest.raises(ConnectionError, match=re.escape(address)) as caught:
-                job.result(15)
+                job.result(HASTE)
             assert one_sentence(str(caught.value))
             assert time.monotonic() - start < 10
 
@@ -409,9 +459,11 @@ def test_a_scheduler_out_of_reach() -> None:
 @pytest.mark.parametrize("address", ["nonsense://127.0.0.1:1", "127.0.0.1", "tcp://127.0.0.1", "", "tls://127.0.0.1:1"])
 def test_an_address_that_is_none(address: str) -> None:
     """Said at once; and nothing is left behind that fails when it is collected."""
+    import distributed  # noqa: F401  # before the clock starts
+
     start = time.monotonic()
     with pytest.raises((ConnectionError, ValueError), match=f"{re.escape(address)}: .") as caught:
-        reached(address).result(20)
+        reached(address).result(HASTE)
     assert one_sentence(str(caught.value))
     gc.collect()
     assert time.monotonic() - start < 10
@@ -428,9 +480,10 @@ def test_a_scheduler_without_workers(
             with pytest.raises(ConnectionError, match=f"{re.escape(made.address)} has no workers") as caught:
                 job.result(HASTE)
             assert one_sentence(str(caught.value))
+        monkeypatch.setattr(tested, "WORKERS", 120.0)
         job = Job(lambda: evaluated_in_shards(found, shards, by_label, SCORED, client=client))
         made.add()  # one that comes late is waited for
-        assert differences(evaluated(found, by_label, SCORED), job.result()) == []
+        assert differences(evaluated(found, by_label, SCORED), job.result(150)) == []
 
 
 def test_a_scheduler_that_goes_away(shop: tuple[Collection, Shards], tmp_path: Path) -> None:
@@ -446,7 +499,7 @@ def test_a_scheduler_that_goes_away(shop: tuple[Collection, Shards], tmp_path: P
         made.wait_for_read(3)
         made.scheduler.kill()
         with pytest.raises(ConnectionError, match="scheduler went away") as caught:
-            job.result(60)  # closing the client, too
+            job.result()  # closing the client, too
         assert one_sentence(str(caught.value))
 
 
@@ -499,8 +552,9 @@ def with_latecomer(home: Cluster, client: Any, shop: tuple[Collection, Shards], 
     try:
         home.wait_for_read(read + 3)
         assert not job.ended
-        with stranger(home, client, packages):
-            time.sleep(1)  # what it is given, it has been given
+        with stranger(home, client, packages) as worker:
+            refused = re.compile("Compute Failed|Failed to deserialize")
+            wait_for("what it was given to be refused", lambda: refused.search(worker.said), HASTE)
             home.allow(None)
             return job.result(HASTE)
     finally:

@@ -513,15 +513,23 @@ def test_a_saved_tally_comes_back_whole(tmp_path: Path) -> None:
 # Embeddings
 
 
+def merged(table: Array) -> Array:
+    """Groups without those that are empty, with neighbours of grade 0 made one."""
+    table = table[table.any(axis=-1)]
+    plain = ~table[:, 1:].any(axis=1)
+    starts = np.flatnonzero(~plain | ~np.concatenate([[False], plain[:-1]]))
+    return np.add.reduceat(table, starts, axis=0) if len(table) else table
+
+
 def groups_of(counts: Array) -> list[list[tuple[int, ...]]]:
     """Tie groups of every query without empty ones, neighbours that hold nothing of a grade above 0 made one.
 
     Metrics cannot tell these apart, and a tally is free to merge them.
     """
     queries = []
-    for table in counts.tolist():
+    for table in counts:
         groups: list[tuple[int, ...]] = []
-        for row in table:
+        for row in merged(table).tolist():
             while row and row[-1] == 0:
                 row.pop()
             if not row:

@@ -129,17 +129,20 @@ def test_what_breaks_off_leaves_nothing(there: bool, tmp_path: Path) -> None:
 
 def test_what_is_killed_leaves_nothing_that_looks_like_images(tmp_path: Path) -> None:
     code = (
-        "import sys; from lookalike import datasets, progress;\n"
-        "with progress.reporting(lambda what, done, total: print(done, flush=True)):\n"
+        "import sys; from lookalike import datasets, progress\n"
+        "def wait(what, done, total):\n"
+        "    print(done, flush=True)\n"
+        "    if done == 10:\n"
+        "        sys.stdin.readline()\n"  # for ever: it is killed here
+        "with progress.reporting(wait):\n"
         "    datasets.write_images(datasets.load('digits'), sys.argv[1])"
     )
     out = tmp_path / "out"
-    writer = subprocess.Popen([sys.executable, "-c", code, str(out)], stdout=subprocess.PIPE)
-    assert isinstance(writer.stdout, io.BufferedReader)
-    writer.stdout.readline()
-    os.kill(writer.pid, signal.SIGKILL)
-    writer.wait()
-    writer.stdout.close()
+    command = [sys.executable, "-c", code, str(out)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as writer:
+        assert isinstance(writer.stdout, io.BufferedReader)
+        assert b"10\n" in iter(writer.stdout.readline, b"")
+        os.kill(writer.pid, signal.SIGKILL)
     assert [path.name[0] for path in out.iterdir()] == ["."]
     with pytest.raises(ValueError, match="has no images"):
         datasets.load(out)

@@ -6,8 +6,10 @@ twice, a damaged one that ends the run, a study that differs because its making 
 
 from __future__ import annotations
 
+import contextlib
 import csv
 import hashlib
+import inspect
 import io
 import json
 import os
@@ -17,7 +19,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -482,62 +484,92 @@ def test_very_many_files_are_gone_through(tmp_path: Path) -> None:
         (folder / f"{below:02}").mkdir(parents=True)
         for number in range(1000):
             os.link(originals[number % 10], folder / f"{below:02}" / f"{number:03}.png")
+    started = time.monotonic()
     done = encode_folder(folder, tmp_path / "study", model="dhash")
     assert (done.new, done.encoded) == (20_000, 10)
-    started = time.monotonic()
+    first = time.monotonic() - started
     again = encode_folder(folder, tmp_path / "study", model="dhash")
     assert (again.same, again.encoded) == (20_000, 0)
-    assert time.monotonic() - started < 30
+    assert time.monotonic() - started - first < max(30, 2 * first)
 
 
 # Kills
 
 
 RUN = """
-import sys
-from lookalike import rows
+import json, os, signal, sys, time
+import faiss, sklearn.decomposition  # loaded once; each command is then a process of its own
+from lookalike import _compiled, cli, encoders, encoding, finding, hashed, hashers, rows
+_compiled.kernels(), _compiled.product_kernel()
 rows.KEEP_EVERY, rows.BATCH = 0.0, 8
-from lookalike.cli import main
-main(sys.argv[1:])
+
+def done(arguments):
+    silent = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silent, 1), os.dup2(silent, 2)
+    code = 1
+    try:
+        cli.main(arguments)
+        code = 0
+    except SystemExit as end:
+        code = end.code or 0
+    finally:
+        os._exit(code)
+
+for line in sys.stdin:
+    folder, arguments, kill_after = json.loads(line)
+    os.chdir(folder)
+    begun = time.monotonic()
+    process = os.fork() or done(arguments)
+    while not (ended := os.waitpid(process, os.WNOHANG))[0]:
+        if kill_after is not None and time.monotonic() - begun > kill_after:
+            os.kill(process, signal.SIGKILL)
+        time.sleep(0.001)
+    print(json.dumps([os.waitstatus_to_exitcode(ended[1]), time.monotonic() - begun]), flush=True)
 """
 
 
-def killed(arguments: list[str], folder: Path, after: float) -> bool:
-    """Run a command and kill it after so many seconds; whether it was still running."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", RUN, *arguments], cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
-    )
-    try:
-        process.wait(after)
-    except subprocess.TimeoutExpired:
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-        return True
-    assert process.returncode == 0
-    return False
+@contextlib.contextmanager
+def runner() -> Iterator[Callable[..., float | None]]:
+    """What runs a command for so many seconds at most: how long it took, or None where it was killed."""
+    with subprocess.Popen(
+        [sys.executable, "-c", RUN], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
+    ) as process:
+        sender, receiver = process.stdin, process.stdout
+        assert sender is not None
+        assert receiver is not None
+
+        def ran(folder: Path, arguments: list[str], kill_after: float | None = None) -> float | None:
+            sender.write(json.dumps([str(folder), arguments, kill_after]) + "\n")
+            code, seconds = json.loads(receiver.readline())
+            assert code in (0, -signal.SIGKILL)
+            return float(seconds) if code == 0 else None
+
+        yield ran
 
 
 def test_a_study_is_the_same_whenever_its_making_was_killed(tmp_path: Path) -> None:
-    """encode and index, killed at ten random moments and run again: every file equal to those undisturbed."""
+    """encode and index, killed at three random moments each and run again: every file equal to those undisturbed."""
     for number in range(160):
         path = write(tmp_path / "a" / "photos" / f"{number % 4}" / f"{number:03}.png", number)
-        Image.fromarray(picture(number, (400, 300))).save(path)
+        Image.fromarray(picture(number, (200, 150))).save(path)
     (tmp_path / "a" / "photos" / "broken.png").write_bytes(b"no image")
     shutil.copytree(tmp_path / "a", tmp_path / "b", copy_function=shutil.copy2)
     commands = [
         ["encode", "photos", "--model", "colour"],
         ["index", "photos-study", "--hasher", "ITQ", "--bits", "16", "--kind", "ivf"],
     ]
-    how, kills = random.Random(1), 0
-    for arguments in commands:
-        started = time.monotonic()
-        subprocess.run([sys.executable, "-c", RUN, *arguments], cwd=tmp_path / "a", check=True, capture_output=True)
-        seconds = time.monotonic() - started
-        for _ in range(5):
+    how = random.Random(1)
+    with runner() as ran:
+        for arguments in commands:
+            seconds, kills = ran(tmp_path / "a", arguments), 0
+            assert seconds is not None
             part = (0.1, 0.4) if arguments[0] == "encode" else (0.1, 0.9)  # it goes on where it was
-            kills += killed(arguments, tmp_path / "b", how.uniform(*part) * seconds)
-        subprocess.run([sys.executable, "-c", RUN, *arguments], cwd=tmp_path / "b", check=True, capture_output=True)
-    assert kills >= 3  # of ten, however fast the machine is just then
+            while kills < 3:
+                if ran(tmp_path / "b", arguments, how.uniform(*part) * seconds) is None:
+                    kills += 1
+                else:
+                    seconds *= 0.6  # the machine was busier when it ran undisturbed
+            assert ran(tmp_path / "b", arguments) is not None
     undisturbed, disturbed = (contents(tmp_path / each / "photos-study") for each in "ab")
     assert {"models/colour.npz", "models/colour-itq-16.npz", "indexes/colour-itq-16.npz", "images.csv"} <= set(
         undisturbed
@@ -611,6 +643,11 @@ def test_ties_that_k_cuts_are_counted(tmp_path: Path) -> None:
         Finder(study, "run")
 
 
+def told(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """What was logged, apart from loading of loops, which takes long on a busy machine and is then said."""
+    return [message for message in caplog.messages if "compiling" not in message]
+
+
 def test_a_stale_index_is_built_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     from lookalike.discovery import Catalogue
 
@@ -619,7 +656,7 @@ def test_a_stale_index_is_built_again(tmp_path: Path, caplog: pytest.LogCaptureF
     study.add_model("net", gallery=rng.normal(size=(400, 8)).astype(np.float32))
     assert build_index(study, "net", kind="ivf").kind == "ivf"
     assert Finder(study, "net").index.kind == "ivf"
-    assert not caplog.records
+    assert told(caplog) == []
     study.add_model("net", gallery=rng.normal(size=(400, 8)).astype(np.float32), replace=True)
     finder = Finder(study, "net")
     assert "the study has changed since net was indexed" in caplog.text
@@ -627,7 +664,7 @@ def test_a_stale_index_is_built_again(tmp_path: Path, caplog: pytest.LogCaptureF
     assert finder.index.kind == "ivf"
     caplog.clear()
     assert Finder(study, "net").index.kind == "ivf"
-    assert not caplog.records
+    assert told(caplog) == []
     build_index(study, "net", kind="exact")
     assert not study.index_path("net").exists()
 
@@ -730,20 +767,35 @@ def test_nothing_usable_says_why(tmp_path: Path) -> None:
 
 
 STOPPED = """
-import os, sys
+import os, shutil
 from pathlib import Path
 from lookalike import rows
-rows.KEEP_EVERY = 0.0
-left, take = int(sys.argv[1]), Path.replace
-def stop(*given):
-    global left
-    if left == 0:
-        os._exit(9)
-    left -= 1
-    return take(*given)
-Path.replace = stop
 from lookalike.encoding import encode_folder
-encode_folder("photos", "study", model="phash")
+rows.KEEP_EVERY = 0.0
+shutil.copytree("begun", "loaded")
+encode_folder("photos", "loaded", model="phash")
+for left in range(30):
+    shutil.copytree("begun", f"study-{left}")
+    process = os.fork()  # with all that is loaded
+    if process:
+        code = os.waitstatus_to_exitcode(os.waitpid(process, 0)[1])
+        print(code, flush=True)
+        if code != 9:
+            break
+    else:
+        take = Path.replace
+        def stop(*given):
+            global left
+            if left == 0:
+                os._exit(9)
+            left -= 1
+            return take(*given)
+        Path.replace = stop
+        try:
+            encode_folder("photos", f"study-{left}", model="phash")
+            os._exit(0)
+        finally:
+            os._exit(1)
 """
 
 
@@ -753,26 +805,22 @@ def test_an_update_is_the_same_whichever_write_it_was_killed_at(photos: Path, tm
         encode_folder(photos, place, model=model)
     hash_model(Study.open(place), "colour", "LSH", 8)
     Study.open(place).set_queries([0, 2, 4])
-    begun = tmp_path / "begun"
-    shutil.copytree(place, begun)
+    shutil.copytree(place, tmp_path / "begun")
     (photos / "cats" / "0.png").unlink()  # the first of the queries
     write(photos / "cats" / "new.png", 50)
     (photos / "text.png").write_text("no image")
     encode_folder(photos, place, model="phash")
     expected = contents(place)
-    kills = 0
-    for n_writes in range(30):
-        shutil.rmtree(place)
-        shutil.copytree(begun, place)
-        stopped = subprocess.run([sys.executable, "-c", STOPPED, str(n_writes)], cwd=tmp_path, capture_output=True)
-        if stopped.returncode == 0:
-            break
-        assert stopped.returncode == 9, stopped.stderr.decode()
-        kills += 1
-        encode_folder(photos, place, model="phash")
-        assert contents(place) == expected, n_writes
-    assert kills >= 8  # rows of two encoders, queries, catalogue, study.toml, four files of models, images.csv
-    assert Study.open(place).queries.ids.tolist() == ["cats/2.png", "dogs/4.png"]
+    stopped = subprocess.run([sys.executable, "-c", STOPPED], cwd=tmp_path, capture_output=True, text=True)
+    *kills, whole = stopped.stdout.split()
+    assert whole == "0", stopped.stderr
+    assert contents(tmp_path / f"study-{len(kills)}") == expected
+    assert len(kills) >= 8  # rows of two encoders, queries, catalogue, study.toml, four files of models, images.csv
+    for n_writes in range(len(kills)):
+        again = tmp_path / f"study-{n_writes}"
+        encode_folder(photos, again, model="phash")
+        assert contents(again) == expected, n_writes
+        assert Study.open(again).queries.ids.tolist() == ["cats/2.png", "dogs/4.png"]
 
 
 def test_other_models_are_not_mixed_of_two_versions(
@@ -1039,22 +1087,22 @@ def test_folders_that_link_to_each_other_are_read_once(tmp_path: Path) -> None:
 
 
 def test_folders_may_be_deep_and_pictures_thin(tmp_path: Path) -> None:
-    folder = os.open(tmp_path, os.O_RDONLY)
-    try:
-        for name in ("photos", *["d"] * 1100):  # a path so long can only be made step by step
-            os.mkdir(name, dir_fd=folder)
-            inner = os.open(name, os.O_RDONLY, dir_fd=folder)
-            os.close(folder)
-            folder = inner
-    finally:
-        os.close(folder)
+    """Deeper than functions may call each other."""
     write(tmp_path / "photos" / "good.png", 1)
+    encode_folder(tmp_path / "photos", tmp_path / "loaded", model="phash")  # loading goes deep, too
+    limit, depth = sys.getrecursionlimit(), 250
+    folder = tmp_path / "photos"
+    for _ in range(depth):
+        folder = folder / "d"
+        folder.mkdir()
+    write(folder / "deep.png", 2)
     Image.new("L", (1, 300_000)).save(tmp_path / "photos" / "thin.png")
     try:
+        sys.setrecursionlimit(len(inspect.stack(0)) + 200)
         done = encode_folder(tmp_path / "photos", tmp_path / "study", model="phash")
     finally:
-        subprocess.run(["rm", "-r", tmp_path / "photos" / "d"], check=True)  # too deep for shutil, which pytest uses
-    assert done.study.catalogue.ids.tolist() == ["good.png"]
+        sys.setrecursionlimit(limit)
+    assert done.study.catalogue.ids.tolist() == ["d/" * depth + "deep.png", "good.png"]
     assert [file.reason for file in done.skipped] == ["has 1 × 300,000 pixels, more than 262,144 in a line"]
 
 

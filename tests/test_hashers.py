@@ -1276,7 +1276,7 @@ def growths(*wanted: Any) -> dict[str, float]:
     return grown
 
 
-@pytest.mark.parametrize(("dtype", "n_items"), [("float32", 250_000), ("float64", 120_000)])
+@pytest.mark.parametrize(("dtype", "n_items"), [("float32", 100_000), ("float64", 60_000)])
 def test_memory_is_not_doubled(dtype: str, n_items: int) -> None:
     grown = growths(NAMES, dtype, n_items, 128, 32)
     assert max(grown.values()) < 1, grown
