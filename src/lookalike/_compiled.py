@@ -4,6 +4,7 @@ import contextlib
 import functools
 import hashlib
 import importlib
+import importlib.metadata
 import logging
 import os
 import sys
@@ -81,18 +82,16 @@ def _alone(name: str) -> Iterator[None]:
 
 
 def _mark(name: str) -> Path | None:
-    """A file that says that a module was compiled here: it stands where numba keeps the code, None where it cannot."""
+    """A file that says that a module was compiled here; None where there is no place for it beside the code."""
     import llvmlite.binding
-    import numba
 
     source = Path(__file__).with_name(f"{name.rpartition('.')[2]}.py")
-    folders = [os.environ.get("NUMBA_CACHE_DIR"), source.parent / "__pycache__", Path.home() / ".cache" / "numba"]
-    for folder in (Path(folder) for folder in folders if folder):
-        with contextlib.suppress(OSError):
-            folder.mkdir(parents=True, exist_ok=True)
-            if os.access(folder, os.W_OK):
-                about = source.stat()
-                key = (source, about.st_mtime_ns, about.st_size, sys.version, numba.__version__)
-                cpu = (llvmlite.binding.get_host_cpu_name(), llvmlite.binding.get_host_cpu_features().flatten())
-                return folder / f"{name}-{hashlib.sha256(repr((key, cpu)).encode()).hexdigest()[:16]}.compiled"
-    return None
+    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or source.parent / "__pycache__")
+    with contextlib.suppress(OSError):
+        folder.mkdir(parents=True, exist_ok=True)
+    if not os.access(folder, os.W_OK):
+        return None
+    about = source.stat()
+    key = (source, about.st_mtime_ns, about.st_size, sys.version, importlib.metadata.version("numba"))
+    cpu = (llvmlite.binding.get_host_cpu_name(), llvmlite.binding.get_host_cpu_features().flatten())
+    return folder / f"{name}-{hashlib.sha256(repr((key, cpu)).encode()).hexdigest()[:16]}.compiled"
