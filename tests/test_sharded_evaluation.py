@@ -475,12 +475,8 @@ def metrics_for(world: World, policy: str | None) -> list[str]:
 # Codes
 
 
-@given(st.data())
-@settings(max_examples=60)
-def test_codes_in_shards_give_the_same_bits(data: st.DataObject) -> None:
-    world = data.draw(worlds("codes"))
-    policy = data.draw(policies(world.relevant))
-    metrics = metrics_for(world, policy)
+def check_same_bits(data: st.DataObject, world: World, metrics: list[str], policy: str | None) -> None:
+    """In memory, on several threads, in shards and from partials: the same numbers, or the same error."""
     threads, kept = data.draw(st.integers(1, 3)), data.draw(st.booleans())
     expected = outcome(lambda: world.memory(metrics, unjudged=policy, threads=1))
     assert_same(outcome(lambda: world.memory(metrics, unjudged=policy, threads=3)), expected)
@@ -495,6 +491,15 @@ def test_codes_in_shards_give_the_same_bits(data: st.DataObject) -> None:
             assert_same(found, expected)
         assert partials.exists() == kept
     event(f"an error: {isinstance(expected, str)}")
+
+
+@given(st.data())
+@settings(max_examples=60)
+def test_codes_in_shards_give_the_same_bits(data: st.DataObject) -> None:
+    world = data.draw(worlds("codes"))
+    policy = data.draw(policies(world.relevant))
+    metrics = metrics_for(world, policy)
+    check_same_bits(data, world, metrics, policy)
 
 
 @given(st.data())
@@ -645,20 +650,7 @@ def test_embeddings_in_shards_give_the_same_bits(data: st.DataObject) -> None:
     metrics = [*KEPT_CUT, *(CUT * of_all), *(FAR * (of_all and cut == "far"))]
     if cut == "nowhere":
         metrics += [*KEPT, *([*FAR, *WHOLE, *AREAS] if of_all else AREAS)]
-    threads, kept = data.draw(st.integers(1, 3)), data.draw(st.booleans())
-    expected = outcome(lambda: world.memory(metrics, unjudged=policy, threads=1))
-    assert_same(outcome(lambda: world.memory(metrics, unjudged=policy, threads=3)), expected)
-    with folders() as (gallery, partials):
-        shards = world.write(gallery)
-        for _ in range(1 + kept):
-            found = outcome(
-                lambda: world.sharded(
-                    shards, metrics, unjudged=policy, threads=threads, partials=partials if kept else None
-                )
-            )
-            assert_same(found, expected)
-        assert partials.exists() == kept
-    event(f"an error: {isinstance(expected, str)}")
+    check_same_bits(data, world, metrics, policy)
 
 
 @given(st.data())
