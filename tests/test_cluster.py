@@ -540,7 +540,7 @@ def stranger(home: Cluster, client: Any, packages: Path) -> Iterator[Process]:
         yield worker
     finally:
         worker.kill()
-        wait_for("the worker to go", lambda: len(client.scheduler_info(n_workers=-1)["workers"]) == n)
+        wait_for("the worker to go", lambda: len(client.nthreads()) == n)
 
 
 def with_latecomer(home: Cluster, client: Any, shop: tuple[Collection, Shards], packages: Path) -> la.Evaluation:

@@ -94,7 +94,7 @@ def check_workers(client: Any) -> None:
     """Raise where there is no worker, or one that has not the same version of this package."""
     with contextlib.suppress(TimeoutError):
         client.wait_for_workers(1, timeout=WORKERS)
-    if not client.scheduler_info(n_workers=-1)["workers"]:
+    if not client.nthreads():  # asked of the scheduler: what a client knows of workers it forgets now and then
         raise ConnectionError(f"the scheduler at {_address(client)} has no workers, and none came in {WORKERS:.0f} s")
     import importlib.metadata
 
