@@ -436,6 +436,23 @@ def reached(address: str) -> Job:
     return Job(connect)
 
 
+@two_workers
+def test_workers_are_there_while_a_client_looks_for_news(client: Any) -> None:
+    """What it knows of the scheduler is then, for a moment, without workers."""
+    looking = True
+
+    async def look() -> None:
+        while looking:
+            await client._update_scheduler_info()
+
+    client.loop.add_callback(look)
+    try:
+        for _ in range(100):
+            tested.check_workers(client)
+    finally:
+        looking = False
+
+
 def test_a_scheduler_out_of_reach(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody is there; and where someone is, but says nothing: as a dashboard does, asked in a scheduler's words."""
     import distributed  # noqa: F401  # before the clock starts
