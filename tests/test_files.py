@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -320,3 +323,117 @@ def test_a_result_is_found_by_any_spelling() -> None:
     assert len(result) == 3
     with pytest.raises(KeyError, match="AP@3 was not evaluated, only AP@2"):
         result["AP@3"]
+
+
+# Files that are being written
+
+
+KILLED = """
+import os, signal, sys
+from lookalike.files import writing
+with writing(sys.argv[1]) as file:
+    file.write(b"half")
+    file.flush()
+    print("begun", flush=True)
+    {then}
+"""
+
+
+def begun(path: Path, then: str) -> subprocess.Popen[str]:
+    """A process in the middle of writing a file."""
+    code = [sys.executable, "-c", KILLED.format(then=then), str(path)]
+    child = subprocess.Popen(code, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    assert child.stdout.readline() == "begun\n"
+    return child
+
+
+def test_what_a_killed_process_left_goes_with_the_next_file_of_that_name(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    path.write_bytes(b"before")
+    at_once = [begun(path, "sys.stdin.read()") for _ in range(3)]
+    assert len(list(tmp_path.glob(".out.txt.*.part"))) == 3
+    for child in at_once:
+        child.kill()
+        child.communicate()
+    assert path.read_bytes() == b"before"
+    assert len(list(tmp_path.glob(".out.txt.*.part"))) == 3
+    (tmp_path / ".other.txt.0.part").write_bytes(b"of another file")
+    files.write_text(path, "new")
+    assert path.read_text() == "new"
+    assert sorted(file.name for file in tmp_path.iterdir()) == [".other.txt.0.part", "out.txt"]
+
+
+def test_what_a_living_process_writes_stays(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    child = begun(path, "sys.stdin.read()")
+    for text in ("one", "two"):
+        files.write_text(path, text)
+        assert path.read_text() == text
+    child.communicate("")
+    assert child.returncode == 0
+    assert path.read_bytes() == b"half"  # it ended last
+    assert [file.name for file in tmp_path.iterdir()] == ["out.txt"]
+
+
+def test_many_write_one_file_at_once(tmp_path: Path) -> None:
+    """Each file is whole, no process takes another's part, and nothing is left."""
+    code = """
+import sys
+from lookalike.files import write_text
+for _ in range(150):
+    write_text(sys.argv[1], sys.argv[2] * 50_000)
+    assert len(set(open(sys.argv[1]).read())) == 1
+"""
+    path = str(tmp_path / "out.txt")
+    children = [subprocess.Popen([sys.executable, "-c", code, path, letter]) for letter in "abcd"]
+    assert [child.wait() for child in children] == [0] * 4
+    assert [file.name for file in tmp_path.iterdir()] == ["out.txt"]
+
+
+def test_nothing_is_left_where_the_block_fails(tmp_path: Path) -> None:
+    path = tmp_path / "out.txt"
+    with pytest.raises(TypeError), files.writing(path) as file:
+        file.writelines([b"half", "text"])  # type: ignore[list-item]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_without_locks_is_written_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(_: int) -> bool:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(files, "take", no_locks)
+    files.write_text(tmp_path / "out.txt", "text")
+    assert (tmp_path / "out.txt").read_text() == "text"
+    assert [file.name for file in tmp_path.iterdir()] == ["out.txt"]
+
+
+def test_links_and_folders_with_the_name_of_a_part_are_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("precious")
+    (tmp_path / ".out.txt.0.part").symlink_to("precious")
+    (tmp_path / ".out.txt.1.part").mkdir()
+    files.write_text(tmp_path / "out.txt", "text")
+    assert (tmp_path / "out.txt").read_text() == "text"
+    assert (tmp_path / "precious").read_text() == "precious"
+    assert (tmp_path / ".out.txt.1.part").is_dir()
+
+
+def test_a_full_disk_names_the_file(tmp_path: Path) -> None:
+    """A file that may not grow stands for a disk that is full."""
+    code = """
+import resource, signal, sys
+from lookalike.files import writing
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+try:
+    with writing(sys.argv[1]) as file:
+        file.write(bytes(10_000_000))
+except OSError as error:
+    print(error.filename)
+"""
+    path = tmp_path / "out.npz"
+    path.write_bytes(b"before")
+    done = subprocess.run([sys.executable, "-c", code, str(path)], capture_output=True, text=True, check=True)
+    assert done.stdout == f"{path}\n"
+    assert path.read_bytes() == b"before"
+    assert [file.name for file in tmp_path.iterdir()] == ["out.npz"]

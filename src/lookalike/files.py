@@ -1,6 +1,8 @@
 """Named arrays on disk, as npz or Parquet: written whole or not at all, never pickled, always traceable."""
 
 import contextlib
+import errno
+import itertools
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping
@@ -10,12 +12,14 @@ from typing import IO, Any
 import numpy as np
 
 from lookalike._version import __version__
+from lookalike.folders import take
 
 FORMAT = 1
 
 __all__ = [
     "FORMAT",
     "check_format",
+    "check_target",
     "digest",
     "fingerprints",
     "provenance",
@@ -58,16 +62,14 @@ def provenance(kind: str, **facts: Any) -> dict[str, Any]:
     return {"lookalike": kind, "format": FORMAT, "version": __version__, **facts}
 
 
-def check_target(path: Path, *inputs: Path) -> None:
-    """Raise where no file of this name can be written, or where it is one of those to be read."""
+def check_target(path: Path) -> None:
+    """Raise where no file of this name can be written."""
     import tempfile
 
     if path.is_dir():
         raise ValueError(f"cannot write {path}: it is a folder")
     if not path.parent.is_dir():
         raise ValueError(f"cannot write {path}: the folder {path.parent} does not exist")
-    if any(path.resolve() == other.resolve() for other in inputs):
-        raise ValueError(f"cannot write {path}: it is read or written for something else")
     if path.is_file() or not path.exists():
         try:
             with tempfile.TemporaryFile(dir=path.parent):
@@ -79,28 +81,101 @@ def check_target(path: Path, *inputs: Path) -> None:
 @contextlib.contextmanager
 def writing(path: str | Path) -> Iterator[IO[bytes]]:
     """A binary file that takes its name only when the block has ended well."""
-    import tempfile
-
     path = Path(path).resolve()  # a link stays, and what it leads to is replaced
     check_target(path)
-    if path.exists() and not path.is_file():  # a pipe or a device has no halves
-        with path.open("wb") as file:
-            yield file
-        return
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    temporary = Path(name)
+    with _naming(path):
+        if path.exists() and not path.is_file():  # a pipe or a device has no halves
+            with path.open("wb") as file:
+                yield file
+            return
+        part, handle = _part_of(path)
+        with os.fdopen(handle, "wb") as file:  # it holds the lock: nobody else takes the part for one that was left
+            try:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                mask = os.umask(0)
+                os.umask(mask)
+                part.chmod(0o666 & ~mask)  # a part is private; this one is like any other file
+                part.replace(path)
+            except BaseException:
+                part.unlink(missing_ok=True)
+                raise
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the file in errors of the operating system that name none, such as a full disk."""
     try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        mask = os.umask(0)
-        os.umask(mask)
-        temporary.chmod(0o666 & ~mask)  # mkstemp makes private files; this one is like any other
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
         raise
+
+
+def _part_of(path: Path) -> tuple[Path, int]:
+    """A hidden file beside a path, locked and open for writing: `.name.0.part`, or the next number that is free.
+
+    The lock goes with its process. So a part that nobody holds was left by a process that was killed: one is used
+    again, others are removed.
+    """
+    import tempfile
+
+    mine: tuple[Path, int] | None = None
+    for number in itertools.count():
+        part = path.with_name(f".{path.name}.{number}.part")
+        if mine is not None and not part.exists():
+            return mine
+        try:
+            handle = _locked(part)
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+                raise
+            part.unlink(missing_ok=True)  # a file system without locks
+            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
+            return Path(name), handle
+        if handle is None:
+            continue
+        if mine is None:
+            os.ftruncate(handle, 0)
+            mine = part, handle
+        else:
+            part.unlink()
+            os.close(handle)
+    raise AssertionError("there is always another number")
+
+
+def _locked(part: Path) -> int | None:
+    """Open a part, which is made if it is not there, and take its lock; None where that is another's."""
+    while True:
+        try:
+            handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except OSError:
+            if part.is_symlink() or part.exists():  # something that is no part of ours
+                return None
+            raise
+        try:
+            state = os.fstat(handle)
+            if state.st_uid == os.geteuid() and take(handle):
+                if _is_still(part, state):
+                    return handle
+                os.close(handle)  # its owner gave it its name meanwhile: it is no part any more
+                continue
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+        return None
+
+
+def _is_still(path: Path, state: os.stat_result) -> bool:
+    """Whether an open file has this name."""
+    try:
+        now = path.lstat()
+    except FileNotFoundError:
+        return False
+    return (now.st_dev, now.st_ino) == (state.st_dev, state.st_ino)
 
 
 def write_text(path: str | Path, text: str) -> None:

@@ -19,6 +19,7 @@ from lookalike.cli import (
     studies,
     training,
 )
+from lookalike.cli.outputs import check_outputs
 from lookalike.cli.terminal import fail
 
 app = App(
@@ -56,7 +57,10 @@ def main(arguments: list[str] | None = None) -> None:
     """Run a command; bad input ends with one sentence and exit code 2."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     try:
-        app(arguments, exit_on_error=False, print_error=False)
+        command, bound, _ = app.parse_args(arguments, exit_on_error=False, print_error=False)
+        check_outputs(command, bound)
+        command(*bound.args, **bound.kwargs)
+        sys.exit(0)
     except CycloptsError as error:
         fail(f"{str(error).strip()} (see {' '.join(['lookalike', *(error.command_chain or ())])} --help)")
     except (ValueError, TypeError, ArithmeticError, OSError, ModuleNotFoundError) as error:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter, validators
 
+from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, tables
 
 if TYPE_CHECKING:
@@ -27,10 +28,14 @@ def data(
     /,
     *,
     output: Annotated[
-        Path | None, Parameter(help="a folder for queries.npz, training.npz and gallery.npz: features and labels")
+        Path | None,
+        Parameter(help="a folder for queries.npz, training.npz and gallery.npz: features and labels"),
+        Output(folder=True),
     ] = None,
     images: Annotated[
-        Path | None, Parameter(help="a new or empty folder for the images: PNG files, a subfolder for each class")
+        Path | None,
+        Parameter(help="a new or empty folder for the images: PNG files, a subfolder for each class"),
+        Output(folder=True),
     ] = None,
     first: Annotated[
         int | None,

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from lookalike.cli.outputs import Output
 from lookalike.cli.studies import RULE, STUDY, judgements_of, open_judged, release_again
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, remark, say_how_to_open, table, tables
-from lookalike.files import check_target, write_text
+from lookalike.files import write_text
 from lookalike.results import without_nan
 
 if TYPE_CHECKING:
@@ -38,7 +39,9 @@ def pool(
     ] = None,
     order: Annotated[Literal["depth", "adaptive"], Parameter(help="of the pairs that --next lists")] = "depth",
     seconds: Annotated[float, Parameter(help="that judging a pair takes, for the cost")] = SECONDS,
-    output: Annotated[Path | None, Parameter(help="write the pairs to judge to this .csv or .parquet file")] = None,
+    output: Annotated[
+        Path | None, Parameter(help="write the pairs to judge to this .csv or .parquet file"), Output()
+    ] = None,
     replace: Annotated[bool, Parameter(help="pool anew, in place of a pool that has been voted on")] = False,
     threads: Annotated[int | None, Parameter(help="how many threads to use; all cores by default")] = None,
     seed: SEED = 0,
@@ -60,10 +63,8 @@ def pool(
     _check_options(
         [name for name, given in {**made_anew, "--seed": seed != 0}.items() if given], top_up, next_pairs, order
     )
-    if output is not None:
-        check_target(output)
-        if output.suffix not in (".csv", ".parquet"):
-            raise ValueError(f"cannot write pairs to {output}: the name must end in .csv or .parquet")
+    if output is not None and output.suffix not in (".csv", ".parquet"):
+        raise ValueError(f"cannot write pairs to {output}: the name must end in .csv or .parquet")
     cost(1, seconds)  # refused before anything is written
     opened = open_judged(folder)
     if top_up is not None or next_pairs is not None:
@@ -183,8 +184,8 @@ def leaderboard(
         str | None, Parameter(help="a metric by which every pair of models is compared, such as AUC")
     ] = None,
     resamples: Annotated[int, Parameter(help="of the bootstrap behind the intervals")] = 1000,
-    output: Annotated[Path | None, Parameter(help="also write everything to this .json file")] = None,
-    report: Annotated[Path | None, Parameter(help="also write a page to look at, .html")] = None,
+    output: Annotated[Path | None, Parameter(help="also write everything to this .json file"), Output()] = None,
+    report: Annotated[Path | None, Parameter(help="also write a page to look at, .html"), Output()] = None,
     threads: Annotated[int | None, Parameter(help="how many threads to use; all cores by default")] = None,
     seed: SEED = 0,
     as_json: JSON = False,
@@ -199,9 +200,6 @@ def leaderboard(
     from lookalike.discovery.leaderboard import OWN_OUT
     from lookalike.metrics.names import Metric, parse_all
 
-    for path in (output, report):
-        if path is not None:
-            check_target(path)
     wanted = None if metrics is None else parse_all(metrics)
     by = None if compare is None else Metric.parse(compare)
     opened, models, collection, judgements, pooled = _contestants(folder, run, qrels, rule)

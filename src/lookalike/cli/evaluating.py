@@ -5,10 +5,10 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from lookalike.cli.outputs import Output
 from lookalike.cli.sharding import DASK, PARTIALS, THREADS, opened
 from lookalike.cli.terminal import JSON, print_json, progress, table, tables
 from lookalike.evaluation import DEFAULT_METRICS
-from lookalike.files import check_target
 
 LABEL_FILES = ", or pass a file of labels with --query-labels and --gallery-labels"
 
@@ -56,7 +56,9 @@ def evaluate(
     threads: THREADS = None,
     dask: DASK = None,
     partials: PARTIALS = None,
-    output: Annotated[Path | None, Parameter(help="also write everything, per query too, to this .json file")] = None,
+    output: Annotated[
+        Path | None, Parameter(help="also write everything, per query too, to this .json file"), Output()
+    ] = None,
     as_json: JSON = False,
 ) -> None:
     """Evaluate codes or embeddings with labels, or a TREC run with its judgements.
@@ -77,9 +79,6 @@ def evaluate(
     names = parse_all(metrics)  # a misspelt name is told before any file is read
     if interval is not None and not 0 < interval < 1:
         raise ValueError(f"--interval must be between 0 and 1, got {interval}")
-    if output is not None:
-        inputs = (queries, gallery, query_labels, gallery_labels, run, qrels)
-        check_target(output, *(Path(path) for path in inputs if path is not None))
     options: dict[str, Any] = {"undefined": undefined, "unjudged": unjudged}
     sharded = gallery is not None and is_sharded(gallery)
     if not sharded and (dask or partials):

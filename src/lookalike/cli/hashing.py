@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
+from lookalike.cli.outputs import Output
 from lookalike.cli.sharding import DASK, PARTIALS, THREADS, opened
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, table, tables
 from lookalike.files import check_target
@@ -22,7 +23,9 @@ __all__ = ["choose", "hash_items", "usage"]
 def hash_items(
     items: Annotated[str, Parameter(help="embeddings: .npz, .npy or .parquet; or the folder or address of shards")],
     output: Annotated[
-        str, Parameter(help="where to write the codes: .npz or .parquet; of shards, a folder or address")
+        str,
+        Parameter(help="where to write the codes: .npz or .parquet; of shards, a folder or address"),
+        Output(folder=True, owns="gallery"),
     ],
     /,
     *,
@@ -35,7 +38,9 @@ def hash_items(
     ] = "ITQ",
     bits: Annotated[int | None, Parameter(help="length of the codes (64)")] = None,
     fit: Annotated[Path | None, Parameter(help="embeddings to learn from, if not from ITEMS")] = None,
-    save: Annotated[Path | None, Parameter(help="also write the hasher to this .npz, to hash other items with")] = None,
+    save: Annotated[
+        Path | None, Parameter(help="also write the hasher to this .npz, to hash other items with"), Output()
+    ] = None,
     seed: SEED = 0,
     threads: THREADS = None,
     dask: DASK = None,
@@ -80,8 +85,7 @@ def _hash_file(
 
     for target, suffixes in ((output, (".npz", ".parquet")), (save, (".npz",))):
         if target is not None:
-            others = (items, fit, Path(hasher), output if target is save else None)
-            check_target(target, *(other for other in others if other is not None))
+            check_target(target)
             if target.suffix not in suffixes:
                 raise ValueError(f"cannot write {target}: the name must end in {' or '.join(suffixes)}")
     chosen, fitted = choose(hasher, bits, seed)
@@ -146,7 +150,6 @@ def _hash_shards(
             raise ValueError(f"{fit} holds codes: a hasher learns from embeddings")
         chosen.fit(sample.vectors, sample.labels)
     if save is not None:
-        check_target(save)
         chosen.save(save)
     started = time.perf_counter()
     with opened(items, dask) as shards, progress():

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter, validators
 
 from lookalike.cli.looking import ALLOW_HOST, HOST, OPEN, allowed_hosts, open_page
+from lookalike.cli.outputs import Output
 from lookalike.cli.studies import STUDY, keep_gold, open_judged, read_votes, write_export
 from lookalike.cli.terminal import JSON, print_json, remark, table, tables
-from lookalike.files import check_target
 
 if TYPE_CHECKING:
     import socket
@@ -170,7 +170,7 @@ def status(folder: STUDY, /, *, as_json: JSON = False) -> None:
 @judge.command
 def export(
     folder: STUDY,
-    file: Annotated[Path, Parameter(help="every vote: .csv or .parquet; or judgements: .qrels or .json")],
+    file: Annotated[Path, Parameter(help="every vote: .csv or .parquet; or judgements: .qrels or .json"), Output()],
     /,
     *,
     rule: Annotated[
@@ -185,7 +185,6 @@ def export(
 
     Example: lookalike judge export shop judged.qrels --rule unanimous
     """
-    check_target(file)
     what = {".csv": "votes", ".parquet": "votes", ".qrels": "judgements", ".json": "judgements"}.get(file.suffix)
     if what is None:
         raise ValueError(f"cannot write {file}: votes go to .csv or .parquet, judgements to .qrels or .json")

@@ -10,9 +10,9 @@ from cyclopts import Parameter
 
 from lookalike.cli.data import LABELS, SETTING, SOURCE, task_and_shape
 from lookalike.cli.hashing import choose
+from lookalike.cli.outputs import Output
 from lookalike.cli.studies import judgements_of, open_judged
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, prose, remark, say_how_to_open, table, tables
-from lookalike.files import check_target
 from lookalike.results import shown, without_nan
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def demo(
     *,
     data: Annotated[str, Parameter(help="digits, cifar10, cifar100, fashion-mnist, or a folder of images")] = "digits",
     bits: Annotated[str, Parameter(help="lengths of the codes")] = LENGTHS,
-    output: Annotated[Path, Parameter(help="where to write the report")] = Path("lookalike-demo.html"),
+    output: Annotated[Path, Parameter(help="where to write the report"), Output()] = Path("lookalike-demo.html"),
     setting: SETTING = None,
     source: SOURCE = None,
     labels: LABELS = None,
@@ -47,8 +47,9 @@ def demo(
     Example: lookalike demo --data cifar10
     """
     from lookalike.demo import tell
+    from lookalike.report import check_installed
 
-    _check(output)
+    check_installed()
     chosen = _hashers(None, bits, seed)
     found = _try(task_and_shape(data, source, labels, setting, seed)[0], chosen)
     story = tell(found)
@@ -101,7 +102,7 @@ def report(
         Parameter(help='in a study, which items are near-duplicates, by model: such as "phash=6 dino=0.97"'),
     ] = None,
     title: Annotated[str | None, Parameter(help="of the report; by default the name of the data")] = None,
-    output: Annotated[Path, Parameter(help="where to write the report")] = Path("lookalike-report.html"),
+    output: Annotated[Path, Parameter(help="where to write the report"), Output()] = Path("lookalike-report.html"),
     setting: SETTING = None,
     source: SOURCE = None,
     labels: LABELS = None,
@@ -119,6 +120,9 @@ def report(
 
     Example: lookalike report shop --hashers "ITQ SH" --bits "32 64" --output shop.html
     """
+    from lookalike.report import check_installed
+
+    check_installed()
     if gallery is None and (Path(data) / "study.toml").is_file():
         given: dict[str, Any] = {"features": features, "codes": codes, "fit": fit, "title": title}
         given |= {"similarity": similarity, "setting": setting, "source": source, "labels": labels}
@@ -130,7 +134,6 @@ def report(
         return
     _refuse("is for a study, in which near-duplicates are looked for", near=near)
     others = [_named_codes(text) for text in codes or []]
-    _check(output, Path(data), gallery, fit, *(path for _, *paths in others for path in paths))
     if gallery is None:
         if Path(data).suffix in (".npz", ".npy", ".parquet"):
             raise ValueError(f"pass two files, queries and gallery: {data} is one of them")
@@ -166,7 +169,6 @@ def _report_study(
     from lookalike.report.collection import write_collection
     from lookalike.survey import survey
 
-    _check(output)
     opened = open_judged(folder)
     if not opened.models():
         raise ValueError(
@@ -271,14 +273,6 @@ def _show_tradeoff(found: "Survey") -> None:
     tables().print(rows)
     for name, why in found.tradeoff.left_out:
         prose().print(f"\nleft out: {name}: {why}")
-
-
-def _check(output: Path, *inputs: Path | None) -> None:
-    """Raise before any work where its result could not be written."""
-    from lookalike.report import check_installed
-
-    check_installed()
-    check_target(output, *(path for path in inputs if path is not None))
 
 
 def _refuse(why: str, **options: Any) -> None:

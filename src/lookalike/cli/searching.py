@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter, validators
 
+from lookalike.cli.outputs import Output
 from lookalike.cli.studies import STUDY
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, remark, say_how_to_open, table, tables
-from lookalike.files import check_target
 
 if TYPE_CHECKING:
     from lookalike.encoding import Encoded
@@ -33,7 +33,9 @@ def encode(
         ),
     ] = "efficientnet-lite0",
     study: Annotated[
-        Path | None, Parameter(help="the folder of the study; by default FOLDER-study in the current folder")
+        Path | None,
+        Parameter(help="the folder of the study; by default FOLDER-study in the current folder"),
+        Output(folder=True, owns="study"),
     ] = None,
     folders: Annotated[
         Literal["category", "identity", "category/identity", "nothing"] | None,
@@ -255,7 +257,9 @@ def search(
     model: Annotated[str | None, Parameter(help="which of the study; by default a network's")] = None,
     where: Annotated[str | None, Parameter(help="search only items with this value, such as category=shoes")] = None,
     html: Annotated[bool, Parameter(help="write a page with the pictures")] = False,
-    output: Annotated[Path, Parameter(help="where to write the page")] = Path("lookalike-search.html"),
+    output: Annotated[Path, Parameter(help="where to write the page"), Output(only_with="html")] = Path(
+        "lookalike-search.html"
+    ),
     as_json: JSON = False,
 ) -> None:
     """Find what looks like an image: the nearest items of a study, with their distances and ties.
@@ -267,8 +271,6 @@ def search(
     from lookalike.finding import Finder, default_model
     from lookalike.study import Study
 
-    if html:
-        check_target(output)
     opened = Study.open(folder)
     finder = Finder(opened, model or default_model(opened))
     item = _item(opened, image)

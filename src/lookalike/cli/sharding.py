@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import JSON, print_json, progress, tables
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ DASK = Annotated[
 PARTIALS = Annotated[
     str | None,
     Parameter(help="a folder or address to keep what each shard gives, so that a job that died goes on"),
+    Output(folder=True),
 ]
 THREADS = Annotated[int | None, Parameter(help="how many threads to use; all cores by default")]
 
@@ -46,7 +48,9 @@ def shard(
     items: Annotated[
         Path, Parameter(help="codes or embeddings: .npz, .npy, .parquet, or a flat index of faiss (.faiss, .index)")
     ],
-    output: Annotated[str, Parameter(help="a folder, or an address such as s3://bucket/gallery")],
+    output: Annotated[
+        str, Parameter(help="a folder, or an address such as s3://bucket/gallery"), Output(folder=True, owns="gallery")
+    ],
     /,
     *,
     table: Annotated[
@@ -84,7 +88,7 @@ def shard(
 def rank(
     queries: Annotated[Path, Parameter(help="codes or embeddings of the queries: .npz, .npy or .parquet")],
     shards: Annotated[str, Parameter(help="the folder or address of a gallery in shards, with ids")],
-    output: Annotated[Path, Parameter(help="the TREC run to write, plain or .gz")],
+    output: Annotated[Path, Parameter(help="the TREC run to write, plain or .gz"), Output()],
     /,
     *,
     k: Annotated[int, Parameter(help="how many items of each query; all that tie with the last are there too")] = 100,
@@ -103,11 +107,9 @@ def rank(
     """
     from lookalike.codes import Codes
     from lookalike.discovery.sharded import nearest, run_of
-    from lookalike.files import check_target
     from lookalike.items import read_items
     from lookalike.trec import write_run
 
-    check_target(output, queries)
     if k < 1:
         raise ValueError(f"--k must be a whole number from 1, got {k}")
     asked = read_items(queries)

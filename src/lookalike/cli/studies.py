@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
+from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import JSON, SEED, print_json, remark, table, tables
-from lookalike.files import check_target
 
 if TYPE_CHECKING:
     from lookalike.discovery import Catalogue, Judgements, Votes
@@ -38,7 +38,7 @@ __all__ = [
 
 @study.command
 def new(
-    folder: STUDY,
+    folder: Annotated[Path, Parameter(help="the folder of the study"), Output(folder=True, owns="study")],
     /,
     *,
     catalogue: Annotated[
@@ -217,7 +217,11 @@ def votes(
 def export(
     folder: STUDY,
     what: Annotated[Literal["judgements", "votes", "pool", "catalogue"], Parameter(help="what to write")],
-    file: Annotated[Path, Parameter(help="judgements: .qrels, .csv, .parquet or .json; all others: .csv or .parquet")],
+    file: Annotated[
+        Path,
+        Parameter(help="judgements: .qrels, .csv, .parquet or .json; all others: .csv or .parquet"),
+        Output(),
+    ],
     /,
     *,
     rule: RULE = "majority",
@@ -227,7 +231,6 @@ def export(
 
     Example: lookalike study export shop judgements shop.qrels
     """
-    check_target(file)
     opened = open_judged(folder)
     if what in ("judgements", "votes"):
         write_export(opened, what, file, rule)

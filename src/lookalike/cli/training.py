@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from lookalike.cli.data import FEATURES, LABELS, SETTING, SOURCE, task_and_shape
+from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, remark, table, tables
-from lookalike.files import check_target
 
 if TYPE_CHECKING:
     from lookalike.learning import LearnedHasher
@@ -27,7 +27,7 @@ def train(
         str, Parameter(help="what is minimised: tie-aware-ap, tie-aware-dcg, dsh, dispersed-dsh or cross-entropy")
     ] = "tie-aware-ap",
     bits: Annotated[int, Parameter(help="length of the codes")] = 32,
-    output: Annotated[Path, Parameter(help="where to write the hasher")] = Path("lookalike-hasher.npz"),
+    output: Annotated[Path, Parameter(help="where to write the hasher"), Output()] = Path("lookalike-hasher.npz"),
     network: Annotated[
         Literal["two-layer", "linear", "convolutions"] | None,
         Parameter(help="convolutions for pixels, two-layer for other features"),
@@ -47,7 +47,7 @@ def train(
     ] = None,
     patience: Annotated[int | None, Parameter(help="epochs without a better one after which to stop")] = None,
     checkpoint: Annotated[
-        Path | None, Parameter(help="written after every epoch; if it is there, training goes on from it")
+        Path | None, Parameter(help="written after every epoch; if it is there, training goes on from it"), Output()
     ] = None,
     setting: SETTING = None,
     source: SOURCE = None,
@@ -65,7 +65,8 @@ def train(
     """
     from lookalike import encoders, hashers
 
-    _check_files(data, output, checkpoint)
+    if output.suffix != ".npz":
+        raise ValueError(f"cannot write {output}: the name of a hasher's file must end in .npz")
     kind = hashers.kind("LearnedHasher")  # says what to install before any work is done
     _check_loss(loss, alpha=alpha, alpha_end=alpha_end, margin=margin)
     features = encoders.load(features).name
@@ -92,15 +93,6 @@ def train(
     found = None if task is None else _examined(task, hasher)
     tell = _print_figures if as_json else _show
     tell(hasher, items, seconds, found, output)
-
-
-def _check_files(data: str, output: Path, checkpoint: Path | None) -> None:
-    """Raise where what is to be written cannot be, or would overwrite what is read or written beside it."""
-    if output.suffix != ".npz":
-        raise ValueError(f"cannot write {output}: the name of a hasher's file must end in .npz")
-    check_target(output, Path(data))
-    if checkpoint is not None:
-        check_target(checkpoint, Path(data), output)
 
 
 def _check_loss(loss: str, **options: Any) -> None:
