@@ -196,19 +196,20 @@ def test_a_bucket_that_is_not_there_is_not_written_to(proxy: Proxy) -> None:
     with pytest.raises(OSError, match="cannot write") as caught:
         collection("64 bits").write("s3://no-such-bucket/gallery", 21)
     check_sentence(caught.value, "s3://no-such-bucket/gallery/part-00000.parquet", "NO_SUCH_BUCKET")
-    assert len(proxy.asked) == 1  # it has answered
+    assert [method for method, _ in proxy.asked].count("POST") == 1  # it has answered
 
 
 @pytest.mark.parametrize("looked_at", [True, False], ids=["looked at first", "met on the way"])
 def test_a_shard_that_is_not_there(store: Store, monkeypatch: pytest.MonkeyPatch, looked_at: bool) -> None:
     found = collection("64 bits")
     shards = found.write(f"s3://{BUCKET}/holey", 21)
-    store.ask("DELETE", f"/{BUCKET}/holey/part-00004.parquet")
+    lost = shards.shards[4].file
+    store.ask("DELETE", f"/{BUCKET}/holey/{lost}")
     if not looked_at:
         monkeypatch.setattr(Shards, "check", lambda _: None)
     with pytest.raises(FileNotFoundError) as caught:
         evaluated_in_shards(found, shards, by_label, SCORED)
-    check_sentence(caught.value, f"s3://{BUCKET}/holey/part-00004.parquet is missing", "11 shards")
+    check_sentence(caught.value, f"s3://{BUCKET}/holey/{lost} is missing", "11 shards")
 
 
 def test_a_shard_of_another_gallery() -> None:
@@ -236,9 +237,9 @@ def test_keys_that_the_store_does_not_know(tmp_path: Path, monkeypatch: pytest.M
         with pytest.raises(OSError, match="cannot read") as caught:
             Shards.open(f"s3://{BUCKET}/gallery")
         check_sentence(caught.value, f"s3://{BUCKET}/gallery/manifest.json", "ACCESS_DENIED")
-        with pytest.raises(OSError, match="cannot write") as caught:
+        with pytest.raises(OSError, match="cannot look into") as caught:
             collection("64 bits").write(f"s3://{BUCKET}/gallery", 21)
-        check_sentence(caught.value, f"s3://{BUCKET}/gallery/part-00000.parquet", "INVALID_ACCESS_KEY_ID")
+        check_sentence(caught.value, f"s3://{BUCKET}/gallery", "ACCESS_DENIED")
         in_address = f"s3://{KEY}:{SECRET}@{BUCKET}/gallery"
         with pytest.raises(OSError, match="cannot read") as caught:
             Shards.open(in_address)

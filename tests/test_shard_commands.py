@@ -195,8 +195,8 @@ def test_shards_are_replaced_only_when_told(folder: Path, capsys: pytest.Capture
     lookalike(capsys, "shard", "bits.npz", "shards", "--rows", 600, "--replace")
     assert sorted(path.name for path in (folder / "shards").iterdir()) == [
         "manifest.json",
-        "part-00000.parquet",
-        "part-00001.parquet",
+        "part-00000-2.parquet",
+        "part-00001-2.parquet",
     ]
 
 

@@ -1,5 +1,6 @@
 """Work on a gallery in shards: what each shard gives, done here or on a cluster, and the sum of it, checked."""
 
+import functools
 import hashlib
 import io
 import json
@@ -110,13 +111,13 @@ class Task:
     work: Any  # a Work
     partials: Place | None = None
 
-    def outcome(self, number: int, block: int, part: Part | None = None) -> Partial[Any]:
+    def outcome(self, number: int, block: int) -> Partial[Any]:
         """What one shard gives for a block of queries: as it was kept, or done now."""
         kept = self.kept(number, block)
-        if kept is not None:
-            return kept
-        if part is None:
-            part = self.shards.read(number, self.work.columns)
+        return kept or self.done(number, block, self.shards.read(number, self.work.columns))
+
+    def done(self, number: int, block: int, part: Part) -> Partial[Any]:
+        """What one shard, which was read, gives for a block of queries; kept for a job that goes on after this one."""
         try:
             value = self.work.do(part, self.work.blocks[block])
         except (ValueError, TypeError) as error:
@@ -164,7 +165,12 @@ class Task:
         about = json.loads(str(arrays.pop("about")))
         if about != provenance("partial", value=about["value"], work=self.work.digest, **self._facts(number)):
             return None
-        return self._partial(self.work.gives.from_arrays(arrays, about["value"]), number)
+        value = self.work.gives.from_arrays(arrays, about["value"])
+        stands = getattr(self.work, "stands", None)  # of work that writes files: whether these are there
+        if stands is not None and not stands(value):
+            logger.warning("what was written for %s/%s is gone or changed: it is written again", self.partials, name)
+            return None
+        return self._partial(value, number)
 
 
 def gather(
@@ -207,16 +213,19 @@ def _here(task: Task, threads: int, what: str) -> list[Partial[Any]]:
         for total, future in zip(sums, counting.popleft(), strict=True):
             total.add(future.result())
 
-    def read(number: int) -> Part | None:
-        """A shard, where it is needed."""
-        if task.partials is not None and all(task.kept(number, block) for block in range(n_blocks)):
-            return None
-        return task.shards.read(number, task.work.columns)
+    def read(number: int) -> list[Callable[[], Partial[Any]]]:
+        """What gives the outcome of each block: a shard is read where one of them was not kept."""
+        kept = [task.kept(number, block) for block in range(n_blocks)]
+        part: Any = None if all(kept) else task.shards.read(number, task.work.columns)
+        return [
+            functools.partial(task.done, number, block, part) if before is None else functools.partial(_same, before)
+            for block, before in enumerate(kept)
+        ]
 
     reader, crew = ThreadPoolExecutor(AHEAD), ThreadPoolExecutor(threads)
     try:
-        for number, part in enumerate(track(_ahead(reader, read, numbers), len(numbers), what)):
-            counting.append([crew.submit(task.outcome, number, block, part) for block in range(n_blocks)])
+        for blocks in track(_ahead(reader, read, numbers), len(numbers), what):
+            counting.append([crew.submit(block) for block in blocks])
             while sum(map(len, counting)) > threads + 1 and len(counting) > 1:
                 add_first()
         while counting:
@@ -236,6 +245,10 @@ def _ahead(reader: ThreadPoolExecutor, read: Callable[[int], T], numbers: Iterab
             yield reading.popleft().result()
     while reading:
         yield reading.popleft().result()
+
+
+def _same(value: T) -> T:
+    return value
 
 
 def _hash(content: bytes) -> bytes:

@@ -68,10 +68,10 @@ def _write(study: Study, name: str, recipe: Recipe, source: Stored) -> None:
         hasher.fit(source.gallery)
     except ValueError as error:
         raise UnlearntError(str(error)) from error
+    codes = hasher.transform(source.gallery)  # before anything is replaced
     path = study.hasher_path(name)
     with study.changing():
         path.parent.mkdir(exist_ok=True)
         hasher.save(path)
     made = replace(recipe, source_digest=digest(source.gallery), hasher_digest=study.hasher_digest(name))
-    codes = hasher.transform(source.gallery)
     study.add_model(name, gallery=codes, recipe=made, contents=source.contents, replace=True)

@@ -115,20 +115,30 @@ class Place:
         """Whether there is a file of this name."""
         return name in self.sizes([name])
 
+    def names(self) -> list[str]:
+        """The files that are there."""
+        if self.local is not None:
+            return [path.name for path in self.local.iterdir() if path.is_file()] if self.local.is_dir() else []
+        return list(self._found(None))
+
     def sizes(self, names: list[str]) -> dict[str, int]:
         """The bytes of those of these files that are there."""
         if self.local is not None:
             paths = {name: self.local / name for name in names}
             return {name: path.stat().st_size for name, path in paths.items() if path.is_file()}
+        found = self._found(names[0] if len(names) == 1 else None)
+        return {name: found[name] for name in names if name in found}
+
+    def _found(self, name: str | None) -> dict[str, int]:
+        """The bytes of the files of a store, or of the one of this name."""
         from pyarrow import fs
 
         def ask() -> dict[str, int]:
             store, path = self._store
-            asked = [f"{path}/{names[0]}"] if len(names) == 1 else fs.FileSelector(path, allow_not_found=True)
+            asked = fs.FileSelector(path, allow_not_found=True) if name is None else [f"{path}/{name}"]
             return {info.base_name: int(info.size) for info in store.get_file_info(asked) if info.is_file}
 
-        found = self._tried(ask, f"look into {self}")
-        return {name: found[name] for name in names if name in found}
+        return self._tried(ask, f"look into {self}")
 
     def _worded(self, error: Exception) -> str:
         """What a store said, in one line and without secrets."""

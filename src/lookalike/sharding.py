@@ -1,5 +1,7 @@
 """Making shards: of files as users have them, read a piece at a time, or by hashing shards of embeddings."""
 
+import contextlib
+import hashlib
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -11,10 +13,11 @@ import numpy as np
 
 from lookalike.codes import Codes
 from lookalike.files import arrow_to_numpy, check_format, digest
+from lookalike.folders import locked
 from lookalike.gathering import gather
 from lookalike.neighbours import faiss_vectors
 from lookalike.places import Place
-from lookalike.shards import MANIFEST, Part, Shard, Shards, ShardWriter, finish, write_shard
+from lookalike.shards import MANIFEST, PART, Edition, Part, Shard, Shards, ShardWriter
 
 PIECE = 1 << 16  # rows that are read at a time
 NAMES = {"id": "ids", "label": "labels"}  # what columns of a table are called in shards
@@ -42,31 +45,44 @@ def shard_file(
     source, place = Path(source), Place.of(output)
     if not source.is_file():
         raise FileNotFoundError(f"there is no file {source}")
-    if place.local is not None and place.local.is_file():
-        raise ValueError(f"cannot write shards to {place}: it is a file, and they need a folder")
-    before: set[str] = set()
-    if place.has(MANIFEST):
-        if not replace:
-            raise FileExistsError(f"there are shards in {place} already: write elsewhere, or pass --replace")
-        before = {shard.file for shard in Shards.open(output).shards}
-        place.remove(MANIFEST)  # half of the old and half of the new is neither
+    _check_place(place, replace)
+    for read in (source, *([Path(table)] if table is not None else [])):
+        if PART.fullmatch(read.name) and read.resolve().parent == place.local:
+            raise ValueError(f"cannot write shards to {place}: {read} is one of those there, and is read")
     pieces = _pieces(source, n_bits)
     if table is not None:
         pieces = _with_table(pieces, Path(table), source)
-    writer: ShardWriter | None = None
-    for piece in pieces:
-        found, bits = _vectors(piece, source, n_bits)
+    with _alone_in(place), contextlib.ExitStack() as stack:
+        writer: ShardWriter | None = None
+        for piece in pieces:
+            found, bits = _vectors(piece, source, n_bits)
+            if writer is None:
+                writer = stack.enter_context(ShardWriter(output, n_bits=bits, rows=rows))
+            if bits != writer.n_bits:
+                raise ValueError(f"{source} changes on the way, from {writer.n_bits} bits to {bits}")
+            writer.add(found)
         if writer is None:
-            writer = ShardWriter(output, n_bits=bits, rows=rows)
-        if bits != writer.n_bits:
-            raise ValueError(f"{source} changes on the way, from {writer.n_bits} bits to {bits}")
-        writer.add(found)
-    if writer is None:
-        raise ValueError(f"{source} has no items: there is nothing to write")
-    written = writer.close()
-    for name in before - {shard.file for shard in written.shards}:
-        place.remove(name)
-    return written
+            raise ValueError(f"{source} has no items: there is nothing to write")
+    return Shards.open(output)
+
+
+def _check_place(place: Place, replace: bool) -> None:
+    """Raise where shards cannot be written, or where there are some already that are not to be replaced."""
+    if place.local is not None and place.local.is_file():
+        raise ValueError(f"cannot write shards to {place}: it is a file, and they need a folder")
+    if place.has(MANIFEST) and not replace:
+        raise FileExistsError(f"there are shards in {place} already: write elsewhere, or pass --replace")
+
+
+@contextlib.contextmanager
+def _alone_in(place: Place) -> Iterator[None]:
+    """Keep other processes of this machine from writing shards to a folder meanwhile."""
+    if place.local is None:
+        yield
+        return
+    place.local.mkdir(parents=True, exist_ok=True)
+    with locked(place.local, 0, f"another process is writing shards to {place}: try again when it has ended"):
+        yield
 
 
 # Files, a piece at a time
@@ -291,7 +307,7 @@ class Hashing:
     """Work: the codes of each shard's embeddings, written to a shard of the same number with all else it has."""
 
     hasher: Any
-    output: Place
+    output: Edition
     columns: tuple[str, ...]
     gives = Written
     blocks = (slice(0, 1),)
@@ -299,14 +315,26 @@ class Hashing:
     @property
     def digest(self) -> str:
         learned = self.hasher._learned()
-        facts = [type(self.hasher).__name__, self.output.where, *sorted(learned)]
+        place, number = self.output.place.where, self.output.number
+        facts = [type(self.hasher).__name__, place, *[f"edition {number}"] * (number > 1), *sorted(learned)]
         return digest(np.array(facts), *(np.asarray(learned[name]) for name in sorted(learned)))
 
     def do(self, part: Part, block: slice) -> Written:  # noqa: ARG002
         codes = self.hasher.transform(part.vectors)
         arrays = {"codes": codes.to_bytes()} | {name: part.values[name] for name in self.columns}
-        shard, columns = write_shard(self.output, part.number, arrays, codes.n_bits)
+        shard, columns = self.output.write(part.number, arrays)
         return Written({part.number: shard}, columns)
+
+    def stands(self, value: Written) -> bool:
+        """Whether what was written is still there, byte for byte."""
+        for shard in value.entries.values():
+            try:
+                content = self.output.place.read(shard.file)
+            except FileNotFoundError:
+                return False
+            if hashlib.sha256(content).hexdigest() != shard.sha256:
+                return False
+        return True
 
 
 def hash_shards(
@@ -324,13 +352,11 @@ def hash_shards(
         raise ValueError(f"{shards.place} holds codes already: hashing is for embeddings")
     if place == shards.place:
         raise ValueError(f"cannot write codes to {place}: the embeddings are there")
-    if place.has(MANIFEST) and not replace:
-        raise FileExistsError(f"there are shards in {place} already: write elsewhere, or pass --replace")
+    _check_place(place, replace)
     others = tuple(name for name in shards.columns if name != shards.vectors)
-    work = Hashing(hasher, place, others)
     kept = None if partials is None else Place.of(partials)
-    (written,) = gather(shards, work, threads=threads, partials=kept, what="hashing")
-    entries = [written.entries[number] for number in range(len(shards.shards))]
-    hashed = finish(place, entries, hasher.n_bits, written.columns)
-    hashed.check()
-    return hashed
+    with _alone_in(place):
+        edition = Edition.begin(place, hasher.n_bits)
+        work = Hashing(hasher, edition, others)
+        (written,) = gather(shards, work, threads=threads, partials=kept, what="hashing")
+        return edition.finish([written.entries[number] for number in range(len(shards.shards))], written.columns)

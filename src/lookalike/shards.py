@@ -4,7 +4,7 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -17,19 +17,21 @@ from lookalike.places import Place
 from lookalike.relevance import Column
 
 MANIFEST = "manifest.json"
+PART = re.compile(
+    r"part-\d{5,}(?:-(\d+))?\.parquet"
+)  # the name of a shard; of a gallery that replaced one, with its edition
 MOST_ROWS = 1 << 20  # of a shard, unless told
 MOST_BYTES = 1 << 26  # of the vectors of a shard, unless told
 
 __all__ = [
     "MANIFEST",
+    "Edition",
     "Part",
     "Shard",
     "ShardWriter",
     "Shards",
-    "finish",
     "is_sharded",
     "rows_of_a_shard",
-    "write_shard",
 ]
 
 
@@ -223,12 +225,90 @@ class Shards:
             raise ValueError(f"{path}: {error}") from error
 
 
+@dataclass(frozen=True)
+class Edition:
+    """A gallery that is being written beside the one that is there, if any, and takes its place by `finish`.
+
+    number: 1 for a new gallery, else one more than that of the gallery it replaces: names of their shards differ.
+    leftover: shards that no manifest names, of a process that was killed.
+    """
+
+    place: Place
+    n_bits: int | None
+    number: int = 1
+    leftover: tuple[str, ...] = ()
+
+    @classmethod
+    def begin(cls, place: Place, n_bits: int | None) -> "Edition":
+        """Look at what is there; raises where a file has the name of a shard and is none."""
+        manifest = place.read(MANIFEST).decode(errors="replace") if place.has(MANIFEST) else None
+        named = {found[0]: int(found[1] or 1) for found in PART.finditer(manifest or "")}
+        leftover = tuple(name for name in place.names() if PART.fullmatch(name) and name not in named)
+        for name in leftover:
+            if not _is_shard(place.read(name)):
+                raise FileExistsError(f"cannot write shards to {place}: {name} is another's file; write elsewhere")
+        return cls(place, n_bits, 1 if manifest is None else 1 + max(named.values(), default=1), leftover)
+
+    def write(self, number: int, arrays: Mapping[str, np.ndarray]) -> tuple[Shard, dict[str, str]]:
+        """Write one shard; its entry for the manifest, and the types of its columns."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = arrow_table(arrays, provenance("shard", n_bits=self.n_bits))
+        if not len(table):
+            raise ValueError("a shard has at least one row")
+        vectors = "embeddings" if self.n_bits is None else "codes"
+        others = [name for name in arrays if name != vectors]
+        sink = pa.BufferOutputStream()
+        compression = {name: "ZSTD" if name in others else "NONE" for name in arrays}  # vectors hardly get smaller
+        pq.write_table(table, sink, row_group_size=max(1, len(table)), compression=compression, use_dictionary=others)
+        content = sink.getvalue().to_pybytes()
+        file = f"part-{number:05}{f'-{self.number}' if self.number > 1 else ''}.parquet"
+        self.place.write(file, content)
+        shard = Shard(file, len(table), len(content), hashlib.sha256(content).hexdigest())
+        return shard, {field.name: str(field.type) for field in table.schema}
+
+    def finish(self, shards: list[Shard], columns: Mapping[str, str]) -> Shards:
+        """Write the manifest of shards that are all there, which puts them in place of those before; remove these."""
+        items = sum(shard.rows for shard in shards)
+        entries = [asdict(shard) for shard in shards]
+        manifest = provenance("shards", items=items, n_bits=self.n_bits, columns=dict(columns), shards=entries)
+        gallery = Shards(self.place, manifest)
+        gallery.check()
+        before = PART.finditer(self.place.read(MANIFEST).decode(errors="replace")) if self.number > 1 else ()
+        old = {*self.leftover, *(found[0] for found in before)}
+        self.place.write(MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
+        self.remove(old - {shard.file for shard in shards})
+        return gallery
+
+    def remove(self, files: Iterable[str]) -> None:
+        """Remove shards."""
+        for name in sorted(files):
+            self.place.remove(name)
+
+
+def _is_shard(content: bytes) -> bool:
+    """Whether a file was written as a shard."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        metadata = pq.read_schema(pa.BufferReader(content)).metadata or {}
+    except (pa.ArrowException, OSError):
+        return False
+    return b'"lookalike": "shard"' in metadata.get(b"lookalike", b"")
+
+
 class ShardWriter:
-    """Writes rows as they come to shards of equal size, and the manifest when all are there."""
+    """Writes rows as they come to shards of equal size, and the manifest when all are there.
+
+    A gallery that is there stays until then, and is replaced at once.
+    """
 
     def __init__(self, where: str | Path, *, n_bits: int | None = None, rows: int | None = None) -> None:
         """n_bits: of codes; None for embeddings. rows: of a shard, by default a million, or fewer long ones."""
         self.place, self.n_bits = Place.of(where), n_bits
+        self._edition: Edition | None = None
         if n_bits is not None:
             check_n_bits(n_bits)
         if rows is not None and (isinstance(rows, bool) or not isinstance(rows, int | np.integer) or rows < 1):
@@ -245,6 +325,8 @@ class ShardWriter:
     def __exit__(self, kind: Any, error: Any, at: Any) -> None:
         if kind is None:
             self.close()
+        elif self._edition is not None:
+            self._edition.remove(shard.file for shard in self.shards)
 
     def add(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take rows: `codes` as packed bytes or `embeddings`, and whatever else each has, always the same names."""
@@ -310,8 +392,10 @@ class ShardWriter:
 
     def put(self, number: int, arrays: Mapping[str, np.ndarray]) -> None:
         """Write these rows as the shard of this number, which must be the next."""
-        shard, _ = write_shard(self.place, number, self._checked(arrays), self.n_bits)
-        self.shards.append(shard)
+        arrays = self._checked(arrays)
+        if self._edition is None:
+            self._edition = Edition.begin(self.place, self.n_bits)
+        self.shards.append(self._edition.write(number, arrays)[0])
 
     def close(self) -> Shards:
         """Write what is left, and the manifest."""
@@ -320,16 +404,8 @@ class ShardWriter:
         if not self.shards:
             raise ValueError("there is nothing to write: a gallery has at least one item")
         assert self._columns is not None
-        return finish(self.place, self.shards, self.n_bits, self._columns)
-
-
-def finish(place: Place, shards: list[Shard], n_bits: int | None, columns: Mapping[str, str]) -> Shards:
-    """Write the manifest of shards that are all there."""
-    items = sum(shard.rows for shard in shards)
-    entries = [asdict(shard) for shard in shards]
-    manifest = provenance("shards", items=items, n_bits=n_bits, columns=dict(columns), shards=entries)
-    place.write(MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
-    return Shards(place, manifest)
+        assert self._edition is not None
+        return self._edition.finish(self.shards, self._columns)
 
 
 def _check_types(before: Mapping[str, str], now: Mapping[str, str]) -> None:
@@ -340,28 +416,6 @@ def _check_types(before: Mapping[str, str], now: Mapping[str, str]) -> None:
             raise ValueError(
                 f"column {name!r} changes on the way, from {before[name]} to {kind}: it must be of one type in all rows"
             )
-
-
-def write_shard(
-    place: Place, number: int, arrays: Mapping[str, np.ndarray], n_bits: int | None
-) -> tuple[Shard, dict[str, str]]:
-    """Write one shard; its entry for the manifest, and the types of its columns."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    table = arrow_table(arrays, provenance("shard", n_bits=n_bits))
-    if not len(table):
-        raise ValueError("a shard has at least one row")
-    vectors = "embeddings" if n_bits is None else "codes"
-    others = [name for name in arrays if name != vectors]
-    sink = pa.BufferOutputStream()
-    compression = {name: "ZSTD" if name in others else "NONE" for name in arrays}  # vectors hardly get smaller
-    pq.write_table(table, sink, row_group_size=max(1, len(table)), compression=compression, use_dictionary=others)
-    content = sink.getvalue().to_pybytes()
-    file = f"part-{number:05}.parquet"
-    place.write(file, content)
-    shard = Shard(file, len(table), len(content), hashlib.sha256(content).hexdigest())
-    return shard, {field.name: str(field.type) for field in table.schema}
 
 
 def rows_of_a_shard(vectors: np.ndarray) -> int:

@@ -466,8 +466,14 @@ class Study:
         return next((each for each in (name, *made_of_it) if each in inside), None)
 
     def write_pool(self, pool: Pool) -> None:
-        """Keep a pool, in place of the one before."""
+        """Keep a pool, in place of the one before; raises where the study has other queries or items by now."""
         with self.changing():
+            files = (self.path / "queries.parquet", self.path / "catalogue.parquet")  # as they are by now
+            if pool.collection.digest != _collection(*map(Catalogue.read, files)).digest:
+                raise ValueError(
+                    f"the queries or items of the study {self.name!r} have changed since this pool was built: build it "
+                    "again"
+                )
             pool.save(self.pool_path)
 
     def top_up(self, model: str, *, threads: int | None = None) -> Pool:
