@@ -5,6 +5,7 @@ import difflib
 import functools
 import hashlib
 import json
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
@@ -535,9 +536,17 @@ class Study:
             write_text(path, text)
         return path
 
+    @property
+    def can_change(self) -> bool:
+        """Whether this process may write into the folder; a study that is only to be read can be shown all the same."""
+        held = self.path / "study.lock"
+        return os.access(self.path, os.W_OK) and (not held.exists() or os.access(held, os.W_OK))
+
     @contextlib.contextmanager
     def changing(self) -> Iterator[None]:
         """Keep all other processes from changing the study meanwhile; do not nest. Votes are added without it."""
+        if not self.can_change:
+            raise PermissionError(f"the study {self.path} can only be read here: it cannot be changed")
         with (self.path / "study.lock").open("ab") as file:
             lock(file.fileno(), WAIT, _held(self.path))
             for left in [*self.path.glob(".*.part"), *self.path.glob("*/.*.part")]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from lookalike.cli.outputs import Output
-from lookalike.cli.studies import RULE, STUDY, judgements_of, open_judged, release_again
+from lookalike.cli.studies import RULE, STUDY, judgements_of, open_judged, release_again, write_result
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, remark, say_how_to_open, table, tables
 from lookalike.files import write_text
 from lookalike.results import without_nan
@@ -238,7 +238,7 @@ def leaderboard(
     if output is not None:
         write_text(output, text)
     if opened is not None:
-        opened.write_result("leaderboard.json", text)
+        write_result(opened, "leaderboard.json", text)
     if report is not None:
         from lookalike.report.discovery import write_leaderboard
 

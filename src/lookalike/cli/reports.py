@@ -11,7 +11,7 @@ from cyclopts import Parameter
 from lookalike.cli.data import LABELS, SETTING, SOURCE, task_and_shape
 from lookalike.cli.hashing import choose
 from lookalike.cli.outputs import Output
-from lookalike.cli.studies import judgements_of, open_judged
+from lookalike.cli.studies import judgements_of, open_judged, write_result
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, prose, remark, say_how_to_open, table, tables
 from lookalike.results import shown, without_nan
 
@@ -184,7 +184,7 @@ def _report_study(
         if judged.loo is not None:
             everything["leaderboard"]["leave_one_out"] = judged.loo.rows()
     for name, part in everything.items():
-        opened.write_result(f"{name}.json", json.dumps(without_nan(part), indent=1, allow_nan=False) + "\n")
+        write_result(opened, f"{name}.json", json.dumps(without_nan(part), indent=1, allow_nan=False) + "\n")
     write_collection(output, found, opened, judged)
     if as_json:
         print_json(everything | {"report": str(output)})

@@ -33,6 +33,7 @@ __all__ = [
     "release_again",
     "study",
     "write_export",
+    "write_result",
 ]
 
 
@@ -291,6 +292,14 @@ def open_judged(folder: Path) -> "Study":
         except (StoreAwayError, StoreFullError) as error:
             remark(f"{error}; this goes on with the votes that were copied before")
     return opened
+
+
+def write_result(opened: "Study", name: str, text: str) -> None:
+    """Keep a result in a study; where that may only be read, say so and go on."""
+    if opened.can_change:
+        opened.write_result(name, text)
+    else:
+        remark(f"{opened.path} can only be read: this result is not kept as results/{name}")
 
 
 def release_again(opened: "Study") -> None:

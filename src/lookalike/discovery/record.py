@@ -1,7 +1,10 @@
 """The record of votes on disk: a table in SQLite to which whole batches are added, and nothing else is done."""
 
 import contextlib
+import os
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -69,7 +72,7 @@ def append_votes(path: Path, votes: Votes) -> None:
 
 def read_votes(path: Path) -> Votes:
     """All votes, in the order in which they came."""
-    with _opened(path) as connection:
+    with _to_read(path) as uri, _opened(path, uri) as connection:
         rows = connection.execute(
             "SELECT query, item, expert, answer, time, seconds FROM votes ORDER BY number"
         ).fetchall()
@@ -98,18 +101,41 @@ def votes_of(rows: Sequence[Any]) -> Votes:
 
 
 @contextlib.contextmanager
-def _opened(path: Path) -> Iterator[sqlite3.Connection]:
-    """A connection to a record that is there; what SQLite reports becomes a sentence that names the file."""
+def _to_read(path: Path) -> Iterator[str]:
+    """How SQLite is to open a record for reading, also where nothing may be written, not even a lock."""
+    path = path.resolve()
+    wal, shared = (path.with_name(f"{path.name}-{ending}") for ending in ("wal", "shm"))
+    if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
+        yield f"{path.as_uri()}?mode=rw"
+    elif shared.exists():  # somebody else may write at this moment
+        yield f"{path.as_uri()}?mode=ro"
+    elif not wal.exists() or not wal.stat().st_size:
+        yield f"{path.as_uri()}?immutable=1"
+    else:  # the last votes are in the log beside it, which SQLite opens only where it may write
+        with tempfile.TemporaryDirectory(prefix="lookalike-") as folder:
+            for file in (path, wal):
+                shutil.copyfile(file, Path(folder) / file.name)
+            yield f"{(Path(folder) / path.name).as_uri()}?mode=rw"
+
+
+@contextlib.contextmanager
+def _opened(path: Path, uri: str | None = None) -> Iterator[sqlite3.Connection]:
+    """A connection to a record that is there; what SQLite reports becomes a sentence that names the file.
+
+    uri: how to open it, by default for writing.
+    """
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}: the study is not whole")
     try:
-        uri = f"{path.resolve().as_uri()}?mode=rw"
+        uri = uri or f"{path.resolve().as_uri()}?mode=rw"
         connection = sqlite3.connect(uri, uri=True, timeout=WAIT, isolation_level=None)
         with contextlib.closing(connection):
             connection.execute("PRAGMA synchronous = FULL")
             check_record(connection, path)
             yield connection
     except sqlite3.OperationalError as error:
+        if getattr(error, "sqlite_errorname", "").startswith("SQLITE_READONLY"):
+            raise PermissionError(f"{path} can only be read here: no votes can be added") from error
         if getattr(error, "sqlite_errorname", "").startswith(("SQLITE_BUSY", "SQLITE_LOCKED")):
             raise TimeoutError(
                 f"another process is changing this study, {path}: try again when it has ended"
