@@ -1,16 +1,19 @@
-"""A matrix product in which every element is summed in the same order, wherever it stands.
+"""Products and distances of all pairs of rows, every one summed in the same order, wherever its rows stand.
 
 Libraries of linear algebra compute the elements at the edge of a block by other instructions than those in its
 middle, so that equal rows get scores that differ in the last bit, and a tie is lost. Here each element is one
 chain of fused multiply-adds over the columns, in order: equal rows have equal scores, and a score depends on its
 two rows alone, not on the number of queries, shards or threads. It is about as fast as OpenBLAS.
+
+A squared distance is summed from differences, not made of products: far from the origin q·q - 2 q·g + g·g would be a
+small difference of large numbers, of which few digits remain.
 """
 
 from llvmlite import ir
 from numba import float32, float64, int64, njit, types, void
 from numba.extending import intrinsic
 
-ROWS = 6  # query rows a step: with two vectors of gallery items, 12 sums and 3 operands fill 16 vector registers
+ROWS = 6  # query rows a step: with two vectors of gallery items, 12 sums and 3 or 4 operands fill 16 vector registers
 VECTORS = 2
 
 
@@ -23,62 +26,80 @@ def panel_width(dtype) -> int:
     return VECTORS * 32 // dtype.itemsize
 
 
-@intrinsic
-def _step(typingctx, queries, query, row, column, gallery, item, out, place, stride, depth):
-    """out[place + r * stride + c] = Σ_d queries[query + r * row + d * column] * gallery[item + d * width + c]."""
+def _stepper(add):
+    """A step of a kernel: out[place + r * stride + c] = Σ_d of what `add(builder, fma, q, g, sum)` adds to the sum.
 
-    def codegen(context, builder, signature, arguments):
-        scalar = context.get_value_type(signature.args[0].dtype)
-        lanes = 32 // (signature.args[0].dtype.bitwidth // 8)
-        vector, index = ir.VectorType(scalar, lanes), ir.IntType(64)
-        undefined = ir.Constant(vector, ir.Undefined)
-        first_lane = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
-        name = f"llvm.fma.v{lanes}f{256 // lanes}"
-        fma = builder.module.globals.get(name)
-        if fma is None:
-            fma = ir.Function(builder.module, ir.FunctionType(vector, [vector] * 3), name)
+    q = queries[query + r * row + d * column], g = gallery[item + d * width + c], for d up to `depth`.
+    """
 
-        def element(array, offset):
-            data = context.make_array(signature.args[array])(context, builder, arguments[array]).data
-            return builder.gep(data, [offset])
+    @intrinsic
+    def step(typingctx, queries, query, row, column, gallery, item, out, place, stride, depth):
+        def codegen(context, builder, signature, arguments):
+            scalar = context.get_value_type(signature.args[0].dtype)
+            lanes = 32 // (signature.args[0].dtype.bitwidth // 8)
+            vector, index = ir.VectorType(scalar, lanes), ir.IntType(64)
+            undefined = ir.Constant(vector, ir.Undefined)
+            first_lane = ir.Constant(ir.VectorType(ir.IntType(32), lanes), [0] * lanes)
+            name = f"llvm.fma.v{lanes}f{256 // lanes}"
+            fma = builder.module.globals.get(name)
+            if fma is None:
+                fma = ir.Function(builder.module, ir.FunctionType(vector, [vector] * 3), name)
 
-        def vector_at(pointer, offset):
-            return builder.bitcast(builder.gep(pointer, [offset]), vector.as_pointer())
+            def element(array, offset):
+                data = context.make_array(signature.args[array])(context, builder, arguments[array]).data
+                return builder.gep(data, [offset])
 
-        left, right, result = element(0, arguments[1]), element(4, arguments[5]), element(6, arguments[7])
-        entry = builder.block
-        loop, done = builder.append_basic_block("loop"), builder.append_basic_block("done")
-        builder.branch(loop)
-        builder.position_at_end(loop)
-        d = builder.phi(index)
-        d.add_incoming(index(0), entry)
-        sums = [builder.phi(vector) for _ in range(ROWS * VECTORS)]
-        for total in sums:
-            total.add_incoming(ir.Constant(vector, None), entry)
-        items = []
-        for v in range(VECTORS):
-            offset = builder.add(builder.mul(d, index(lanes * VECTORS)), index(lanes * v))
-            items.append(builder.load(vector_at(right, offset)))
-            items[-1].align = 4
-        totals = []
-        for r in range(ROWS):
-            offset = builder.add(builder.mul(d, arguments[3]), builder.mul(index(r), arguments[2]))
-            value = builder.load(builder.gep(left, [offset]))
-            value = builder.insert_element(undefined, value, ir.IntType(32)(0))
-            value = builder.shuffle_vector(value, undefined, first_lane)
-            totals += [builder.call(fma, [value, items[v], sums[r * VECTORS + v]]) for v in range(VECTORS)]
-        following = builder.add(d, index(1))
-        d.add_incoming(following, builder.block)
-        for total, updated in zip(sums, totals, strict=True):
-            total.add_incoming(updated, builder.block)
-        builder.cbranch(builder.icmp_signed("<", following, arguments[9]), loop, done)
-        builder.position_at_end(done)
-        for i, total in enumerate(totals):
-            offset = builder.add(builder.mul(arguments[8], index(i // VECTORS)), index(lanes * (i % VECTORS)))
-            builder.store(total, vector_at(result, offset)).align = 4
-        return context.get_dummy_value()
+            def vector_at(pointer, offset):
+                return builder.bitcast(builder.gep(pointer, [offset]), vector.as_pointer())
 
-    return types.void(queries, int64, int64, int64, gallery, int64, out, int64, int64, int64), codegen
+            left, right, result = element(0, arguments[1]), element(4, arguments[5]), element(6, arguments[7])
+            entry = builder.block
+            loop, done = builder.append_basic_block("loop"), builder.append_basic_block("done")
+            builder.branch(loop)
+            builder.position_at_end(loop)
+            d = builder.phi(index)
+            d.add_incoming(index(0), entry)
+            sums = [builder.phi(vector) for _ in range(ROWS * VECTORS)]
+            for total in sums:
+                total.add_incoming(ir.Constant(vector, None), entry)
+            items = []
+            for v in range(VECTORS):
+                offset = builder.add(builder.mul(d, index(lanes * VECTORS)), index(lanes * v))
+                items.append(builder.load(vector_at(right, offset)))
+                items[-1].align = 4
+            totals = []
+            for r in range(ROWS):
+                offset = builder.add(builder.mul(d, arguments[3]), builder.mul(index(r), arguments[2]))
+                value = builder.load(builder.gep(left, [offset]))
+                value = builder.insert_element(undefined, value, ir.IntType(32)(0))
+                value = builder.shuffle_vector(value, undefined, first_lane)
+                totals += [add(builder, fma, value, items[v], sums[r * VECTORS + v]) for v in range(VECTORS)]
+            following = builder.add(d, index(1))
+            d.add_incoming(following, builder.block)
+            for total, updated in zip(sums, totals, strict=True):
+                total.add_incoming(updated, builder.block)
+            builder.cbranch(builder.icmp_signed("<", following, arguments[9]), loop, done)
+            builder.position_at_end(done)
+            for i, total in enumerate(totals):
+                offset = builder.add(builder.mul(arguments[8], index(i // VECTORS)), index(lanes * (i % VECTORS)))
+                builder.store(total, vector_at(result, offset)).align = 4
+            return context.get_dummy_value()
+
+        return types.void(queries, int64, int64, int64, gallery, int64, out, int64, int64, int64), codegen
+
+    return step
+
+
+def _add_product(builder, fma, query, item, total):
+    return builder.call(fma, [query, item, total])
+
+
+def _take_square(builder, fma, query, item, total):
+    difference = builder.fsub(query, item)
+    return builder.call(fma, [builder.fneg(difference), difference, total])
+
+
+_product_step, _distance_step = _stepper(_add_product), _stepper(_take_square)
 
 
 @njit(
@@ -99,7 +120,21 @@ def product(queries, gallery, out):
         for i in range(len(queries)):
             place = i * ROWS * stride + j * width
             query, item = i * depth * ROWS, j * depth * width
-            _step(flat_queries, query, 1, ROWS, flat_gallery, item, flat_out, place, stride, depth)
+            _product_step(flat_queries, query, 1, ROWS, flat_gallery, item, flat_out, place, stride, depth)
+
+
+@njit([void(float64[:, :, ::1], float64[:, :, ::1], float64[:, ::1])], nogil=True, cache=True)
+def distances(queries, gallery, out):
+    """out[i, j] = -|query i - item j|², of rows packed as for `product`."""
+    depth = queries.shape[1]
+    width = gallery.shape[2]
+    flat_queries, flat_gallery, flat_out = queries.reshape(-1), gallery.reshape(-1), out.reshape(-1)
+    stride = out.shape[1]
+    for j in range(len(gallery)):
+        for i in range(len(queries)):
+            place = i * ROWS * stride + j * width
+            query, item = i * depth * ROWS, j * depth * width
+            _distance_step(flat_queries, query, 1, ROWS, flat_gallery, item, flat_out, place, stride, depth)
 
 
 @njit([void(float32[:, ::1], float32[:, :, ::1], float32[:, ::1])], nogil=True, cache=True)
@@ -112,7 +147,8 @@ def row_product(rows, gallery, out):
     for i in range(0, len(rows), ROWS):  # these rows stay in the nearest cache while all panels pass them
         for j in range(len(gallery)):
             place = i * stride + j * width
-            _step(flat_rows, i * depth, depth, 1, flat_gallery, j * depth * width, flat_out, place, stride, depth)
+            item = j * depth * width
+            _product_step(flat_rows, i * depth, depth, 1, flat_gallery, item, flat_out, place, stride, depth)
 
 
 @njit(
@@ -150,7 +186,7 @@ def _fma(typingctx, a, b, c):
     cache=True,
 )
 def squares(rows, out):
-    """out[i] = row i · row i, summed as `product` does, so that the distance of equal rows is exactly 0."""
+    """out[i] = row i · row i, summed as `product` does."""
     # Each sum is a chain that waits for itself; eight of them side by side do not wait.
     whole = len(rows) // 8 * 8
     zero = rows.dtype.type(0)

@@ -60,7 +60,7 @@ class Embeddings:
         left, right = as_floats(queries, "query embeddings"), as_floats(gallery, "gallery embeddings")
         self.similarity = similarity
         self.n_gallery, self._n_columns = right.shape
-        # squared distances are small differences of large numbers: float32 would lose their digits
+        # differences of float32 are exact in float64, but for those of numbers of very different size
         self._dtype = np.dtype(np.float64) if similarity == "euclidean" else np.result_type(left, right)
         self._ask(left)
         self._lay_out(right.astype(self._dtype, copy=False))
@@ -90,26 +90,26 @@ class Embeddings:
             raise ValueError("embeddings have no column: there is nothing to compare")
         self._queries = queries.astype(self._dtype, copy=False)
         self.n_queries = len(queries)
-        self._query_squares = _squares(self._queries, "query")
+        squares = _squares(self._queries, "query")
         self._query_scales = np.ones(len(queries), self._dtype)
         self.query_lengths: np.ndarray | None = None  # where scores are cosines times a number for each query: that
         if self.similarity == "cosine":
-            self._query_scales, self.query_lengths = _scales(self._queries, self._query_squares, "query")
+            self._query_scales, self.query_lengths = _scales(self._queries, squares, "query")
         else:
-            _check_range(self._query_squares, "query")
+            _check_range(squares, "query")
         self._buffers = threading.local()
 
     def _lay_out(self, gallery: np.ndarray) -> None:
         """Take this gallery."""
-        self._squares = _squares(gallery, "gallery")
+        squares = _squares(gallery, "gallery")
         self._lengths: np.ndarray | None = None
         scales = np.ones(len(gallery), self._dtype)
         if self.similarity == "cosine":
             # Rows are scaled by powers of two, which rounds nothing, and their products divided by the rest of the
             # gallery's lengths: items of equal length and equal product tie, such as codes of -1 and +1.
-            scales, self._lengths = _scales(gallery, self._squares, "gallery")
+            scales, self._lengths = _scales(gallery, squares, "gallery")
         else:
-            _check_range(self._squares, "gallery")
+            _check_range(squares, "gallery")
         self._gallery = _panels(gallery, scales, product_kernel().panel_width(self._dtype))
 
     def rows(self, block: slice) -> np.ndarray:
@@ -123,14 +123,11 @@ class Embeddings:
         out = getattr(self._buffers, "out", None)
         if out is None or out.shape != shape:
             out = self._buffers.out = np.empty(shape, self._queries.dtype)
-        product_kernel().product(queries, self._gallery, out)
+        score = product_kernel().distances if self.similarity == "euclidean" else product_kernel().product
+        score(queries, self._gallery, out)
         out = out[: len(self._queries[block]), : self.n_gallery]
         if self._lengths is not None:
             out /= self._lengths
-        if self.similarity == "euclidean":
-            out *= 2
-            out -= self._squares
-            out -= self._query_squares[block, None]
         return out
 
 
@@ -292,7 +289,8 @@ def _squares(rows: np.ndarray, what: str) -> np.ndarray:
 
 
 def _check_range(squares: np.ndarray, what: str) -> None:
-    """Raise where a product of two rows could pass the largest number of its type."""
+    """Raise where a product or squared distance of two rows could pass the largest number of its type."""
+    # |q - g|² ≤ (|q| + |g|)² ≤ 4 times the larger square
     too_large = squares > np.finfo(squares.dtype).max / 8
     if too_large.any():
         raise ValueError(f"{what} embedding in row {too_large.argmax()} is too large for {squares.dtype}: scale them")
