@@ -9,8 +9,9 @@ A squared distance is summed from differences, not made of products: far from th
 small difference of large numbers, of which few digits remain.
 """
 
+import numpy as np
 from llvmlite import ir
-from numba import float32, float64, int64, njit, types, void
+from numba import float32, float64, int32, int64, njit, types, void
 from numba.extending import intrinsic
 
 ROWS = 6  # query rows a step: with two vectors of gallery items, 12 sums and 3 or 4 operands fill 16 vector registers
@@ -180,30 +181,155 @@ def _fma(typingctx, a, b, c):
     return a(a, a, a), codegen
 
 
+@njit
+def _add_square(value, total):
+    return _fma(value, value, total)
+
+
 @njit(
-    [void(_array(float32, 2), float32[::1]), void(_array(float64, 2), float64[::1])],
+    [void(_array(float32, 2), _array(float32, 1), float32[::1]),
+     void(_array(float64, 2), _array(float64, 1), float64[::1])],
     nogil=True,
     cache=True,
-)
-def squares(rows, out):
-    """out[i] = row i · row i, summed as `product` does."""
+)  # fmt: skip
+def squares(rows, scales, out):
+    """out[i] = row i · row i of rows times their scales, summed as `product` does."""
     # Each sum is a chain that waits for itself; eight of them side by side do not wait.
     whole = len(rows) // 8 * 8
     zero = rows.dtype.type(0)
     for i in range(0, whole, 8):
         a, b, c, d, e, f, g, h = zero, zero, zero, zero, zero, zero, zero, zero
         for j in range(rows.shape[1]):
-            a = _fma(rows[i, j], rows[i, j], a)
-            b = _fma(rows[i + 1, j], rows[i + 1, j], b)
-            c = _fma(rows[i + 2, j], rows[i + 2, j], c)
-            d = _fma(rows[i + 3, j], rows[i + 3, j], d)
-            e = _fma(rows[i + 4, j], rows[i + 4, j], e)
-            f = _fma(rows[i + 5, j], rows[i + 5, j], f)
-            g = _fma(rows[i + 6, j], rows[i + 6, j], g)
-            h = _fma(rows[i + 7, j], rows[i + 7, j], h)
+            a = _add_square(rows[i, j] * scales[i], a)
+            b = _add_square(rows[i + 1, j] * scales[i + 1], b)
+            c = _add_square(rows[i + 2, j] * scales[i + 2], c)
+            d = _add_square(rows[i + 3, j] * scales[i + 3], d)
+            e = _add_square(rows[i + 4, j] * scales[i + 4], e)
+            f = _add_square(rows[i + 5, j] * scales[i + 5], f)
+            g = _add_square(rows[i + 6, j] * scales[i + 6], g)
+            h = _add_square(rows[i + 7, j] * scales[i + 7], h)
         out[i : i + 8] = (a, b, c, d, e, f, g, h)
     for i in range(whole, len(rows)):
         total = zero
         for value in rows[i]:
-            total = _fma(value, value, total)
+            total = _add_square(value * scales[i], total)
         out[i] = total
+
+
+# Rows that point the same way
+
+
+@intrinsic
+def _trailing_zeros(typingctx, number):
+    """How many times two divides a whole number, which is not 0."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.cttz(arguments[0], ir.IntType(1)(0))
+
+    return int64(int64), codegen
+
+
+@njit
+def _parts(bits, digits):
+    """A float that is not 0, by its bits, as whole number · 2^power; digits: binary ones after the first."""
+    power, number = bits >> digits, bits & ((1 << digits) - 1)
+    return (number, 1) if power == 0 else (number | (1 << digits), power)  # below the least power the first digit is 0
+
+
+@njit(
+    [void(_array(int32, 2), int64, int32[::1], int64[::1]), void(_array(int64, 2), int64, int64[::1], int64[::1])],
+    nogil=True,
+    cache=True,
+)
+def divisors(bits, digits, largest, out):
+    """Of each row, by its bits: the largest size, as bits too, and the largest odd number that divides all numbers."""
+    unsigned = bits.dtype.type((1 << (bits.itemsize * 8 - 1)) - 1)
+    for i in range(len(bits)):
+        top = bits.dtype.type(0)
+        for j in range(bits.shape[1]):
+            top = max(top, bits[i, j] & unsigned)
+        largest[i] = top
+        common = 0
+        for j in range(bits.shape[1]):
+            size = int64(bits[i, j] & unsigned)
+            if size:
+                number = _parts(size, digits)[0]
+                while number:  # Euclid; twos do not matter
+                    common, number = number, common % number
+                if common & (common - 1) == 0:  # in most rows after two or three numbers
+                    break
+        out[i] = common >> _trailing_zeros(common) if common else 1
+
+
+@njit(
+    [void(float32[:, ::1], _array(float32, 1), _array(float32, 1)),
+     void(float64[:, ::1], _array(float64, 1), _array(float64, 1))],
+    nogil=True,
+    cache=True,
+)  # fmt: skip
+def divide(rows, by, scales):
+    """Divide rows by these numbers and multiply them by powers of two, in place."""
+    for i in range(len(rows)):
+        if by[i] != 1 or scales[i] != 1:
+            for j in range(rows.shape[1]):
+                rows[i, j] = rows[i, j] / by[i] * scales[i]
+
+
+@njit
+def _whole_square(row, digits, limit):
+    """The squared length of a row, by its bits, in units of its last binary digit; 0 where it reaches the limit."""
+    unsigned = (1 << (row.itemsize * 8 - 1)) - 1
+    lowest = 1 << 62
+    for value in row:
+        size = int64(value) & unsigned
+        if size:
+            number, power = _parts(size, digits)
+            zeros = _trailing_zeros(number)
+            if (number >> zeros) >= 1 << 16:
+                return 0  # real embeddings: at the first number
+            lowest = min(lowest, power + zeros)
+    total = 0
+    for value in row:
+        size = int64(value) & unsigned
+        if size:
+            number, power = _parts(size, digits)
+            zeros = _trailing_zeros(number)
+            if power + zeros - lowest >= 16:
+                return 0
+            total += ((number >> zeros) << (power + zeros - lowest)) ** 2
+            if total >= limit:
+                return 0
+    return total
+
+
+PRIMES = np.array([n for n in range(3, 1626, 2) if all(n % d for d in range(3, 41, 2) if d < n)])
+LARGEST = 1 << 32  # at most two primes of a number up to this are not among these
+
+
+@njit(
+    [void(_array(int32, 2), int64, int64, int64[::1], int64[::1]),
+     void(_array(int64, 2), int64, int64, int64[::1], int64[::1])],
+    nogil=True,
+    cache=True,
+)  # fmt: skip
+def square_factors(bits, digits, limit, factors, rest):
+    """Of each row that is a power of two times whole numbers: t and r, for which t²·r is the squared length of these.
+
+    t is odd, and r has no odd square in it. They are 1 and 0 where t²·r would reach the limit, at most LARGEST.
+    """
+    for i in range(len(bits)):
+        square = _whole_square(bits[i], digits, limit)
+        factor = 1
+        odd = square >> _trailing_zeros(square) if square else 1
+        for prime in PRIMES:
+            if prime * prime * prime > odd:
+                break
+            while odd % (prime * prime) == 0:
+                odd //= prime * prime
+                factor *= prime
+            if odd % prime == 0:
+                odd //= prime
+        root = int(np.sqrt(odd) + 0.5)
+        if root * root == odd:
+            factor *= root
+        factors[i], rest[i] = factor, square // (factor * factor)

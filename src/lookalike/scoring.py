@@ -63,7 +63,7 @@ class Embeddings:
         # differences of float32 are exact in float64, but for those of numbers of very different size
         self._dtype = np.dtype(np.float64) if similarity == "euclidean" else np.result_type(left, right)
         self._ask(left)
-        self._lay_out(right.astype(self._dtype, copy=False))
+        self._lay_out(right)
 
     def with_queries(self, queries: Any) -> "Embeddings":
         """The same gallery, which is laid out already, with other queries; they must not be wider floats.
@@ -88,29 +88,29 @@ class Embeddings:
             )
         if self._n_columns == 0:
             raise ValueError("embeddings have no column: there is nothing to compare")
-        self._queries = queries.astype(self._dtype, copy=False)
         self.n_queries = len(queries)
-        squares = _squares(self._queries, "query")
-        self._query_scales = np.ones(len(queries), self._dtype)
-        self.query_lengths: np.ndarray | None = None  # where scores are cosines times a number for each query: that
-        if self.similarity == "cosine":
-            self._query_scales, self.query_lengths = _scales(self._queries, squares, "query")
-        else:
-            _check_range(squares, "query")
+        # query_lengths: where scores are cosines times a number for each query, that number
+        self._queries, self._query_scales, self.query_lengths = self._scaled(queries, "query")
         self._buffers = threading.local()
 
     def _lay_out(self, gallery: np.ndarray) -> None:
         """Take this gallery."""
-        squares = _squares(gallery, "gallery")
-        self._lengths: np.ndarray | None = None
-        scales = np.ones(len(gallery), self._dtype)
+        rows, scales, self._lengths = self._scaled(gallery, "gallery")
+        self._factors: np.ndarray | None = None
+        if self._lengths is not None:
+            self._factors, self._lengths = _factored(rows, self._lengths)
+        self._gallery = _panels(rows, scales, product_kernel().panel_width(self._dtype))
+
+    def _scaled(self, rows: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Rows to compare, a power of two to multiply each by, and, where cosines are asked for, their lengths then."""
+        rows = np.ascontiguousarray(rows, self._dtype)
         if self.similarity == "cosine":
-            # Rows are scaled by powers of two, which rounds nothing, and their products divided by the rest of the
-            # gallery's lengths: items of equal length and equal product tie, such as codes of -1 and +1.
-            scales, self._lengths = _scales(gallery, squares, "gallery")
-        else:
-            _check_range(squares, "gallery")
-        self._gallery = _panels(gallery, scales, product_kernel().panel_width(self._dtype))
+            return _directions(rows, what)
+        ones = np.ones(len(rows), rows.dtype)
+        squares = _squares(rows, ones)
+        _check_finite(rows, squares, what)
+        _check_range(squares, what)
+        return rows, ones, None
 
     def rows(self, block: slice) -> np.ndarray:
         """Scores of a block of queries with the whole gallery, for the caller to change, until the thread's next call.
@@ -126,6 +126,8 @@ class Embeddings:
         score = product_kernel().distances if self.similarity == "euclidean" else product_kernel().product
         score(queries, self._gallery, out)
         out = out[: len(self._queries[block]), : self.n_gallery]
+        if self._factors is not None:
+            out /= self._factors
         if self._lengths is not None:
             out /= self._lengths
         return out
@@ -278,14 +280,18 @@ def as_floats(values: Any, what: str) -> np.ndarray:
     return values.astype(np.float32 if small else np.float64, copy=False)
 
 
-def _squares(rows: np.ndarray, what: str) -> np.ndarray:
-    """Squared length of each row; raises where a number is not finite."""
+def _squares(rows: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """Squared length of each row times its scale."""
     out = np.empty(len(rows), rows.dtype)
-    product_kernel().squares(np.ascontiguousarray(rows), out)
-    for row in np.flatnonzero(~np.isfinite(out)):  # nan, infinity, or a square too large: look closer
+    product_kernel().squares(rows, scales, out)
+    return out
+
+
+def _check_finite(rows: np.ndarray, sizes: np.ndarray, what: str) -> None:
+    """Raise where a number is not finite; sizes: of the rows, not finite where a number is not."""
+    for row in np.flatnonzero(~np.isfinite(sizes)):  # nan, infinity, or a square too large: look closer
         for column in np.flatnonzero(~np.isfinite(rows[row])):
             raise ValueError(f"{what} embeddings hold {rows[row, column]}, first in row {row}, column {column}")
-    return out
 
 
 def _check_range(squares: np.ndarray, what: str) -> None:
@@ -296,21 +302,61 @@ def _check_range(squares: np.ndarray, what: str) -> None:
         raise ValueError(f"{what} embedding in row {too_large.argmax()} is too large for {squares.dtype}: scale them")
 
 
-def _scales(rows: np.ndarray, squares: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray]:
-    """For each row a power of two that brings its length near 1, and that length."""
-    limits = np.finfo(rows.dtype)
-    lengths = np.sqrt(squares).astype(np.longdouble)
-    for row in np.flatnonzero(~(np.isfinite(squares) & (squares > limits.tiny / limits.eps))):
-        lengths[row] = np.linalg.norm(rows[row].astype(np.longdouble))  # its square is too large or too small
-        if lengths[row] == 0:
-            raise ValueError(f"{what} embedding in row {row} is zero: it has no cosine")
-    exponents = np.clip(-np.frexp(lengths)[1], limits.minexp + 2, limits.maxexp - 2)
-    scales = np.ldexp(np.ones(len(rows), rows.dtype), exponents)
-    return scales, (lengths * scales).astype(rows.dtype)
+def _directions(rows: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows that only say where they point, a power of two for each that brings its length near 1, and that length.
+
+    A row and its positive multiples, unless these lost digits, become the same: a number is odd · 2^power, and all of a
+    row are divided by the largest number that divides every odd one. In real embeddings that is 1.
+    """
+    kernel, limits = product_kernel(), np.finfo(rows.dtype)
+    bits: np.ndarray = rows.view(_whole_type(rows))
+    largest, divisors = np.empty(len(rows), bits.dtype), np.empty(len(rows), np.int64)
+    kernel.divisors(bits, limits.nmant, largest, divisors)
+    largest, by = largest.view(rows.dtype), divisors.astype(rows.dtype)
+    _check_finite(rows, largest, what)
+    if not largest.all():
+        raise ValueError(f"{what} embedding in row {largest.argmin()} is zero: it has no cosine")
+    lifts = np.where(largest / by < limits.tiny / limits.eps, limits.eps**-2, 1).astype(rows.dtype)
+    if (by != 1).any() or (lifts != 1).any():
+        rows = rows.copy()
+        kernel.divide(rows, by, lifts)
+    # Lengths are those of rows whose largest number is near 1: of longer or shorter rows squares would be rounded
+    # differently, or not be floats.
+    scales = _near_one(largest / by * lifts)
+    lengths = np.sqrt(_squares(rows, scales))
+    return rows, scales * _near_one(lengths), lengths * _near_one(lengths)
+
+
+def _near_one(sizes: np.ndarray) -> np.ndarray:
+    """The powers of two that bring these numbers to at least a half and below 1."""
+    return np.ldexp(np.ones(len(sizes), sizes.dtype), -np.frexp(sizes)[1])
+
+
+def _factored(rows: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+    """Lengths as two factors, of which products are divided in turn; None in place of the first where all are 1.
+
+    Of rows of small whole numbers the first is whole, and the second the root of a number without squares: t·√r. Then
+    equal cosines are equal floats: where p / (t·√r) = p' / (t'·√r'), r = r', and p / t = p' / t' are rounded alike.
+    """
+    kernel, limits = product_kernel(), np.finfo(rows.dtype)
+    factors, rest = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+    limit = min(1 << (limits.nmant + 1), kernel.LARGEST)  # squares below are exact
+    kernel.square_factors(rows.view(_whole_type(rows)), limits.nmant, limit, factors, rest)
+    many = np.flatnonzero(factors > 1)
+    if not len(many):
+        return None, lengths
+    whole = np.sqrt((factors**2 * rest)[many].astype(rows.dtype))
+    lengths[many] = np.sqrt(rest[many].astype(rows.dtype)) * (lengths[many] / whole)  # the ratio is a power of two
+    return factors.astype(rows.dtype), lengths
+
+
+def _whole_type(rows: np.ndarray) -> type:
+    """Whole numbers as wide as these floats."""
+    return np.int32 if rows.dtype.itemsize == 4 else np.int64
 
 
 def _panels(rows: np.ndarray, scales: np.ndarray, width: int) -> np.ndarray:
     """Scaled rows in panels of `width`, (panels, columns, width), the last filled up with zeros."""
     out = np.empty((-(-len(rows) // width), rows.shape[1], width), rows.dtype)
-    product_kernel().pack(np.ascontiguousarray(rows), scales, out)
+    product_kernel().pack(rows, scales, out)
     return out
