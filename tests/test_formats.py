@@ -158,7 +158,7 @@ def image(**changes: Any) -> dict[str, Any]:
         (image(path=METADATA["images"][1]["path"]), "entry 1 of images: 'img.*' is described in entry 0 otherwise"),
         (image(identity="x"), "metadata.json: an attribute needs a name other than"),
         (image(path="a\0"), "metadata.json: ids of a catalogue must not hold a zero byte"),
-        ('{"images": [\n{"id": }]}', "metadata.json, line 2: not JSON, Expecting value"),
+        ('{"images": [\n{"id": }]}', "metadata.json is not a JSON file in UTF-8: line 2, Expecting value"),
         ("[" * 100_000, "metadata.json is not a JSON file in UTF-8"),
     ],
 )
@@ -314,7 +314,7 @@ def test_judgements_in_files_that_others_wrote(tmp_path: Path) -> None:
         ("txt", "q 0 a ²\n", "j.txt, line 1: a grade must be a whole number from 0 to 32767, got '²'"),
         ("txt", "\n", "j.txt is empty: no judgement"),
         ("trec.gz", "q 0 a 1\n", "j.trec.gz is not a whole gzip file"),
-        ("json", "{", "j.json, line 1: not JSON"),
+        ("json", "{", "j.json is not a JSON file in UTF-8: line 1"),
         ("csv.gz", "", r"judgements are in .json, .csv, .parquet, .qrels, .txt or .trec .* got .*j.csv.gz"),
         ("tsv", "", "got .*j.tsv"),
     ],

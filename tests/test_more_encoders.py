@@ -1029,8 +1029,8 @@ def test_outputs_and_how_they_are_pooled(tmp_path: Path) -> None:
     ("settings", "message"),
     [
         ("[1]", "must hold one object"),
-        ("{size: 3}", "is not JSON: "),
-        ("\xff", "is not JSON|must hold"),
+        ("{size: 3}", "is not a JSON file in UTF-8: "),
+        ("\xff", "is not a JSON file|must hold"),
         ('{"size": 224}', "mean and std must be set, as the model was trained with"),
         ({"sise": 224}, r"there is no setting 'sise': did you mean size\? Known are size, mean, std, .*, normalise"),
         ({"normalize": True}, r"did you mean normalise\?"),

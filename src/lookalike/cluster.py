@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import warnings
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from lookalike._version import __version__
+from lookalike.files import read_json
 from lookalike.gathering import Partial, Task, summed
 from lookalike.progress import track
 
@@ -45,11 +45,12 @@ def connected(address: str) -> Iterator[Any]:
 def _address_in(file: Path) -> str:
     """The address in the file that a scheduler has written."""
     try:
-        return str(json.loads(file.read_text(encoding="utf-8"))["address"])
+        about = read_json(file.read_bytes(), file)
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no file {file}: dask scheduler --scheduler-file writes it") from None
-    except (ValueError, KeyError, TypeError) as error:
-        raise ValueError(f"{file} is not the file of a Dask scheduler") from error
+    if not isinstance(about, dict) or not isinstance(about.get("address"), str):
+        raise ValueError(f"{file} is not the file of a Dask scheduler: it does not say an address")
+    return str(about["address"])
 
 
 async def _greet(address: str) -> None:

@@ -5,6 +5,7 @@ import errno
 import itertools
 import json
 import os
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
@@ -12,9 +13,12 @@ from typing import IO, Any
 import numpy as np
 
 from lookalike._version import __version__
+from lookalike.file_errors import ContentError, reading
 from lookalike.folders import take
+from lookalike.npy import read_npz
 
 FORMAT = 1
+PARQUET = "Parquet file"
 
 __all__ = [
     "FORMAT",
@@ -24,6 +28,9 @@ __all__ = [
     "fingerprints",
     "provenance",
     "read_arrays",
+    "read_json",
+    "read_toml",
+    "said_by",
     "write_arrays",
     "write_text",
     "writing",
@@ -202,8 +209,8 @@ def read_arrays(path: str | Path, names: Collection[str] | None = None) -> tuple
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     if path.suffix == ".npz":
-        arrays = _read_npz(path, names)
-        about = _about(arrays.pop("about", "{}"))
+        arrays = read_npz(path, None if names is None else {*names, "about"})
+        about = said_by(arrays.pop("about", "{}"))
     elif path.suffix == ".parquet":
         arrays, about = _read_parquet(path, names)
     else:
@@ -218,36 +225,38 @@ def check_format(about: Mapping[str, Any], path: str | Path) -> None:
         raise ValueError(f"{path} was written by lookalike {about.get('version')}, which is newer: upgrade to read it")
 
 
-def _about(text: Any) -> dict[str, Any]:
+def said_by(text: Any) -> dict[str, Any]:
     """What a file says about itself; of a foreign file, nothing."""
     try:
-        about = json.loads(str(text))
-    except json.JSONDecodeError:
+        about = read_json(str(text), "what a file says")
+    except ValueError:
         return {}
     return about if isinstance(about, dict) and "lookalike" in about else {}
 
 
-def _read_npz(path: Path, names: Collection[str] | None) -> dict[str, np.ndarray]:
-    import zipfile
-    import zlib
+def read_json(content: str | bytes, path: object) -> Any:
+    """What JSON in UTF-8 says; raises ValueError with the file's name for anything else, however deep or long."""
+    try:
+        text = content if isinstance(content, str) else content.decode("utf-8-sig")
+        return json.loads(text.removeprefix("\ufeff"))
+    except json.JSONDecodeError as error:
+        raise ContentError(f"{path} is not a JSON file in UTF-8: line {error.lineno}, {error.msg}") from error
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise ContentError(f"{path} is not a JSON file in UTF-8: {error}") from error
+    except ValueError as error:
+        raise ContentError(f"{path} has a number of too many digits") from error
+
+
+def read_toml(content: str | bytes, path: object) -> dict[str, Any]:
+    """The same for TOML."""
+    import tomllib
 
     try:
-        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:
-            wanted = file.files if names is None else [name for name in file.files if name in (*names, "about")]
-            return {name: file[name] for name in wanted}
-    except (
-        zipfile.BadZipFile,
-        zlib.error,
-        ValueError,
-        TypeError,
-        OSError,
-        EOFError,
-        KeyError,
-        AttributeError,
-    ) as error:
-        raise ValueError(
-            f"{path} is not a readable npz file of plain arrays: it is damaged or something else"
-        ) from error
+        return tomllib.loads(content if isinstance(content, str) else content.decode())
+    except RecursionError as error:
+        raise ContentError(f"{path} is damaged: it has too many brackets in brackets") from error
+    except ValueError as error:  # also of text that is not in UTF-8, and of numbers of too many digits
+        raise ContentError(f"{path} is damaged: {error}") from error
 
 
 def _write_parquet(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
@@ -291,22 +300,29 @@ def read_table(
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        columns = [name for name in pq.read_schema(source).names if names is None or name in names]
+    with reading(path, PARQUET):
+        metadata = pq.read_metadata(source)
+        schema = metadata.schema.to_arrow_schema()
+        columns = [name for name in schema.names if names is None or name in names]
+        for name, n in Counter(columns).items():
+            if n > 1:
+                raise ContentError(f"{path} is not a readable {PARQUET}: it has the column {name!r} twice")
+        n_bytes = _bytes_of(metadata, columns)
+    with reading(path, PARQUET, n_bytes):
         table = pq.read_table(source, columns=columns)
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(
-            f"{path} is not a readable Parquet file: it is damaged, cut short or something else"
-        ) from error
-    about = _about((table.schema.metadata or {}).get(b"lookalike", b"{}").decode(errors="replace"))
-    try:
         arrays = {name: arrow_to_numpy(table[name], f"column {name!r} of {path}") for name in columns}
-    except (pa.ArrowException, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is damaged: a column cannot be read") from error
+    about = said_by((table.schema.metadata or {}).get(b"lookalike", b"{}").decode(errors="replace"))
     for name, array in arrays.items():
         if array.dtype == np.uint8 and not pa.types.is_fixed_size_binary(table.schema.field(name).type):
             arrays[name] = array.astype(np.int16)  # only fixed-size binary is packed bytes
     return arrays, about
+
+
+def _bytes_of(metadata: Any, columns: Collection[str]) -> int:
+    """How many bytes columns of a Parquet file have when they are unpacked, at least."""
+    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
+    chunks = (group.column(number) for group in groups for number in range(group.num_columns))
+    return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema.split(".")[0] in columns)
 
 
 def arrow_to_numpy(column: Any, what: str) -> np.ndarray:
@@ -318,7 +334,7 @@ def arrow_to_numpy(column: Any, what: str) -> np.ndarray:
     if isinstance(column, pa.ChunkedArray):  # what combine_chunks gives for a column without rows
         column = pa.array([], column.type)
     if column.null_count:
-        raise ValueError(f"{what} has {column.null_count} empty values")
+        raise ContentError(f"{what} has {column.null_count} empty values")
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_fixed_size_binary(column.type):
@@ -328,7 +344,7 @@ def arrow_to_numpy(column: Any, what: str) -> np.ndarray:
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
         lengths = set(column.value_lengths().to_pylist())
         if len(lengths) > 1:
-            raise ValueError(f"{what} has lists of different lengths, from {min(lengths)} to {max(lengths)}")
+            raise ContentError(f"{what} has lists of different lengths, from {min(lengths)} to {max(lengths)}")
         return np.asarray(column.flatten().to_numpy(zero_copy_only=False)).reshape(len(column), *lengths or (0,))
     if pa.types.is_fixed_size_list(column.type):
         values = column.flatten().to_numpy(zero_copy_only=False)

@@ -9,6 +9,7 @@ import numpy as np
 
 from lookalike.codes import Codes
 from lookalike.files import provenance, read_arrays, write_arrays
+from lookalike.npy import read_npy
 from lookalike.relevance import Relevance, matching_attributes, same_label, shared_tags
 from lookalike.shards import Shards
 
@@ -30,7 +31,7 @@ def read_items(path: str | Path, labels: str | Path | None = None) -> Items:
     """Read items from a .npz, .parquet or .npy file; labels may stand in a file of their own, .npy or a line each."""
     path = Path(path)
     if path.suffix == ".npy":
-        vectors: Codes | np.ndarray = _codes_or_embeddings(_read_npy(path), path)
+        vectors: Codes | np.ndarray = _codes_or_embeddings(read_npy(path), path)
         found: dict[str, np.ndarray] = {}
     else:
         found, about = read_arrays(path, ("codes", "packed", "n_bits", "embeddings", "labels", "attributes", "ids"))
@@ -102,20 +103,9 @@ def _without(path: object, name: str, advice: str) -> ValueError:
     return ValueError(f"{path} has no {name}: add an array {name!r}" + (advice if name == "labels" else ""))
 
 
-def _read_npy(path: Path) -> np.ndarray:
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
-    try:
-        return np.asarray(np.load(path, allow_pickle=False))
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(
-            f"{path} is not a readable npy file of numbers: it is damaged, cut short or something else"
-        ) from error
-
-
 def _read_labels(path: Path) -> np.ndarray:
     if path.suffix == ".npy":
-        return _read_npy(path)
+        return read_npy(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lookalike.files import check_format, fingerprints, provenance, write_text
+from lookalike.files import check_format, fingerprints, provenance, read_json, write_text
 from lookalike.metrics.names import Metric
 from lookalike.metrics.values import Values
 
@@ -158,22 +158,21 @@ class Evaluation:
     @classmethod
     def from_json(cls, path: str | Path) -> "Evaluation":
         """Read what `to_json` wrote."""
-        try:
-            saved = json.loads(Path(path).read_text(encoding="utf-8"))
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{path} is not a JSON file: {error}") from error
+        saved = read_json(Path(path).read_bytes(), path)
         if not isinstance(saved, dict) or saved.get("lookalike") != "evaluation":
             raise ValueError(f"{path} holds no evaluation: it was not written by Evaluation.to_json")
         check_format(saved, path)
+        known = ("lookalike", "format", "version", "query_ids", "scores")
+        about = {key: value for key, value in saved.items() if key not in known}
         scores = {}
-        for row in saved.pop("scores"):
-            values = [np.array(row[f"{name}per_query"], float) for name in ("", "best_", "worst_")]
-            metric = Metric.parse(row["name"])
-            scores[metric] = Score(metric, Values(*values), row["undefined"])
-        about = {
-            key: value for key, value in saved.items() if key not in ("lookalike", "format", "version", "query_ids")
-        }
-        return cls(scores, np.array(saved["query_ids"]), about)
+        try:
+            for row in saved["scores"]:
+                values = [np.array(row[f"{name}per_query"], float) for name in ("", "best_", "worst_")]
+                metric = Metric.parse(row["name"])
+                scores[metric] = Score(metric, Values(*values), row["undefined"])
+            return cls(scores, np.array(saved["query_ids"]), about)
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"{path} is damaged: a metric or its values are missing or of another kind") from error
 
 
 def as_table(columns: Any) -> "pandas.DataFrame":

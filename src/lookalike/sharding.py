@@ -2,20 +2,20 @@
 
 import contextlib
 import hashlib
-import zipfile
-import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from lookalike.codes import Codes
-from lookalike.files import arrow_to_numpy, check_format, digest
+from lookalike.file_errors import no_memory, reading, short_of_memory
+from lookalike.files import PARQUET, arrow_to_numpy, check_format, digest, said_by
 from lookalike.folders import locked
 from lookalike.gathering import gather
 from lookalike.neighbours import faiss_vectors
+from lookalike.npy import map_npy, opened_npz
 from lookalike.places import Place
 from lookalike.shards import MANIFEST, PART, Edition, Part, Shard, Shards, ShardWriter
 
@@ -126,10 +126,7 @@ def _vectors(piece: _Piece, source: Path, n_bits: int | None) -> tuple[Rows, int
 
 
 def _of_npy(source: Path) -> Iterator[_Piece]:
-    try:
-        matrix = np.load(source, mmap_mode="r", allow_pickle=False)
-    except (ValueError, EOFError, OSError) as error:
-        raise ValueError(f"{source} is not a readable npy file of numbers: it is damaged or something else") from error
+    matrix = map_npy(source)
     if matrix.ndim != 2:
         raise ValueError(
             f"{source} must hold a matrix, bits (n, n_bits) or embeddings (n, dim), got shape {matrix.shape}"
@@ -142,88 +139,49 @@ def _of_npy(source: Path) -> Iterator[_Piece]:
 
 def _of_npz(source: Path) -> Iterator[_Piece]:
     """All arrays of the file side by side, each unpacked as far as it is needed."""
-    damaged = f"{source} is not a readable npz file of plain arrays: it is damaged or something else"
-    try:
-        with zipfile.ZipFile(source) as file:
-            streams = [_Stream(file.open(name), name.removesuffix(".npy")) for name in file.namelist()]
-            scalars = {stream.name: stream.rest() for stream in streams if stream.name in ("about", "n_bits")}
-            about = _said(scalars, source)
-            columns = [stream for stream in streams if stream.name not in scalars]
-            sizes = {stream.name: stream.n for stream in columns}
-            if len(set(sizes.values())) > 1:
-                listed = ", ".join(f"{n} {name}" for name, n in sizes.items())
-                raise ArithmeticError(f"{source} must have as many of everything, got {listed}")
-            for start in range(0, max(sizes.values(), default=0), PIECE):
-                n = min(PIECE, max(sizes.values()) - start)
-                yield _Piece({stream.name: stream.rows(n) for stream in columns}, about)
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, KeyError, ValueError) as error:
-        raise ValueError(damaged) from error
-    except ArithmeticError as error:
-        raise ValueError(str(error)) from None
-
-
-def _said(scalars: Rows, source: Path) -> dict[str, Any]:
-    import json
-
-    about = json.loads(str(scalars["about"])) if "about" in scalars else {}
-    check_format(about, source)
-    if about.get("n_bits") is None and "n_bits" in scalars:
-        about["n_bits"] = int(scalars["n_bits"].reshape(-1)[0])
-    return about
-
-
-class _Stream:
-    """An array of an npz file, unpacked from its start."""
-
-    def __init__(self, file: IO[bytes], name: str) -> None:
-        self.name, self._file = name, file
-        version = np.lib.format.read_magic(file)
-        read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-        self._shape, by_column, self._dtype = read(file)
-        if self._dtype.hasobject or (by_column and len(self._shape) > 1):
-            raise ArithmeticError(
-                f"array {name!r} of the npz file is of objects, or stored by columns: save it by rows"
-            )
-        self.n = self._shape[0] if self._shape else 1
-
-    def rows(self, n: int) -> np.ndarray:
-        """The next rows."""
-        shape = (n, *self._shape[1:])
-        size = int(np.prod(shape)) * self._dtype.itemsize
-        content = self._file.read(size)
-        if len(content) != size:
-            raise EOFError(self.name)
-        return np.frombuffer(content, self._dtype).reshape(shape)
-
-    def rest(self) -> np.ndarray:
-        """All of it."""
-        return np.frombuffer(self._file.read(), self._dtype).reshape(self._shape)
+    with opened_npz(source) as arrays:
+        scalars = {array.name: array.all() for array in arrays if array.name in ("about", "n_bits")}
+        about = said_by(scalars.get("about", "{}"))
+        check_format(about, source)
+        if about.get("n_bits") is None and "n_bits" in scalars:
+            about["n_bits"] = next(iter(scalars["n_bits"].flat), None)
+        columns = [array for array in arrays if array.name not in scalars]
+        for array in columns:
+            if array.by_column and len(array.shape) > 1:
+                raise ValueError(f"array {array.name!r} of {source} is stored by columns: save it by rows")
+        sizes = {array.name: len(array) for array in columns}
+        if len(set(sizes.values())) > 1:
+            listed = ", ".join(f"{n} {name}" for name, n in sizes.items())
+            raise ValueError(f"{source} must have as many of everything, got {listed}")
+        n_items = max(sizes.values(), default=0)
+        for start in range(0, n_items, PIECE):
+            yield _Piece({array.name: array.rows(min(PIECE, n_items - start)) for array in columns}, about)
 
 
 def _of_parquet(source: Path) -> Iterator[_Piece]:
-    import json
-
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-    try:
-        # unless told not to, pyarrow reads ahead, to the end of the file
-        with pq.ParquetFile(source, pre_buffer=False, buffer_size=1 << 20) as file:
+    with contextlib.ExitStack() as opened:
+        with reading(source, PARQUET):
+            # unless told not to, pyarrow reads ahead, to the end of the file
+            file = opened.enter_context(pq.ParquetFile(source, pre_buffer=False, buffer_size=1 << 20))
             schema = file.schema_arrow
-            about = json.loads((schema.metadata or {}).get(b"lookalike", b"{}"))
-            check_format(about, source)
-            for batch in file.iter_batches(PIECE):
+            about = said_by((schema.metadata or {}).get(b"lookalike", b"{}").decode(errors="replace"))
+            batches = file.iter_batches(PIECE)
+        check_format(about, source)
+        while True:
+            with reading(source, PARQUET):
+                batch = next(batches, None)
+                if batch is None:
+                    return
                 arrays = {
                     name: arrow_to_numpy(batch[name], f"column {name!r} of {source}") for name in batch.schema.names
                 }
                 for name, array in arrays.items():
                     if array.dtype == np.uint8 and not pa.types.is_fixed_size_binary(schema.field(name).type):
                         arrays[name] = array.astype(np.int16)  # only fixed-size binary is packed bytes
-                yield _Piece(arrays, about)
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(
-            f"{source} is not a readable Parquet file: it is damaged, cut short or something else"
-        ) from error
+            yield _Piece(arrays, about)
 
 
 def _of_faiss(source: Path) -> Iterator[_Piece]:
@@ -255,25 +213,27 @@ def _with_table(pieces: Iterator[_Piece], table: Path, source: Path) -> Iterator
                 n -= len(taken[-1])
                 waiting = waiting.slice(len(taken[-1]))
             columns = pa.Table.from_batches(taken)
+            if len(set(columns.column_names)) < len(columns.column_names):
+                raise ValueError(f"{table} has a column twice, of {', '.join(columns.column_names)}")
             found = {
                 NAMES.get(name, name): arrow_to_numpy(columns[name], f"column {name!r} of {table}")
                 for name in columns.column_names
             }
             if both := found.keys() & piece.arrays.keys():
-                raise ArithmeticError(f"both {table} and {source} have {min(both)}")
+                raise ValueError(f"both {table} and {source} have {min(both)}")
             yield _Piece(piece.arrays | found, piece.about)
         if len(waiting) or len(reader.read_next_batch()):
-            raise ArithmeticError(few.replace("fewer", "more"))
+            raise ValueError(few.replace("fewer", "more"))
     except StopIteration:
         # a batch that is not there: at the end, as it should be; before it, too few rows
         if n:
             raise ValueError(few) from None
-    except pa.ArrowInvalid as error:
+    except pa.ArrowException as error:
+        if short_of_memory(error):
+            raise no_memory(table) from error
         raise ValueError(
             f"{table} is not a CSV file with a row for each item: {' '.join(str(error).split())}"
         ) from error
-    except ArithmeticError as error:
-        raise ValueError(str(error)) from None
 
 
 # Hashing

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.codes import MAX_BITS, Codes, check_n_bits
-from lookalike.files import arrow_table, check_format, digest, provenance, read_table
+from lookalike.files import arrow_table, check_format, digest, provenance, read_json, read_table
 from lookalike.places import Place
 from lookalike.relevance import Column
 
@@ -109,11 +109,10 @@ class Shards:
         """Open the gallery in a folder, or at an address such as s3://bucket/gallery."""
         place = Place.of(where)
         try:
-            manifest = json.loads(place.read(MANIFEST))
+            content = place.read(MANIFEST)
         except (FileNotFoundError, NotADirectoryError):
             raise FileNotFoundError(f"there is no {MANIFEST} in {place}: lookalike shard makes one") from None
-        except (json.JSONDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{place}/{MANIFEST} is damaged: it is not JSON") from error
+        manifest = read_json(content, f"{place}/{MANIFEST}")
         if not isinstance(manifest, dict) or manifest.get("lookalike") != "shards":
             raise ValueError(f"{place}/{MANIFEST} is not of a gallery in shards")
         check_format(manifest, f"{place}/{MANIFEST}")

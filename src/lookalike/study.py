@@ -7,7 +7,6 @@ import hashlib
 import json
 import os
 import re
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from dataclasses import replace as replaced
@@ -23,7 +22,7 @@ from lookalike.discovery.formats import read_judgements, write_judgements
 from lookalike.discovery.pool import RANDOM, Pool
 from lookalike.discovery.record import append_votes, create_record, read_votes
 from lookalike.discovery.votes import Judgements, Votes
-from lookalike.files import check_format, digest, provenance, read_arrays, write_arrays, write_text
+from lookalike.files import check_format, digest, provenance, read_arrays, read_toml, write_arrays, write_text
 from lookalike.folders import left_in, lock, locked, move_up, part_of
 from lookalike.scoring import SIMILARITIES, Embeddings
 from lookalike.stored import Recipe, Run, Stored, stored_vectors
@@ -120,10 +119,7 @@ class Study:
                 f"{path} is not a study, it has no study.toml: lookalike encode makes one from a folder of images, "
                 "lookalike study new from a catalogue"
             )
-        try:
-            about = tomllib.loads(settings.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise ValueError(f"{settings} is damaged: {error}") from error
+        about = read_toml(settings.read_bytes(), settings)
         check_format(about, settings)
         for key, kind in {"lookalike": str, "format": int, "name": str}.items():
             if not isinstance(about.get(key), kind):

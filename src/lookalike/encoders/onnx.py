@@ -3,7 +3,6 @@
 import difflib
 import functools
 import hashlib
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -14,6 +13,7 @@ import numpy as np
 
 from lookalike.encoders.encoder import Encoder
 from lookalike.encoders.preprocessing import Preprocessing
+from lookalike.files import read_json
 
 __all__ = ["Onnx", "Settings"]
 
@@ -36,10 +36,7 @@ class Settings:
     @classmethod
     def read(cls, path: Path) -> "Settings":
         """The settings in a file; raises with its name where they are not what they should be."""
-        try:
-            given = json.loads(path.read_text(encoding="utf-8"))
-        except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
-            raise ValueError(f"{path} is not JSON: {error}") from error
+        given = read_json(path.read_bytes(), path)
         if not isinstance(given, dict):
             raise ValueError(f"{path} must hold one object, {{…}}, got {type(given).__name__}")
         try:

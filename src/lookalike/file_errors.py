@@ -1,0 +1,69 @@
+"""Errors of files in words: damage, too little memory, no space; each is one sentence that names the file."""
+
+import contextlib
+import errno
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)  # nothing can be written there, whatever it is
+
+__all__ = ["FULL", "ContentError", "naming", "no_memory", "reading", "short_of_memory"]
+
+
+class ContentError(ValueError):
+    """What is wrong with the content of a file or an array, in words."""
+
+
+@contextlib.contextmanager
+def reading(path: object, form: str, n_bytes: int | None = None) -> Iterator[None]:
+    """Within this block, whatever a damaged file provokes becomes one sentence, and too little memory another.
+
+    A ContentError stays as it is: it has its own words.
+
+    path: what the file is called. form: what it should be, such as "npz file of plain arrays". n_bytes: how much memory
+    it takes, where that is known.
+    """
+    try:
+        yield
+    except ContentError:
+        raise
+    except Exception as error:  # numpy, zipfile, pyarrow and Python's parser raise whatever the bytes lead to
+        if short_of_memory(error):
+            raise no_memory(path, n_bytes) from error
+        if isinstance(error, OSError) and error.errno not in (None, errno.EINVAL):  # of the disk, not of the bytes
+            raise
+        raise ContentError(f"{path} is not a readable {form}: it is damaged, cut short or something else") from error
+
+
+def short_of_memory(error: BaseException) -> bool:
+    """Whether an error says that there is no memory left, in the words of Python, the system or pyarrow."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno == errno.ENOMEM
+    return isinstance(error, MemoryError) or re.search(r"alloc of size \d+ failed|bad_alloc", str(error)) is not None
+
+
+def no_memory(path: object, n_bytes: int | None = None) -> MemoryError:
+    """That a file does not fit into memory, in words."""
+    needed = "" if n_bytes is None else f": it takes about {_size(n_bytes)}"
+    return MemoryError(f"there is not enough memory to read {path}{needed}")
+
+
+@contextlib.contextmanager
+def naming(path: str | Path) -> Iterator[None]:
+    """Within this block, an error of the system that names no file is of this one."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno is not None and error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+def _size(n_bytes: int) -> str:
+    """A number of bytes in words.
+
+    >>> _size(2_500_000), _size(3 * 10**9)
+    ('2.5 MB', '3.0 GB')
+    """
+    return f"{n_bytes / 1e9:,.1f} GB" if n_bytes >= 10**9 else f"{n_bytes / 1e6:,.1f} MB"
