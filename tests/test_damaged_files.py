@@ -7,8 +7,11 @@ an error that only comes because memory ran out (what is claimed here is far mor
 from __future__ import annotations
 
 import io
+import os
 import re
 import struct
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -300,3 +303,90 @@ def test_a_partial_of_other_bytes_is_counted_again(tmp_path: Path) -> None:
     for content in (b"", b"PK", zipped(("about.npy", npy())), zipped(("a.npy", b"a"))):
         path.write_bytes(hashlib.sha256(content).hexdigest().encode() + content)
         assert la.evaluate(la.Codes.pack(BITS), shards, **options)["AP"].mean == before
+
+
+# Too little memory: of a process of its own, whose address space is bounded
+
+LITTLE = """
+import pathlib, resource, sys
+import numpy as np, pyarrow.csv, pyarrow.parquet
+from lookalike.discovery.csv_files import read_csv
+from lookalike.discovery.votes import Votes
+from lookalike.files import read_arrays
+from lookalike.items import read_items
+from lookalike.sharding import shard_file
+from lookalike.shards import Shards
+from lookalike.cli import main
+read_items("small.parquet")  # its threads are there
+readers = {
+    "a.npy": read_items, "a.npz": read_items, "a.parquet": read_items,
+    "a.csv": lambda path: read_csv(path, []), "b.txt": lambda path: read_items("small.npz", path),
+    "shards": lambda path: Shards.open(path).read(0), "rows.npz": lambda path: shard_file(path, "out"),
+    "rows.parquet": lambda path: shard_file(path, "out"), "votes.parquet": Votes.read,
+}
+used = int(pathlib.Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (48 << 20),) * 2)
+for name, read in readers.items():
+    try:
+        read(name)
+        print(name, "was read")
+    except Exception as error:
+        print(type(error).__name__, str(error).replace(str(pathlib.Path.cwd()) + "/", ""))
+sys.stderr = sys.stdout
+main(["evaluate", "small.npz", "a.npz"])
+"""
+
+
+def hole(path: Path, size: int) -> None:
+    """Make a file longer by zeros that take no space."""
+    with path.open("ab") as file:
+        file.truncate(size)
+
+
+def test_too_little_memory_is_told_as_what_it_is(tmp_path: Path) -> None:
+    zeros = np.zeros((1 << 19, 64), np.float32)  # 134 MB that are small on disk
+    np.savez(tmp_path / "small.npz", embeddings=VECTORS)
+    pq.write_table(pa.table({"embeddings": VECTORS.tolist()}), tmp_path / "small.parquet")
+    (tmp_path / "a.npy").write_bytes(npy(header(descr="<f4", shape=(1 << 20, 64)), b""))
+    hole(tmp_path / "a.npy", (1 << 28) + (1 << 12))
+    np.savez_compressed(tmp_path / "a.npz", embeddings=zeros)
+    np.savez_compressed(tmp_path / "rows.npz", embeddings=zeros.reshape(2, -1))
+    for name, width in (("a.parquet", 64), ("rows.parquet", 1 << 24)):
+        lists = pa.FixedSizeListArray.from_arrays(pa.array(zeros.ravel()), width)
+        pq.write_table(pa.table({"embeddings": lists}), tmp_path / name)
+    names = pa.array(["q" * 64] * (1 << 18))
+    pq.write_table(
+        pa.table({"query": names, "item": names, "expert": names, "answer": pa.array(["yes"] * (1 << 18))}),
+        tmp_path / "votes.parquet",
+    )
+    for name in ("a.csv", "b.txt"):
+        hole(tmp_path / name, 1 << 28)
+    (tmp_path / "shards").mkdir()
+    to_shards(tmp_path / "small.npz")
+    hole(tmp_path / "shards" / "part-00000.parquet", 1 << 28)
+    done = subprocess.run(
+        [sys.executable, "-c", LITTLE],
+        cwd=tmp_path,
+        env={**os.environ, "ARROW_DEFAULT_MEMORY_POOL": "system"},  # others take address space before they need it
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    *said, told_by_command = done.stdout.splitlines()
+    assert (done.returncode, told_by_command) == (
+        2,
+        "lookalike: there is not enough memory to read a.npz: it takes about 134.2 MB",
+    )
+    begin = "MemoryError there is not enough memory to read "
+    assert [line for line in said if not line.startswith(begin)] == []
+    assert [line.removeprefix(begin) for line in said] == [
+        "a.npy: it takes about 268.4 MB",
+        "a.npz: it takes about 134.2 MB",
+        "a.parquet: it takes about 134.2 MB",
+        "a.csv",
+        "b.txt",
+        "shards/part-00000.parquet",
+        "rows.npz: it takes about 134.2 MB",
+        "rows.parquet",
+        "votes.parquet",
+    ]

@@ -81,12 +81,27 @@ def _alone(name: str) -> Iterator[None]:
         done.touch()
 
 
+def _folder() -> Path:
+    """Where compiled loops are kept."""
+    return Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent / "__pycache__")
+
+
+def folder_of(error: BaseException) -> Path | None:
+    """Where compiled loops are kept, if this is an error of keeping them; numba names no file."""
+    frame = error.__traceback__
+    while frame is not None:
+        if frame.tb_frame.f_globals.get("__name__") == "numba.core.caching":
+            return _folder()
+        frame = frame.tb_next
+    return None
+
+
 def _mark(name: str) -> Path | None:
     """A file that says that a module was compiled here; None where there is no place for it beside the code."""
     import llvmlite.binding
 
     source = Path(__file__).with_name(f"{name.rpartition('.')[2]}.py")
-    folder = Path(os.environ.get("NUMBA_CACHE_DIR") or source.parent / "__pycache__")
+    folder = _folder()
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)
     if not os.access(folder, os.W_OK):

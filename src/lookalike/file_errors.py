@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)  # nothing can be written there, whatever it is
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EPIPE)  # nothing more can be written there
 
-__all__ = ["FULL", "ContentError", "naming", "no_memory", "reading", "short_of_memory"]
+__all__ = ["FULL", "ContentError", "fitting", "naming", "no_memory", "reading", "short_of_memory"]
 
 
 class ContentError(ValueError):
@@ -37,16 +37,26 @@ def reading(path: object, form: str, n_bytes: int | None = None) -> Iterator[Non
 
 
 def short_of_memory(error: BaseException) -> bool:
-    """Whether an error says that there is no memory left, in the words of Python, the system or pyarrow."""
+    """Whether an error says that there is no memory left, whoever says it."""
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno == errno.ENOMEM
-    return isinstance(error, MemoryError) or re.search(r"alloc of size \d+ failed|bad_alloc", str(error)) is not None
+    said = r"alloc of size \d+ failed|bad_alloc|Failed to allocate memory"  # pyarrow, C++, ONNX Runtime
+    return isinstance(error, MemoryError) or re.search(said, str(error)) is not None
 
 
 def no_memory(path: object, n_bytes: int | None = None) -> MemoryError:
     """That a file does not fit into memory, in words."""
     needed = "" if n_bytes is None else f": it takes about {_size(n_bytes)}"
     return MemoryError(f"there is not enough memory to read {path}{needed}")
+
+
+@contextlib.contextmanager
+def fitting(path: object, n_bytes: int | None = None) -> Iterator[None]:
+    """Within this block, a lack of memory is of this file."""
+    try:
+        yield
+    except MemoryError as error:
+        raise no_memory(path, n_bytes) from error
 
 
 @contextlib.contextmanager

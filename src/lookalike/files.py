@@ -320,9 +320,14 @@ def read_table(
 
 def _bytes_of(metadata: Any, columns: Collection[str]) -> int:
     """How many bytes columns of a Parquet file have when they are unpacked, at least."""
+    widths = {"INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8}
     groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
     chunks = (group.column(number) for group in groups for number in range(group.num_columns))
-    return sum(chunk.total_uncompressed_size for chunk in chunks if chunk.path_in_schema.split(".")[0] in columns)
+    return sum(
+        max(chunk.total_uncompressed_size, chunk.num_values * widths.get(chunk.physical_type, 1))
+        for chunk in chunks
+        if chunk.path_in_schema.split(".")[0] in columns
+    )
 
 
 def arrow_to_numpy(column: Any, what: str) -> np.ndarray:

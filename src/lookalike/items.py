@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.codes import Codes
+from lookalike.file_errors import fitting
 from lookalike.files import provenance, read_arrays, write_arrays
 from lookalike.npy import read_npy
 from lookalike.relevance import Relevance, matching_attributes, same_label, shared_tags
@@ -109,7 +110,8 @@ def _read_labels(path: Path) -> np.ndarray:
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     try:
-        return np.array(path.read_text(encoding="utf-8-sig").splitlines())
+        with fitting(path):
+            return np.array(path.read_text(encoding="utf-8-sig").splitlines())
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not a text file with a label on each line") from error
 

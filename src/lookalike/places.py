@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from lookalike.file_errors import fitting
 from lookalike.files import writing
 
 TRIES = 5  # of a store that does not answer; a pause twice as long before each further one
@@ -84,10 +85,12 @@ class Place:
     def read(self, name: str) -> bytes:
         """A file, whole; raises FileNotFoundError, or OSError when the store fails to the end."""
         if self.local is not None:
-            return (self.local / name).read_bytes()
+            with fitting(self.local / name):
+                return (self.local / name).read_bytes()
 
         what = f"read {self}/{name}"
-        with self._tried(lambda: self._store[0].open_input_file(f"{self._store[1]}/{name}"), what) as file:
+        opened = self._tried(lambda: self._store[0].open_input_file(f"{self._store[1]}/{name}"), what)
+        with fitting(f"{self}/{name}"), opened as file:
             return self._tried(lambda: bytes(file.read_at(file.size(), 0)), what)
 
     def write(self, name: str, content: bytes) -> None:

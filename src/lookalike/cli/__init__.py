@@ -1,10 +1,12 @@
 """The command line: an app, a file for each group of commands, and what a terminal shows."""
 
 import logging
+import os
 import sys
 
 from cyclopts import App, CycloptsError, Parameter
 
+from lookalike._compiled import folder_of
 from lookalike._version import __version__
 from lookalike.cli import (
     data,
@@ -20,7 +22,8 @@ from lookalike.cli import (
     training,
 )
 from lookalike.cli.outputs import check_outputs
-from lookalike.cli.terminal import fail
+from lookalike.cli.terminal import OUTPUT, fail
+from lookalike.file_errors import FULL
 
 app = App(
     name="lookalike",
@@ -57,15 +60,50 @@ def main(arguments: list[str] | None = None) -> None:
     """Run a command; bad input ends with one sentence and exit code 2."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     try:
-        command, bound, _ = app.parse_args(arguments, exit_on_error=False, print_error=False)
-        check_outputs(command, bound)
-        command(*bound.args, **bound.kwargs)
+        try:
+            command, bound, _ = app.parse_args(arguments, exit_on_error=False, print_error=False)
+            check_outputs(command, bound)
+            command(*bound.args, **bound.kwargs)
+        finally:
+            sys.stdout.flush()  # here, where its errors can be told
         sys.exit(0)
     except CycloptsError as error:
         fail(f"{str(error).strip()} (see {' '.join(['lookalike', *(error.command_chain or ())])} --help)")
-    except (ValueError, TypeError, ArithmeticError, OSError, ModuleNotFoundError) as error:
-        fail(f"{error.strerror}: {error.filename}" if isinstance(error, OSError) and error.filename else str(error))
-    except MemoryError:
-        fail("there is not enough memory for this gallery")
+    except OSError as error:
+        fail(_of_the_system(error))
+    except (ValueError, TypeError, ArithmeticError, ModuleNotFoundError) as error:
+        fail(str(error))
+    except MemoryError as error:
+        fail(_of_memory(error, " ".join(["lookalike", *(sys.argv[1:] if arguments is None else arguments)[:1]])))
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _of_the_system(error: OSError) -> str:
+    """An error of the system, with the file that it is about."""
+    about = error.filename or (folder_of(error) if _can_print() else OUTPUT)
+    if error.errno is None or about is None:
+        return error.strerror or str(error)
+    return f"cannot write {about}: {error.strerror}" if error.errno in FULL else f"{error.strerror}: {about}"
+
+
+def _can_print() -> bool:
+    """Whether standard output takes what waits for it; where it does not, that is thrown away."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python would complain of it at its end
+        return False
+    return True
+
+
+def _of_memory(error: MemoryError, command: str) -> str:
+    """What there is not enough memory for: a file, as its reader says, else the command.
+
+    >>> _of_memory(MemoryError("Unable to allocate 3. TiB"), "lookalike hash")
+    'there is not enough memory for lookalike hash: unable to allocate 3. TiB'
+    """
+    said = str(error)
+    if said.startswith("there is not enough memory"):
+        return said
+    return f"there is not enough memory for {command}" + f": {said[:1].lower()}{said[1:]}" * bool(said)

@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from lookalike.file_errors import naming
 from lookalike.progress import reporting
 from lookalike.results import without_nan
 
@@ -21,8 +22,21 @@ JSON = Annotated[bool, Parameter(name="--json", help="print the result as JSON")
 SEED = Annotated[
     int, Parameter(help="of everything that is drawn at random", validator=validators.Number(gte=0, lt=2**32))
 ]
+OUTPUT = "standard output"
 
-__all__ = ["JSON", "SEED", "fail", "print_json", "progress", "prose", "remark", "say_how_to_open", "table", "tables"]
+__all__ = [
+    "JSON",
+    "OUTPUT",
+    "SEED",
+    "fail",
+    "print_json",
+    "progress",
+    "prose",
+    "remark",
+    "say_how_to_open",
+    "table",
+    "tables",
+]
 
 
 def fail(sentence: str) -> NoReturn:
@@ -40,7 +54,16 @@ def remark(sentence: str) -> None:
 
 def print_json(value: Any) -> None:
     """A result for other programs to read."""
-    print(json.dumps(without_nan(value), indent=1, allow_nan=False))  # noqa: T201
+    with naming(OUTPUT):
+        print(json.dumps(without_nan(value), indent=1, allow_nan=False))  # noqa: T201
+
+
+class _Output(Console):
+    """Standard output; an error of the system says so."""
+
+    def print(self, *things: Any, **options: Any) -> None:
+        with naming(OUTPUT):
+            super().print(*things, **options)
 
 
 def table(*columns: tuple[str, str], first: str | None = None) -> Table:
@@ -55,12 +78,12 @@ def table(*columns: tuple[str, str], first: str | None = None) -> Table:
 
 def tables() -> Console:
     """Standard output for tables, as wide as they need to be."""
-    return Console(highlight=False, markup=False, emoji=False, width=max(Console().width, 160), soft_wrap=True)
+    return _Output(highlight=False, markup=False, emoji=False, width=max(Console().width, 160), soft_wrap=True)
 
 
 def prose() -> Console:
     """Standard output for sentences, wrapped."""
-    return Console(highlight=False, markup=False, emoji=False, width=min(Console().width, 80))
+    return _Output(highlight=False, markup=False, emoji=False, width=min(Console().width, 80))
 
 
 def say_how_to_open(page: Path) -> None:

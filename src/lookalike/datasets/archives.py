@@ -5,6 +5,8 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import IO
 
+from lookalike.file_errors import fitting
+
 __all__ = ["members"]
 
 
@@ -21,7 +23,7 @@ def members(source: Path, wanted: Collection[str]) -> dict[str, bytes]:
     if not source.is_file():
         raise FileNotFoundError(f"there is no file or folder {source}")
     try:
-        with source.open("rb") as file:
+        with fitting(source), source.open("rb") as file:
             return _tar_members(_data_of_deb(file) if file.read(8) == b"!<arch>\n" else file, wanted)
     except (tarfile.TarError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError, ValueError) as error:
         raise ValueError(f"{source} is not a readable archive: it is damaged, cut short or something else") from error

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
+from lookalike.file_errors import naming
 from lookalike.folders import take
 from lookalike.progress import track
 
@@ -100,7 +101,7 @@ def download(url: str, part: Path) -> None:
 @contextlib.contextmanager
 def _locked(part: Path) -> Iterator[IO[bytes]]:
     """A file to be appended to, by one process at a time."""
-    with part.open("ab") as file:
+    with naming(part), part.open("ab") as file:
         if not take(file.fileno()):
             raise OSError(f"another process is fetching {part} just now: wait for it")
         yield file

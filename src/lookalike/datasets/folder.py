@@ -152,6 +152,8 @@ def _square_or_reason(file: Path, size: int) -> np.ndarray | str:
         if not file.stat().st_size:
             return "the file is empty"
         return square(file, size)
+    except MemoryError:
+        return "it takes more memory than there is"
     except Exception as error:  # readers of images raise whatever a broken file provokes
         if type(error).__name__ == "UnidentifiedImageError":
             return "not an image"  # its text repeats the path

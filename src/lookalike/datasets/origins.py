@@ -7,6 +7,7 @@ from pathlib import Path
 from lookalike.datasets.cache import cache_folder, keep, recall
 from lookalike.datasets.dataset import Dataset
 from lookalike.datasets.fetching import Archive, fetch
+from lookalike.file_errors import FULL
 
 __all__ = ["Origin", "obtain"]
 
@@ -56,6 +57,8 @@ def _nearest(origin: Origin, folder: Path) -> Path:
     try:
         return fetch(origin.fetched, folder)
     except OSError as error:
+        if error.errno in FULL:  # then another source is no help
+            raise
         raise OSError(
             f"{origin.name} is not in the cache {folder} and cannot be fetched: {error}; "
             f"get {origin.elsewhere} elsewhere and pass it as source= (--source on the command line)"

@@ -12,6 +12,7 @@ import numpy as np
 
 from lookalike.datasets.dataset import Dataset
 from lookalike.datasets.pictures import pillow
+from lookalike.file_errors import naming
 from lookalike.folders import left_in, move_up, part_of
 from lookalike.progress import track
 
@@ -44,9 +45,14 @@ def write_images(
 def _write(dataset: Dataset, files: dict[int, Path]) -> None:
     """Write the image of each row to its file."""
     Image = pillow()  # noqa: N806
+
+    def save(row: int) -> None:
+        with naming(files[row]):
+            Image.fromarray(dataset.images[row]).save(files[row])
+
     pool = ThreadPoolExecutor(os.cpu_count())
     try:
-        done = pool.map(lambda row: Image.fromarray(dataset.images[row]).save(files[row]), files)
+        done = pool.map(save, files)
         for _ in track(done, len(files), "writing images"):
             pass
     finally:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lookalike.file_errors import fitting
 from lookalike.files import write_text
 
 __all__ = ["Table", "read_csv", "write_csv"]
@@ -26,6 +27,11 @@ def read_csv(path: str | Path, required: Iterable[str]) -> Table:
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
+    with fitting(path):
+        return _read(path, required)
+
+
+def _read(path: Path, required: Iterable[str]) -> Table:
     try:
         reader = csv.reader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline=""), strict=True)
         header = [name.strip() for name in next(reader, [])]

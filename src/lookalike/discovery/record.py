@@ -1,6 +1,7 @@
 """The record of votes on disk: a table in SQLite to which whole batches are added, and nothing else is done."""
 
 import contextlib
+import errno
 import os
 import shutil
 import sqlite3
@@ -52,7 +53,7 @@ def create_record(path: Path) -> None:
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
             connection.execute(f"PRAGMA user_version = {SCHEMA}")
     except sqlite3.Error as error:
-        raise OSError(f"cannot write {path}: {error}") from error
+        raise _full(path, error) or OSError(f"cannot write {path}: {error}") from error
 
 
 def append_votes(path: Path, votes: Votes) -> None:
@@ -140,9 +141,16 @@ def _opened(path: Path, uri: str | None = None) -> Iterator[sqlite3.Connection]:
             raise TimeoutError(
                 f"another process is changing this study, {path}: try again when it has ended"
             ) from error
-        raise ValueError(f"{path} cannot be used: {error}") from error
+        raise _full(path, error) or ValueError(f"{path} cannot be used: {error}") from error
     except sqlite3.DatabaseError as error:
         raise ValueError(f"{path} is damaged or no record of votes: {error}") from error
+
+
+def _full(path: Path, error: sqlite3.Error) -> OSError | None:
+    """The error of the system where the disk is full, of which SQLite does not say which; None for others."""
+    if getattr(error, "sqlite_errorname", "") not in ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE"):
+        return None
+    return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
 def check_record(connection: sqlite3.Connection, path: Path) -> int:

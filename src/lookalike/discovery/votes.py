@@ -13,7 +13,8 @@ import numpy as np
 
 from lookalike.codes import as_numpy
 from lookalike.discovery.csv_files import read_csv, write_csv
-from lookalike.files import digest, provenance, read_arrays, writing
+from lookalike.file_errors import reading
+from lookalike.files import PARQUET, digest, provenance, read_arrays, writing
 from lookalike.relevance import Judged, Relevance, judged
 
 SIMILAR, NOT_SIMILAR, CANT_TELL = 1, 0, -1
@@ -511,7 +512,6 @@ def _number(text: Any) -> float:
 
 
 def _read_parquet(path: Path) -> dict[str, list[Any]]:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     _, about = read_arrays(path, ())
@@ -521,8 +521,6 @@ def _read_parquet(path: Path) -> dict[str, list[Any]]:
     for name in _KNOWN:
         if head.count(name) != 1 and (name in _NEEDED or name in head):
             raise ValueError(f"{path} must have one column {name!r}, got {', '.join(map(repr, head)) or 'nothing'}")
-    try:
+    with reading(path, PARQUET):
         table = pq.read_table(path, columns=[name for name in head if name in _KNOWN])
-    except (pa.ArrowException, OSError) as error:
-        raise ValueError(f"{path} is not a readable Parquet file: it is damaged or cut short") from error
-    return {name: table[name].to_pylist() for name in table.column_names}
+        return {name: table[name].to_pylist() for name in table.column_names}

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.datasets.pictures import _upright, guarded, pillow
+from lookalike.file_errors import no_memory
 
 __all__ = ["MAX_PIXELS", "decode", "guard", "opened"]
 
@@ -66,6 +67,8 @@ def opened(path: str | Path, max_pixels: int, enough: int | None) -> np.ndarray:
         raise ValueError(f"{path} is not an image: it is something else, or damaged at its start") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise ValueError(_too_large(path, "more pixels than", max_pixels)) from error
+    except MemoryError as error:
+        raise no_memory(path) from error
     except Exception as error:  # readers of images raise whatever a damaged file provokes
         if str(path) in str(error):
             raise

@@ -13,6 +13,7 @@ import numpy as np
 
 from lookalike.encoders.encoder import Encoder
 from lookalike.encoders.preprocessing import Preprocessing
+from lookalike.file_errors import no_memory, short_of_memory
 from lookalike.files import read_json
 
 __all__ = ["Onnx", "Settings"]
@@ -137,6 +138,8 @@ class Onnx(Encoder):
         try:
             return onnxruntime.InferenceSession(str(self.path), options, providers=list(self.providers))
         except Exception as error:  # ONNX Runtime's own kinds have no common one
+            if short_of_memory(error):
+                raise no_memory(self.path) from error
             why = str(error).partition("\n")[0]
             raise ValueError(f"{self.path} is not an encoder that ONNX Runtime can run: {why}") from error
 

@@ -68,7 +68,7 @@ class EncodedFiles:
         """A picture as the encoder takes it, or why there is none."""
         try:
             picture = opened(path, self.max_pixels, self.enough)
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, MemoryError) as error:
             return str(error)
         try:
             return self.encoder._prepare_file(picture)

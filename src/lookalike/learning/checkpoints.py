@@ -1,5 +1,6 @@
 """Checkpoints: everything that a training run needs to go on, in a file that is written whole or not at all."""
 
+import io
 import json
 import zipfile
 from collections.abc import Mapping
@@ -8,6 +9,7 @@ from typing import Any
 
 import torch
 
+from lookalike.file_errors import naming
 from lookalike.files import check_format, provenance, writing
 
 __all__ = ["read_checkpoint", "write_checkpoint"]
@@ -15,8 +17,10 @@ __all__ = ["read_checkpoint", "write_checkpoint"]
 
 def write_checkpoint(path: str | Path, state: Mapping[str, Any], about: Mapping[str, Any]) -> None:
     """Write tensors and plain values, with what they were made from."""
-    with writing(path) as file:
-        torch.save({**provenance("checkpoint"), "about": _plain(about), "state": dict(state)}, file)
+    content = io.BytesIO()  # torch has no words for a disk that is full
+    torch.save({**provenance("checkpoint"), "about": _plain(about), "state": dict(state)}, content)
+    with naming(path), writing(path) as file:
+        file.write(content.getbuffer())
 
 
 def read_checkpoint(path: str | Path, about: Mapping[str, Any]) -> dict[str, Any]:
