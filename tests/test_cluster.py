@@ -9,9 +9,12 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import re
 import shutil
 import socket
+import subprocess
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -44,6 +47,7 @@ from clusters import (
     evaluated,
     evaluated_in_shards,
     other_packages,
+    path_of_workers,
     wait_for,
     without_groups,
     without_self,
@@ -518,6 +522,33 @@ def test_a_scheduler_that_goes_away(shop: tuple[Collection, Shards], tmp_path: P
         with pytest.raises(ConnectionError, match="scheduler went away") as caught:
             job.result()  # closing the client, too
         assert one_sentence(str(caught.value))
+
+
+def test_a_command_whose_scheduler_goes_away_says_one_sentence(shop: tuple[Collection, Shards], tmp_path: Path) -> None:
+    """What Dask logs of it, with the lines of its code, is not repeated."""
+    found, shards = shop
+    labels = found.of_queries["labels"]
+    np.savez(tmp_path / "queries.npz", codes=found.queries.unpack(), labels=labels)
+    with cluster(tmp_path / "cluster", 1) as made:
+        made.allow(3)
+        command = [sys.executable, "-m", "lookalike", "evaluate", str(tmp_path / "queries.npz"), str(shards.place)]
+        started = subprocess.Popen(
+            [*command, "--dask", made.address],
+            env={**os.environ, "PYTHONPATH": path_of_workers()},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        try:
+            made.wait_for_read(3)
+            made.scheduler.kill()
+            printed, said = started.communicate(timeout=120)
+        finally:
+            started.kill()
+            started.wait()
+    assert (started.returncode, printed) == (2, "")
+    assert said.startswith("lookalike: the scheduler went away")
+    assert said.count("\n") == 1
 
 
 # Workers that are not as this one is

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import warnings
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -38,8 +39,22 @@ def connected(address: str) -> Iterator[Any]:
         client = Client(address, timeout=REACHED, set_as_default=False)
     except (OSError, ValueError, TypeError) as error:
         raise ConnectionError(f"there is no Dask scheduler at {address}: {_line(error)}") from error
-    with client:
+    with _quiet(), client:
         yield client
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Within this block, Dask does not log: an error is raised as well, and is told in one sentence."""
+    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]
+    levels = {name: logging.getLogger(name).level for name in ("distributed", *names)}
+    for name in levels:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
 
 
 def _address_in(file: Path) -> str:
@@ -67,7 +82,10 @@ def outcomes(client: Any, task: Task, what: str) -> list[Partial[Any]]:
     """What all shards give, for each block of queries, in one sum each."""
     from distributed.protocol.serialize import deserialize_bytes, serialize_bytes
 
-    check_workers(client)
+    try:
+        check_workers(client)
+    except OSError as error:
+        raise _worded(error) from error
     blocks, numbers = range(len(task.work.blocks)), range(len(task.shards.shards))
     with warnings.catch_warnings():
         # The task is part of the graph: what is sent beside it is lost with the workers that hold it. Workers are given
@@ -165,12 +183,15 @@ def _worded(error: BaseException) -> BaseException:
     from concurrent.futures import CancelledError
 
     from distributed import KilledWorker
+    from distributed.comm import CommClosedError
 
     if isinstance(error, KilledWorker):
         return ChildProcessError(
             f"workers died again and again at the same shard ({_line(error)}): they may have too little memory, or be "
             "killed by others; start again, and with partials it goes on"
         )
+    if isinstance(error, CommClosedError) or "scheduler-connection-lost" in str(error):
+        return ConnectionError("the scheduler went away: start it and this again, and with partials it goes on")
     if isinstance(error, CancelledError):
         return ConnectionError(f"the work was cancelled, or the scheduler went away: {_line(error)}")
     if isinstance(error, ModuleNotFoundError) and "lookalike" in str(error):
