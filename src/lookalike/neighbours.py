@@ -5,7 +5,6 @@ import importlib.util
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ from lookalike.scoring import SIMILARITIES, Embeddings, as_floats
 FAST_CODES = 200_000  # as many codes are scanned in less than a millisecond
 FAST_NUMBERS = 1 << 24  # and embeddings of as many numbers in a few
 
-__all__ = ["CodeSpace", "EmbeddingSpace", "faiss_threads", "faiss_vectors", "set_effort", "space_of"]
+__all__ = ["CodeSpace", "EmbeddingSpace", "faiss_threads", "set_effort", "space_of"]
 
 
 class CodeSpace:
@@ -299,12 +298,12 @@ def _has_faiss() -> bool:
     return importlib.util.find_spec("faiss") is not None
 
 
-def _faiss(what: str = "an approximate index") -> Any:
+def _faiss() -> Any:
     """The library that searches; it has no types."""
     try:
         return importlib.import_module("faiss")
     except ImportError as error:
-        message = f'{what} needs faiss, exact search does without: pip install "lookalike[search]"'
+        message = 'an approximate index needs faiss, exact search does without: pip install "lookalike[search]"'
         raise ModuleNotFoundError(message, name="faiss") from error
 
 
@@ -318,26 +317,6 @@ def faiss_threads(threads: int) -> Iterator[None]:
         yield
     finally:
         faiss.omp_set_num_threads(before)
-
-
-def faiss_vectors(path: Path, rows: int) -> Iterator[tuple[np.ndarray, int | None]]:
-    """The vectors in an index of faiss, some rows at a time: packed codes with their bits, or embeddings with None."""
-    faiss = _faiss("an index of faiss")
-    for read in (faiss.read_index_binary, faiss.read_index):
-        try:
-            index = read(str(path), faiss.IO_FLAG_MMAP)
-            break
-        except RuntimeError as error:  # of the other kind, or no index
-            failed = error
-    else:
-        raise ValueError(f"{path} is not a readable index of faiss: it is damaged or something else") from failed
-    for start in range(0, index.ntotal, rows):
-        n = min(rows, index.ntotal - start)
-        try:
-            vectors = index.reconstruct_n(start, n)
-        except RuntimeError as error:
-            raise ValueError(f"{path} does not give back its vectors in order: write a flat index") from error
-        yield np.asarray(vectors).reshape(n, -1), index.d if isinstance(index, faiss.IndexBinary) else None
 
 
 def set_effort(index: Any, kind: str, effort: int) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from lookalike.codes import Codes
+from lookalike.faiss_files import faiss_vectors
 from lookalike.file_errors import no_memory, reading, short_of_memory
 from lookalike.files import PARQUET, arrow_to_numpy, check_format, digest, said_by
 from lookalike.folders import locked
 from lookalike.gathering import gather
-from lookalike.neighbours import faiss_vectors
 from lookalike.npy import map_npy, opened_npz
 from lookalike.places import Place
 from lookalike.shards import MANIFEST, PART, Edition, Part, Shard, Shards, ShardWriter
@@ -39,8 +39,9 @@ def shard_file(
     """Write the items of a file to shards, reading a little at a time.
 
     source: .npz or .parquet with `codes`, `packed` or `embeddings` and whatever else, .npy with one matrix, or an index
-    of faiss (.faiss, .index). table: a .csv with a row for each item, whose columns are added. n_bits: where the source
-    has packed bytes and does not say. rows: of a shard. replace: write over shards that are there.
+    of faiss (.faiss, .index) that holds the vectors themselves. table: a .csv with a row for each item, whose columns
+    are added. n_bits: where the source has packed bytes and does not say. rows: of a shard. replace: write over shards
+    that are there.
     """
     source, place = Path(source), Place.of(output)
     if not source.is_file():
@@ -185,11 +186,8 @@ def _of_parquet(source: Path) -> Iterator[_Piece]:
 
 
 def _of_faiss(source: Path) -> Iterator[_Piece]:
-    for vectors, n_bits in faiss_vectors(source, PIECE):
-        if n_bits is None:
-            yield _Piece({"embeddings": vectors}, {})
-        else:
-            yield _Piece({"packed": vectors}, {"n_bits": n_bits})
+    for arrays, n_bits in faiss_vectors(source, PIECE):
+        yield _Piece(arrays, {} if n_bits is None else {"n_bits": n_bits})
 
 
 def _with_table(pieces: Iterator[_Piece], table: Path, source: Path) -> Iterator[_Piece]:
