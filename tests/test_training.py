@@ -343,6 +343,18 @@ def test_a_file_that_is_no_checkpoint_is_refused(tmp_path: Path, content: bytes 
     assert path.read_bytes() == content
 
 
+@pytest.mark.parametrize("name", ["network", "optimizer", "random", "history", "about", "state"])
+def test_a_checkpoint_that_lacks_something_is_refused(tmp_path: Path, name: str) -> None:
+    path = tmp_path / "run.pt"
+    train(network(), FEW, FEW_Y, QUICK, checkpoint=path)
+    saved = torch.load(path, weights_only=True)
+    for broken in ({}, None):
+        (saved if name in saved else saved["state"])[name] = broken
+        torch.save(saved, path)
+        with pytest.raises(ValueError, match=r"run\.pt (is|is not a checkpoint|is of another) .*to start anew"):
+            train(network(), FEW, FEW_Y, QUICK, checkpoint=path)
+
+
 # The learned hasher is a hasher
 
 

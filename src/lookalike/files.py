@@ -26,11 +26,13 @@ __all__ = [
     "check_target",
     "digest",
     "fingerprints",
+    "is_whole",
     "provenance",
     "read_arrays",
     "read_json",
     "read_toml",
     "said_by",
+    "seal",
     "write_arrays",
     "write_text",
     "writing",
@@ -51,7 +53,7 @@ def digest(*arrays: np.ndarray) -> str:
         if array.dtype.kind == "O":
             total.update(json.dumps([str(value) for value in array.ravel()]).encode())
         else:
-            total.update(np.ascontiguousarray(array).data.cast("B") if array.size else b"")
+            total.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b"")
     return total.hexdigest()[:16]
 
 
@@ -67,6 +69,18 @@ def fingerprints(inputs: Any) -> Any:
 def provenance(kind: str, **facts: Any) -> dict[str, Any]:
     """What everything saved carries: the format's number, the library's version and the given facts."""
     return {"lookalike": kind, "format": FORMAT, "version": __version__, **facts}
+
+
+def seal(arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> str:
+    """A fingerprint of all that a file holds: kept in it, it shows whether anything has changed."""
+    facts = {name: value for name, value in about.items() if name != "seal"}
+    names = sorted(arrays)
+    return digest(np.array([json.dumps(facts, sort_keys=True), *names]), *(arrays[name] for name in names))
+
+
+def is_whole(arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> bool:
+    """Whether a file holds what was written to it; files once had no seal, and then nothing speaks against it."""
+    return "seal" not in about or about["seal"] == seal(arrays, about)
 
 
 def check_target(path: Path) -> None:

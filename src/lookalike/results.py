@@ -1,6 +1,7 @@
 """Results: what an evaluation found, to look at, compare and keep."""
 
 import json
+import reprlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,9 +12,12 @@ import numpy as np
 from lookalike.files import check_format, fingerprints, provenance, read_json, write_text
 from lookalike.metrics.names import Metric
 from lookalike.metrics.values import Values
+from lookalike.tally import id_array
 
 if TYPE_CHECKING:
     import pandas
+
+LONGEST_IDS = 1 << 28  # letters of all query ids that are read, each as long as the longest
 
 __all__ = ["Evaluation", "Score", "as_table", "bootstrap_interval", "shown", "without_nan"]
 
@@ -157,22 +161,72 @@ class Evaluation:
 
     @classmethod
     def from_json(cls, path: str | Path) -> "Evaluation":
-        """Read what `to_json` wrote."""
+        """Read what `to_json` wrote; raises where that cannot be an evaluation."""
         saved = read_json(Path(path).read_bytes(), path)
         if not isinstance(saved, dict) or saved.get("lookalike") != "evaluation":
             raise ValueError(f"{path} holds no evaluation: it was not written by Evaluation.to_json")
         check_format(saved, path)
+        try:
+            query_ids = _read_ids(saved["query_ids"])
+            scores = [_read_score(row, len(query_ids)) for row in _checked("scores", saved["scores"], list)]
+            _checked("inputs", saved.get("inputs", {}), dict)
+            if _checked("items", saved["items"], int) < 0 or len({score.metric for score in scores}) < len(scores):
+                raise ValueError("it has fewer than 0 items, or a metric twice")
+        except KeyError as error:
+            raise ValueError(f"{path} is damaged: it lacks {error.args[0]}") from None
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ValueError(f"{path} is damaged: {error}") from error
         known = ("lookalike", "format", "version", "query_ids", "scores")
         about = {key: value for key, value in saved.items() if key not in known}
-        scores = {}
-        try:
-            for row in saved["scores"]:
-                values = [np.array(row[f"{name}per_query"], float) for name in ("", "best_", "worst_")]
-                metric = Metric.parse(row["name"])
-                scores[metric] = Score(metric, Values(*values), row["undefined"])
-            return cls(scores, np.array(saved["query_ids"]), about)
-        except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(f"{path} is damaged: a metric or its values are missing or of another kind") from error
+        return cls({score.metric: score for score in scores}, query_ids, about)
+
+
+# Reading what was saved: each raises where it is not what `to_dict` gives
+
+
+def _read_ids(saved: Any) -> np.ndarray:
+    ids = _checked("query_ids", saved, list)
+    longest = max((len(value) for value in ids if isinstance(value, str)), default=0)
+    if len(ids) * longest > LONGEST_IDS:  # an array has room for the longest in every place
+        raise ValueError(f"{len(ids):,} query_ids of up to {longest:,} letters are too long")
+    return id_array(ids, "query_ids")
+
+
+def _read_score(saved: Any, n: int) -> Score:
+    row = _checked("a score", saved, dict)
+    metric, undefined = Metric.parse(row["name"]), _checked("undefined", row["undefined"], int)
+    if Metric.parse(row["metric"]) != metric or row["queries"] != n:
+        raise ValueError(f"{metric} of {n} queries is called {row['metric']} of {row['queries']}")
+    values = np.array([_read_values(row, f"{part}per_query", n) for part in ("", "best_", "worst_")])
+    missing, zero = np.isnan(values), (values == 0).all(axis=0)
+    if (missing != missing[0]).any():
+        raise ValueError(f"a query has some values of {metric}, but not all")
+    if undefined not in ({missing[0].sum()} if missing.any() else range(zero.sum() + 1)):
+        raise ValueError(f"{metric} cannot be undefined for {undefined} queries: their values say otherwise")
+    score = Score(metric, Values(*values), undefined)
+    for name in ("mean", "best", "worst"):
+        said, is_so = row[name], getattr(score, name)
+        number = float("nan") if said is None else float(_checked(name, said, int, float))
+        if not np.isclose(number, is_so, rtol=1e-9, atol=1e-12, equal_nan=True):
+            raise ValueError(f"the {name} of {metric} is {said}, but that of its values is {is_so}")
+    return score
+
+
+def _read_values(row: dict[str, Any], name: str, n: int) -> np.ndarray:
+    values = _checked(name, row[name], list)
+    if len(values) != n:
+        raise ValueError(f"{name} has {len(values)} values, but there are {n} queries")
+    numbers = np.array([np.nan if value is None else float(_checked(name, value, int, float)) for value in values])
+    if np.isfinite(numbers).sum() != len(values) - values.count(None):
+        raise ValueError(f"{name} has a value that is not finite")
+    return numbers
+
+
+def _checked(name: str, value: Any, *kinds: type) -> Any:
+    """A value that is of one of these kinds, of which bool is none."""
+    if type(value) not in kinds:
+        raise TypeError(f"{name} must be {' or '.join(kind.__name__ for kind in kinds)}, got {reprlib.repr(value)}")
+    return value
 
 
 def as_table(columns: Any) -> "pandas.DataFrame":

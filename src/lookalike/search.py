@@ -11,7 +11,7 @@ import numpy as np
 
 from lookalike.codes import Codes, as_numpy
 from lookalike.evaluation import n_threads
-from lookalike.files import digest, provenance, read_arrays, write_arrays
+from lookalike.files import digest, is_whole, provenance, read_arrays, seal, write_arrays
 from lookalike.neighbours import CodeSpace, EmbeddingSpace, faiss_threads, set_effort, space_of
 from lookalike.scoring import as_floats
 from lookalike.tally import id_array
@@ -246,7 +246,7 @@ class Index:
             content=_content(arrays),
             faiss=None if self._approximate is None else version("faiss-cpu"),
         )
-        write_arrays(path, arrays, about)
+        write_arrays(path, arrays, about | {"seal": seal(arrays, about)})
 
     @classmethod
     def load(cls, path: str | Path) -> "Index":
@@ -255,23 +255,40 @@ class Index:
         if about.get("lookalike") != "index":
             raise ValueError(f"{path} is not an index: expected a file that Index.save wrote")
         damaged = f"{path} is damaged: build the index again"
-        if about.get("content") != _content(arrays):
+        # faiss trusts the bytes that it is given: they are compared with what was saved first
+        if about.get("content") != _content(arrays) or not is_whole(arrays, about):
             raise ValueError(damaged)
         try:
-            space = (
-                CodeSpace(Codes.from_arrays(arrays, about, path))
-                if "packed" in arrays
-                else EmbeddingSpace(arrays["embeddings"], about["similarity"])
-            )
-            measured = about["measured"] and Measured(**about["measured"])
-            approximate = space.deserialised(arrays["faiss"]) if "faiss" in arrays else None
-            effort, order = about["effort"], arrays.get("order")
-            index = cls(space, about["method"], arrays.get("ids"), approximate, effort, measured, order)
-        except (KeyError, TypeError, RuntimeError) as error:
+            index = cls._of(arrays, about, path)
+        except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
             raise ValueError(damaged) from error
-        if index.digest != about["digest"] or (approximate is not None and approximate.ntotal != len(index)):
+        if index.digest != about.get("digest"):
             raise ValueError(damaged)
         return index
+
+    @classmethod
+    def _of(cls, arrays: dict[str, np.ndarray], about: dict[str, Any], path: str | Path) -> "Index":
+        """The index of what `save` wrote; raises where its parts do not fit each other."""
+        kind, effort, measured, order = about["method"], about["effort"], about["measured"], arrays.get("order")
+        space: CodeSpace | EmbeddingSpace
+        if "packed" in arrays:
+            space = CodeSpace(Codes.from_arrays(arrays, about, path))
+        else:
+            space = EmbeddingSpace(arrays["embeddings"], about["similarity"])
+        named = _checked_ids(arrays["ids"], len(space)) if "ids" in arrays else None
+        if kind == "exact":
+            if effort is not None or measured is not None or {"faiss", "order"} & arrays.keys():
+                raise ValueError("an exact index has no lists")
+            return cls(space, kind, named)
+        if kind not in KINDS[2:]:
+            raise ValueError(f"there is no kind {kind!r}")
+        _check_k(effort)
+        if order is not None and (order.dtype.kind != "i" or not np.array_equal(np.sort(order), np.arange(len(space)))):
+            raise ValueError("order must have every position once")
+        approximate = space.deserialised(arrays["faiss"])
+        if approximate.ntotal != len(space) or effort > (approximate.nlist if kind == "ivf" else MOST_EFFORT):
+            raise ValueError("the lists are of other items, or fewer than are to be visited")
+        return cls(space, kind, named, approximate, effort, _checked_measured(Measured(**measured)), order)
 
     def __len__(self) -> int:
         return len(self._space)
@@ -358,6 +375,15 @@ def _best_time(search: Callable[[], Any]) -> float:
 
 def _without_times(measured: Measured) -> dict[str, Any]:
     return {name: value for name, value in asdict(measured).items() if name != "speedup"}
+
+
+def _checked_measured(measured: Measured) -> Measured:
+    """What was measured, as a file has it."""
+    _check_k(measured.k)
+    _check_k(measured.n_queries)
+    if not 0 <= measured.recall <= 1 or not 0 < measured.target <= 1 or not isinstance(measured.seed, int):
+        raise ValueError("a recall must be from 0 to 1")
+    return measured
 
 
 def _checked_mask(among: Any, n: int) -> np.ndarray:

@@ -24,6 +24,8 @@ class DensityDSH(Hasher):
     entropies_: np.ndarray
     offsets_: np.ndarray
 
+    of_each_bit = ("offsets_",)
+
     def __init__(
         self,
         n_bits: int = 32,

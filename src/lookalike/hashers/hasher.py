@@ -11,7 +11,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from lookalike.codes import MAX_BITS, Codes
-from lookalike.files import digest, provenance, read_arrays, write_arrays
+from lookalike.files import digest, is_whole, provenance, read_arrays, seal, write_arrays
 from lookalike.hashers.projecting import BLOCK, centred_blocks, project_blocks
 
 ELSEWHERE = {"LearnedHasher": "lookalike.learning.hasher"}  # kinds that need torch, loaded when a file holds one
@@ -27,6 +27,7 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
     """
 
     kinds: ClassVar[dict[str, type["Hasher"]]] = {}
+    of_each_bit: ClassVar[tuple[str, ...]] = ()  # what was learned that has one number for each bit
     n_bits: int
     mean_: np.ndarray
     directions_: np.ndarray
@@ -110,7 +111,7 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
         plain = {name: a.astype(str) if a.dtype.kind == "O" else a for name, a in learned.items()}
         set_by_user = {name: _plain_value(value) for name, value in self.get_params().items()}
         about = provenance("hasher", hasher=type(self).__name__, parameters=set_by_user, digest=_fingerprint(plain))
-        write_arrays(path, plain, about)
+        write_arrays(path, plain, about | {"seal": seal(plain, about)})
 
     @property
     def title(self) -> str:
@@ -158,11 +159,33 @@ def load(path: str | Path) -> Hasher:
     except KeyError:
         name = about.get("hasher")
         raise ValueError(f"{path} holds a hasher of the kind {name!r}, which this version does not know") from None
-    if about.get("digest") != _fingerprint(arrays):
-        raise ValueError(f"{path} is damaged: it does not hold the arrays that were saved")
-    hasher = cls(**about["parameters"])
-    hasher._restore(arrays)
+    if about.get("digest") != _fingerprint(arrays) or not is_whole(arrays, about):
+        raise ValueError(f"{path} is damaged: it does not hold the hasher that was saved")
+    try:
+        hasher = cls(**about["parameters"])
+        hasher._restore(arrays)
+        works = _works(hasher)
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} is damaged: what it holds does not make a hasher of the kind {cls.__name__}"
+        ) from error
+    if not works:
+        raise ValueError(f"{path} is damaged: what it learned does not give {hasher.n_bits} bits of an item")
     return hasher
+
+
+def _works(hasher: Hasher) -> bool:
+    """Whether what was learned gives as many real values of an item as the hasher has bits."""
+    check_whole("n_bits", hasher.n_bits, 1, MAX_BITS)
+    needed: list[tuple[np.ndarray, tuple[int, ...]]] = [(hasher.mean_, (hasher.n_features_in_,))]
+    needed += [(getattr(hasher, name), (hasher.n_bits,)) for name in hasher.of_each_bit]
+    if type(hasher).project is Hasher.project:
+        needed.append((hasher._directions(), (hasher.n_features_in_, hasher.n_bits)))
+    for array, shape in needed:  # before anything compiled reads them
+        if array.shape != shape or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
+            return False
+    values = hasher.project(hasher.mean_[None])
+    return values.shape == (1, hasher.n_bits) and bool(np.isfinite(values).all())
 
 
 def check_whole(name: str, value: Any, low: int, high: int | None = None) -> None:

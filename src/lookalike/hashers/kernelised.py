@@ -22,6 +22,8 @@ class SKLSH(Hasher):
     thresholds_: np.ndarray
     gamma_: float
 
+    of_each_bit = ("phases_", "thresholds_")
+
     def __init__(self, n_bits: int = 32, *, gamma: float | None = None, random_state: Any = None) -> None:
         self.n_bits, self.gamma, self.random_state = n_bits, gamma, random_state
 

@@ -26,6 +26,8 @@ class SH(Hasher):
     mode_: np.ndarray
     frequencies_: np.ndarray
 
+    of_each_bit = ("direction_", "mode_", "frequencies_")
+
     def __init__(self, n_bits: int = 32) -> None:
         self.n_bits = n_bits
 

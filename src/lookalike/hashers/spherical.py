@@ -24,6 +24,8 @@ class SpH(Hasher):
     radii_: np.ndarray
     overlaps_: np.ndarray
 
+    of_each_bit = ("radii_",)
+
     def __init__(
         self,
         n_bits: int = 32,

@@ -34,7 +34,8 @@ def read_checkpoint(path: str | Path, about: Mapping[str, Any]) -> dict[str, Any
                 raise ValueError(strange)
             file.seek(0)
             found = torch.load(file, weights_only=True)
-            known = found["lookalike"] == "checkpoint" and {"about", "state", "format"} <= found.keys()
+            known = found["lookalike"] == "checkpoint" and "format" in found
+            known = known and isinstance(found["about"], dict) and isinstance(found["state"], dict)
         except Exception as error:  # bytes that are none of ours raise whatever they lead to
             raise ValueError(strange) from error
     if not known:

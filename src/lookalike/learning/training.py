@@ -113,11 +113,15 @@ class _Run:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
+        history, best_epoch = state["history"], state["best_epoch"]
+        if not isinstance(history, list) or not 0 <= best_epoch <= len(history) or any("mAP" not in e for e in history):
+            raise ValueError("there is no history")
+        self.network.load_state_dict(state["best"])  # raises where they are of another network
         self.network.load_state_dict(state["network"])
         self.objective.load_state_dict(state["objective"])
         self.optimizer.load_state_dict(state["optimizer"])
         torch.set_rng_state(state["random"])
-        self.history, self.best, self.best_epoch = state["history"], state["best"], state["best_epoch"]
+        self.history, self.best, self.best_epoch = history, state["best"], best_epoch
 
 
 def train(
@@ -152,7 +156,11 @@ def train(
         run = _Run(network, objective, optimizer, best=copy.deepcopy(network.state_dict()))
         about = {**_about(settings, network, X, targets), "bits": n_bits, "augment": augment is not None}
         if checkpoint is not None and Path(checkpoint).exists():
-            run.load_state(read_checkpoint(checkpoint, about))
+            state = read_checkpoint(checkpoint, about)
+            try:
+                run.load_state(state)
+            except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+                raise ValueError(f"{checkpoint} is damaged: remove it, or name another, to start anew") from error
 
         for epoch in range(len(run.history), settings.epochs):
             if settings.patience is not None and epoch - run.best_epoch >= settings.patience:

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 ALIASES = {"mAP": "AP", "mLGAP": "LGAP", "HR": "Hit", "MRR": "RR"}
 
+LONGEST = 300  # letters of a name
+
 __all__ = ["ALIASES", "MEASURES", "NUMBER", "WHOLE", "Measure", "Metric", "parse_all"]
 
 _NAME = re.compile(r"\s*(?P<name>\w+)\s*(?:\((?P<parameters>[^()]*)\))?\s*(?:@\s*(?P<cutoff>[^\s@]+))?\s*")
@@ -42,6 +44,8 @@ class Metric:
             return text
         if not isinstance(text, str):
             raise TypeError(f"a metric is named by a string such as 'AP@1000', got {text!r}")
+        if len(text) > LONGEST:  # what is far longer than any name takes long to be compared with names
+            raise ValueError(f"a metric has a name of at most {LONGEST} letters, got {len(text):,}: {text[:20]!r}…")
         match = _NAME.fullmatch(text)
         if match is None:
             raise ValueError(f"{text!r} is not the name of a metric: write NAME, NAME@k or NAME(parameter=value)@k")
