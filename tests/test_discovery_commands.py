@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +12,10 @@ import numpy as np
 import pytest
 
 import lookalike as la
-from lookalike.discovery import Judgements, Votes, leaderboard, majority
+from lookalike.cli.studies import votes as add_votes
+from lookalike.discovery import Judgements, Votes, leaderboard, majority, record
 from lookalike.discovery.formats import read_judgements
+from lookalike.discovery.record import rows_of
 from lookalike.study import Study
 from lookalike.trec import write_run
 from test_cli import run
@@ -351,6 +354,44 @@ def test_the_same_votes_are_added_once(study: Path, files: Path, capsys: pytest.
     timed = [[*rows[0], "time"], [*rows[1], "2026-01-01T10:00:00Z"], [*rows[1], "2026-01-01T10:00:01Z"]]
     done(capsys, "study", "votes", str(study), str(write_csv(files / "timed.csv", timed)))
     assert len(Study.open(study).votes()) == len(before) + 4  # at another time it is another vote
+
+
+def test_the_same_votes_by_two_commands_at_once_are_added_once(
+    study: Path, files: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second begins when the first has seen what is there and has added nothing yet."""
+    with (files / "votes.csv").open(encoding="utf-8") as file:
+        head, *rows = csv.reader(file)
+    timed = [[*head, "time"], *([*row, "2026-01-01T10:00:00Z" * (n % 2)] for n, row in enumerate(rows[:60]))]
+    fresh = write_csv(files / "fresh.csv", timed)  # half of them are there already
+    before, seconds = len(Study.open(study).votes()), []
+
+    def meet(votes: Votes) -> list[Any]:
+        if not seconds:
+            seconds.append(threading.Thread(target=add_votes, args=(study, fresh)))
+            seconds[0].start()
+            seconds[0].join(1.0)  # it waits for the first to end; if it does not, it ends here
+        return rows_of(votes)
+
+    monkeypatch.setattr(record, "rows_of", meet)
+    add_votes(study, fresh)
+    seconds[0].join()
+    assert len(Study.open(study).votes()) == before + 30
+
+
+def test_a_repeated_answer_in_a_file_counts_as_often_as_it_stands_there(
+    study: Path, files: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without times, who goes back to an earlier answer says it twice, and the last counts."""
+    with (files / "votes.csv").open(encoding="utf-8") as file:
+        head, (query, item, *_), *_ = csv.reader(file)
+    said = [[query, item, "dee", answer] for answer in ("similar", "not similar", "similar")]
+    for length, added in ((1, 1), (3, 2), (3, 0), (2, 0)):
+        given = write_csv(files / "dee.csv", [head, *said[:length]])
+        told = json.loads(done(capsys, "study", "votes", str(study), str(given), "--json"))
+        assert (told["added"], told["there_already"]) == (added, length - added)
+    votes = Study.open(study).votes()
+    assert votes[votes.experts == "dee"].answers.tolist() == [1, 0, 1]
 
 
 def test_votes_outside_the_pool_and_unknown_ids(study: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,6 +34,7 @@ from lookalike.discovery import record
 from lookalike.discovery.catalogue import Catalogue
 from lookalike.discovery.pool import Pool
 from lookalike.discovery.votes import Judgements, Votes
+from lookalike.judging.store import Store
 from lookalike.study import Study
 from lookalike.trec import read_run, write_run
 
@@ -721,6 +722,48 @@ def test_two_processes_lose_no_vote(closed: Study) -> None:
     turns = int((votes.experts[1:] != votes.experts[:-1]).sum())
     assert turns > 5, "the two never met"
     assert (votes.experts.reshape(-1, 10) == votes.experts.reshape(-1, 10)[:, :1]).all()  # batches stay together
+
+
+ADD_ONCE = """
+from lookalike.discovery.votes import Votes
+study.queries, study.catalogue
+print("ready", flush=True)
+sys.stdin.readline()
+times = [[f"2026-01-01T10:{batch // 60:02}:{batch % 60:02}Z", None][batch % 2] for batch in range(200)]
+added = [
+    len(study.append_votes(Votes(["a"], ["b"], [f"expert {batch}"], [1], [time]), again=False))
+    for batch, time in enumerate(times)
+]
+print(sum(added), flush=True)
+"""
+
+
+@pytest.mark.parametrize("form", [1, 2])
+def test_two_processes_that_add_the_same_votes_add_each_once(closed: Study, form: int) -> None:
+    if form == 2:
+        Store.open(None, closed).close()
+    writers = [process(ADD_ONCE, closed.path) for _ in range(2)]
+    for writer in writers:
+        assert line_from(writer) == "ready"
+    for writer in writers:
+        assert writer.stdin is not None
+        writer.stdin.write("\n")
+        writer.stdin.flush()
+    assert sum(int(writer.communicate()[0]) for writer in writers) == 200
+    assert sorted(closed.votes().experts.tolist()) == sorted(f"expert {batch}" for batch in range(200))
+
+
+@pytest.mark.parametrize("form", [1, 2])
+def test_a_record_that_holds_votes_twice_gets_no_more_of_them(closed: Study, form: int) -> None:
+    twice = vote(2) + vote(2, "bob", times=["2026-01-01T10:00:00Z"] * 2)
+    closed.append_votes(twice)
+    if form == 2:
+        Store.open(None, closed).close()
+    assert len(closed.append_votes(twice, again=False)) == 0
+    assert len(closed.append_votes(vote(), again=False)) == 0
+    assert_same_votes(closed.append_votes(vote(3), again=False), vote(1))
+    assert len(closed.append_votes(vote())) == 1
+    assert_same_votes(closed.votes(), twice + vote(2))
 
 
 def test_one_of_two_gets_the_name(closed: Study) -> None:

@@ -46,6 +46,7 @@ class Study:
     >>> study = Study.create(tempfile.mkdtemp(), "shop", shop, queries=["a"])
     >>> study.add_model("colour", gallery=[[1.0, 0.1], [0.2, 1.0], [0.9, 0.3]])     # the query is in the gallery
     >>> study.append_votes(Votes(["a"], ["c"], ["ann"], ["similar"]))
+    Votes(1 votes of 1 experts on 1 pairs)
     >>> Study.open(study.path)
     Study(shop: 1 closed queries, 3 items, 1 models)
     >>> study.model("colour").queries, study.votes()
@@ -487,10 +488,13 @@ class Study:
         """All votes, in the order in which they came."""
         return read_votes(self.path / "votes.sqlite")
 
-    def append_votes(self, votes: Votes) -> None:
-        """Add votes, all or none; when this returns they are on disk."""
+    def append_votes(self, votes: Votes, *, again: bool = True) -> Votes:
+        """Add votes, all or none; when this returns they are on disk. Returns those that were added.
+
+        again: whether to add votes that are there already, of the same query, item, expert, answer and time.
+        """
         self.check_pairs(votes.queries, votes.items, "voted")
-        append_votes(self.path / "votes.sqlite", votes)
+        return append_votes(self.path / "votes.sqlite", votes, again=again)
 
     def check_pairs(self, queries: np.ndarray, items: np.ndarray, what: str) -> None:
         """Raise where a pair is not of a query and an item of the study, or is of a query with itself."""

@@ -186,8 +186,6 @@ def votes(
 
     Example: lookalike study votes shop annotations.json --expert panel
     """
-    import numpy as np
-
     from lookalike.study import Study
 
     opened = Study.open(folder)
@@ -202,9 +200,8 @@ def votes(
     if opened.pool_path.exists():
         gold_pairs = opened.gold()
         record.check([*opened.pool().pairs, *(gold_pairs.pairs if gold_pairs is not None else [])])
-    known = np.zeros(len(record), bool) if again else record.among(opened.votes())
-    n, added = int(known.sum()), record[~known]
-    opened.append_votes(added)
+    added = opened.append_votes(record, again=again)
+    n = len(record) - len(added)
     if as_json:
         print_json(_facts(opened) | {"added": len(added), "there_already": n})
         return

@@ -43,6 +43,8 @@ CREATE TRIGGER votes_are_new BEFORE INSERT ON votes WHEN EXISTS (SELECT 1 FROM v
     BEGIN SELECT RAISE(ABORT, 'votes are never replaced: add a new one'); END;
 """
 
+_ALL = "SELECT query, item, expert, answer, time, seconds FROM votes ORDER BY number"
+
 
 def create_record(path: Path) -> None:
     """Make an empty record."""
@@ -56,28 +58,35 @@ def create_record(path: Path) -> None:
         raise _full(path, error) or OSError(f"cannot write {path}: {error}") from error
 
 
-def append_votes(path: Path, votes: Votes) -> None:
-    """Add votes at the end, all or none; when this returns they are on disk."""
+def append_votes(path: Path, votes: Votes, *, again: bool = True) -> Votes:
+    """Add votes at the end, all or none; when this returns they are on disk. Returns those that were added.
+
+    again: whether votes are added that the record has already. Without it, the n-th copy of a vote is taken for the
+    n-th that the record has.
+
+    What is there is read in the transaction that adds, and SQLite lets one process write at a time: of two that add the
+    same votes at once, the second finds those of the first. No index of the table forbids equal votes, for they can be
+    right: by `again`, and where an expert, in votes without times, goes back to an earlier answer.
+    """
     with _opened(path) as connection:
         connection.execute("BEGIN IMMEDIATE")  # waits for other writers here, where waiting is possible
         try:
+            added = votes if again else votes[~votes.among(votes_of(connection.execute(_ALL).fetchall()))]
             connection.executemany(
                 "INSERT INTO votes (query, item, expert, answer, time, seconds) VALUES (?, ?, ?, ?, ?, ?)",
-                rows_of(votes),
+                rows_of(added),
             )
             connection.execute("COMMIT")
         except BaseException:
             connection.rollback()
             raise
+    return added
 
 
 def read_votes(path: Path) -> Votes:
     """All votes, in the order in which they came."""
     with _to_read(path) as uri, _opened(path, uri) as connection:
-        rows = connection.execute(
-            "SELECT query, item, expert, answer, time, seconds FROM votes ORDER BY number"
-        ).fetchall()
-    return votes_of(rows)
+        return votes_of(connection.execute(_ALL).fetchall())
 
 
 def rows_of(votes: Votes) -> list[Row]:

@@ -2,6 +2,7 @@
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -125,12 +126,19 @@ class Votes:
     def among(self, others: "Votes") -> np.ndarray:
         """Which of these votes are in another record: the same query, item, expert, answer and time.
 
-        >>> votes = Votes(["q", "q"], ["a", "b"], ["ann", "ann"], [1, 0])
-        >>> votes.among(votes[:1])
-        array([ True, False])
+        Of several that are the same, the first is the first of those there, and so on.
+
+        >>> votes = Votes(["q", "q", "q"], ["a", "b", "a"], ["ann", "ann", "ann"], [1, 0, 1])
+        >>> votes.among(votes[:1]), votes.among(votes)
+        (array([ True, False, False]), array([ True,  True,  True]))
         """
-        known = set(others._keys())
-        return np.fromiter((key in known for key in self._keys()), bool, len(self))
+        left = Counter(others._keys())
+        found = np.zeros(len(self), bool)
+        for row, key in enumerate(self._keys()):
+            if left[key]:
+                left[key] -= 1
+                found[row] = True
+        return found
 
     def _keys(self) -> Iterable[tuple[Any, ...]]:
         """What makes each vote itself."""

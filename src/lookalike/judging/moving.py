@@ -18,6 +18,7 @@ from lookalike.judging.terms import Expert
 from lookalike.study import Study
 
 SETTINGS = ("experts_per_pair", "order", "budget", "seed", "question", "guide", "address", "port")
+BROUGHT = "content:"  # how the id begins that a vote without a client's gets where it is brought to
 CONTENT = ("query", "item", "expert", "answer", "time", "seconds")
 
 __all__ = ["bring_links", "bring_settings", "bring_votes", "check_study", "own_record"]
@@ -64,9 +65,9 @@ def _named(connection: sa.Connection) -> Iterator[tuple[str, Mapping[str, Any]]]
     seen: Counter[str] = Counter()
     for row in connection.execute(sa.select(VOTES).order_by(VOTES.c.number)).mappings():
         name = row["client"]
-        if name is None:
+        if name is None or name.startswith(BROUGHT):
             content = json.dumps([row[column] for column in CONTENT]).encode()
-            name = f"content:{hashlib.blake2b(content, digest_size=16).hexdigest()}"
+            name = f"{BROUGHT}{hashlib.blake2b(content, digest_size=16).hexdigest()}"
             seen[name] += 1
             name = f"{name}:{seen[name]}"
         yield name, {column: row[column] for column in CONTENT}
