@@ -172,10 +172,10 @@ def fill_disk(study: Study, limit: str) -> None:
             os.truncate(filler, filler.stat().st_size - 120_000)
         else:
             resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
-        kept, sentence, pair = [], None, store.claim("ann", 1)[0].pair
+        kept, sentence, pair, now = [], None, store.claim("ann", 1)[0].pair, time.time_ns() // 1_000_000
         for number in range(3000):
             try:
-                store.vote("ann", [Answer(f"{number}", pair, 1)])
+                store.vote("ann", [Answer(f"{number}", pair, 1)], now + 60_000 * number)  # so often it may be changed
                 kept.append(f"{number}")
             except StoreFullError as error:
                 sentence = str(error)
@@ -185,7 +185,7 @@ def fill_disk(study: Study, limit: str) -> None:
             filler.unlink()
         else:
             resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-        after = store.vote("ann", [Answer("after", pair, 0)])
+        after = store.vote("ann", [Answer("after", pair, 0)], now + 60_000 * 3001)
         Printing().append([sentence, len(kept), reading, after, len(store.votes()), store.check()])
 
 

@@ -15,6 +15,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,10 @@ from lookalike.discovery.formats import read_judgements
 from lookalike.discovery.reliability import RULES
 from lookalike.discovery.votes import Votes
 from lookalike.judging import organising, sessions
-from lookalike.judging.app import create_judge_app, expert_link, organiser_link
+from lookalike.judging.app import RATE, create_judge_app, expert_link, organiser_link
 from lookalike.judging.figures import Figures, disagreements
 from lookalike.judging.links import EXPERT, Keys, Pass
+from lookalike.judging.queueing import CHANGES
 from lookalike.judging.sessions import Rate
 from lookalike.judging.store import Store, StoreAwayError, StoreFullError, Task
 from lookalike.study import Study
@@ -354,6 +356,20 @@ def test_who_thinks_again_says_so_and_the_last_counts(world: World) -> None:
     recent = browser.ask("/api/claim", {"n": 1, "recent": True})["recent"]
     assert [(task["pair"], task["answered"]) for task in recent] == [(pair, NOT_SIMILAR)]
     assert browser.client.get(recent[0]["item"]).status_code == 200
+
+
+def test_who_changes_an_answer_without_end_is_told_to_wait(world: World) -> None:
+    browser = world.expert()
+    pair = browser.claim()[0]["pair"]
+    votes = [sent(pair, number % 2) for number in range(3 * CHANGES)]
+    found = browser.ask("/api/votes", {"votes": votes})["votes"]
+    assert [vote["status"] for vote in found] == ["kept"] * (1 + CHANGES) + ["often"] * (2 * CHANGES - 1)
+    assert {vote.get("words") for vote in found[1 + CHANGES :]} == {
+        "You changed your answers very often within a minute. The one before counts; wait a minute to change it."
+    }
+    again = browser.ask("/api/votes", {"votes": votes[: 1 + CHANGES]})["votes"]  # the connection was lost
+    assert {vote["status"] for vote in again} == {"known"}
+    assert len(world.store.votes()) == 1 + CHANGES
 
 
 def test_enough_is_enough_and_said_in_words(world: World) -> None:
@@ -771,12 +787,50 @@ def test_sessions_are_limited_in_speed_and_not_by_others(study: Study, monkeypat
     with TestClient(world.app, base_url=OWN), world.store:
         fast, calm = world.expert("ann"), world.expert("bob")
         statuses = [fast.post("/api/claim", {"n": 1}).status_code for _ in range(12)]
-        assert statuses == [200] * 6 + [429] * 6  # those of six seconds at once
+        assert statuses == [200] * 5 + [429] * 7  # those of six seconds at once, with the page
         assert "too fast" in problem(fast.post("/api/claim", {"n": 1}), 429)
         assert calm.post("/api/claim", {"n": 1}).status_code == 200
         clock[0] += 1
         statuses = [fast.post("/api/claim", {"n": 1}).status_code for _ in range(2)]
         assert statuses == [200, 429]
+
+
+def test_requests_of_all_kinds_are_counted_together(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock, take = [100.0], Rate.take
+    monkeypatch.setattr(Rate, "take", lambda rate, name: take(rate, name, clock[0]))
+    world = World(study, rate=2.0)
+    with TestClient(world.app, base_url=OWN), world.store:
+        browser = world.expert()  # which opens the page
+        (task,) = browser.claim(1)
+        kinds: list[Callable[[], Any]] = [
+            lambda: browser.client.get(task["query"]),
+            lambda: browser.post("/api/votes", {"votes": [sent(task["pair"])]}),
+            lambda: browser.post("/api/claim", {"n": 1}),
+            lambda: browser.post("/api/missing", {"pair": task["pair"], "side": "item"}),
+            lambda: browser.client.get("/judge"),
+        ]
+        assert [ask().status_code for ask in kinds * 2] == [200] * 10
+        assert [ask().status_code for ask in kinds] == [429] * 5
+        assert "too fast" in problem(kinds[0](), 429)
+        organiser = world.organiser()
+        assert organiser.client.get("/organise/export.csv").status_code == 200
+        world.store.renew("ann")
+        assert world.expert().post("/api/claim", {"n": 1}).status_code == 200  # a new link begins anew
+        clock[0] += 1
+        assert [ask().status_code for ask in (kinds[0], kinds[0])] == [401, 401]
+
+
+@pytest.mark.parametrize(("pages", "gone"), [(2, False), (1, True)])
+def test_who_judges_five_pairs_a_second_is_never_too_fast(pages: int, gone: bool) -> None:
+    """With all that the page asks for beside: pairs, images ahead, and for a missing image why, and a word of it."""
+    script = (files("lookalike.web") / "static/judge.js").read_text(encoding="utf-8")
+    ahead = int(re.findall(r"const AHEAD = (\d+)", script)[0])
+    rate, pictures = Rate(RATE, RATE * sessions.AT_ONCE), 6 if gone else 2
+    for _ in range(pages * (2 + pictures * ahead)):
+        rate.take("ann", now=0.0)
+    for n in range(5 * 3600):
+        for _ in range(pages * (2 + pictures)):  # the answer, pairs, and the images of one more
+            rate.take("ann", now=n / 5)
 
 
 def test_no_image_outside_the_study_is_shown(world: World, study: Study) -> None:

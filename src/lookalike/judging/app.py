@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from lookalike.encoders.decoding import MAX_PIXELS, guard
-from lookalike.judging.links import EXPERT, Keys
+from lookalike.judging.links import Keys
 from lookalike.judging.organising import Organising, sentence
 from lookalike.judging.sent import Given, SentClaim, SentMissing, SentPair, SentVotes, parsed
 from lookalike.judging.sessions import Sessions, expert_link, organiser_link
@@ -33,13 +33,14 @@ if TYPE_CHECKING:
 __all__ = ["create_judge_app", "expert_link", "organiser_link"]
 
 LIMIT = 64_000  # bytes of a request
-RATE = 40.0  # requests a second of one session
+RATE = 40.0  # requests a second of one session; five answers a second with all that goes with them are 20
 RECENT = 20  # judged pairs that a page knows when it is opened, for undoing
 QUESTION = "Do they look alike?"  # where the organiser asks nothing else
 NOT_KEPT = {
     "enough": "Enough others had judged the pair meanwhile.",
     "unknown": "The pair is no longer among those to judge.",
     "changed": "An answer with the same mark was kept before.",
+    "often": "You changed your answers very often within a minute. The one before counts; wait a minute to change it.",
 }
 
 logger = logging.getLogger(__name__)
@@ -135,9 +136,7 @@ class Judging:
 
     def picture(self, side: str, given: str, request: Request) -> Response:
         """An image that was handed to this expert."""
-        name = self.sessions.session(request, EXPERT).name
-        self.sessions.rate.take(f"{name}\n")  # a count of its own
-        return self.images.handed(name, side, given, request)
+        return self.images.handed(self.sessions.expert(request), side, given, request)
 
     async def api(self, request: Request, kind: type[Given], act: Callable[[str, Given], dict[str, Any]]) -> Response:
         """What the expert's page asked for, in JSON."""

@@ -4,13 +4,15 @@ The board is kept in memory and follows the database; every rule of judging is h
 """
 
 import hashlib
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from lookalike.judging.terms import LAST_MOMENT, Answer, Expert, ExpertError, Progress, Task, Verdict
 
 LONGEST = 3_600_000  # milliseconds that a place may be held
-DAY = 86_400_000
+DAY, MINUTE = 86_400_000, 60_000
+CHANGES, ALL_CHANGES = 20, 600  # that an expert can make a minute: of one answer, and of all
 GOLD_SHARE = 0.1  # of what an expert gets
 NEVER = -(2**62)  # the time of a vote whose time is not known: before any other
 
@@ -130,6 +132,7 @@ class Board:
         self.wanted = 0
         self._open_judged: dict[str, int] = {}  # open pairs that an expert has judged
         self._gold_judged: dict[str, int] = {}
+        self._changes: dict[str, deque[tuple[int, int]]] = {}  # by expert, the last ones: time and pair
         self.clear_changes()
 
     def clear_changes(self) -> None:
@@ -206,6 +209,7 @@ class Board:
         if expert in pair.voters:
             if said[0] >= pair.voters[expert][0]:
                 pair.voters[expert] = said
+            self._changes.setdefault(expert, deque(maxlen=ALL_CHANGES)).append((said[0], pair.id))
             self.judged[expert].pop(pair.id, None)
             self.judged[expert][pair.id] = None
             return
@@ -261,6 +265,8 @@ class Board:
         pair = self.pairs.get(answer.pair)
         if pair is None:
             return "unknown"
+        if expert in pair.voters and self._changes_too_often(expert, pair, now):
+            return "often"
         place = pair.places.get(expert)
         if expert not in pair.voters and place is None and not pair.has_room(now):
             return "enough"
@@ -270,12 +276,20 @@ class Board:
         if self.put_off.get(expert, {}).pop(pair.id, None) is not None:
             self.put_off_changed[pair.id, expert] = None
         when = answer.at if answer.at is not None and now - DAY <= answer.at <= now else now
-        if expert in pair.voters:  # what comes last counts, whatever the clocks say
-            when = min(max(when, pair.voters[expert][0] + 1), LAST_MOMENT)
+        if expert in pair.voters:  # what comes last counts, whatever clocks say; by these times changes are counted
+            when = min(max(now, pair.voters[expert][0] + 1), LAST_MOMENT)
         self._count(pair, expert, (when, answer.answer))
         seconds = None if answer.seconds is None else float(answer.seconds)
         self.new_votes.append(VoteRow(pair.query, pair.item, expert, answer.answer, when, seconds, answer.client))
         return "kept"
+
+    def _changes_too_often(self, expert: str, pair: Pair, now: int) -> bool:
+        """Whether an expert has changed this answer, or all answers together, as often as can be in a minute.
+
+        The changes are those of the record, by whichever process they came.
+        """
+        lately = [number for when, number in self._changes.get(expert, ()) if when > now - MINUTE]
+        return len(lately) >= ALL_CHANGES or lately.count(pair.id) >= CHANGES
 
     def later(self, expert: str, number: int, now: int) -> bool:
         """Put a pair off; its place is free for others."""

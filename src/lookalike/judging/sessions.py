@@ -28,7 +28,7 @@ class Sessions:
     """Visitors of a study that is judged: experts, who are in its store, and the organiser.
 
     Each role has a cookie of its own, so that an organiser may also try an expert's link. secure: whether browsers
-    come by https alone. rate: requests a second that one of them may make.
+    come by https alone. rate: requests a second that one of them may make, of all kinds together.
     """
 
     def __init__(self, store: "Store", keys: Keys, *, secure: bool, rate: float) -> None:
@@ -66,33 +66,32 @@ class Sessions:
 
     def expert(self, request: Request) -> str:
         """The expert whose session this is; raises for everybody else, and for one who asks too fast."""
-        name = self.session(request, EXPERT).name
-        self.rate.take(name)
-        return name
+        return self.session(request, EXPERT).name
 
     def bearer(self, request: Request) -> Pass:
         """As `expert`, but for what only the store knows: whether the link is still good. It is asked by the caller."""
-        given = self._signed(request, EXPERT)
-        self.rate.take(f"{given.name}\n{given.number}")  # an older link takes nothing from a newer one
-        return given
+        return self._counted(request, EXPERT)
 
     def organiser(self, request: Request) -> None:
         """Raise for everybody but the organiser."""
         self.session(request, ORGANISER)
-        self.rate.take("")  # which no expert is named
 
     def session(self, request: Request, role: Role) -> Pass:
-        """Whose session of this role it is; raises where there is none, or where it is over."""
-        given = self._signed(request, role)
+        """Whose session of this role it is; raises where there is none, or it is over, or asks too fast."""
+        given = self._counted(request, role)
         self._check(given)
         return given
 
-    def _signed(self, request: Request, role: Role) -> Pass:
-        """What the cookie of a role says, if it was made here and has not run out."""
+    def _counted(self, request: Request, role: Role) -> Pass:
+        """What the cookie of a role says, if it was made here and has not run out; this is one of its requests.
+
+        Requests of all kinds are counted together, for each link by itself: an older one takes nothing from a newer.
+        """
         given = self.keys.read("session", request.cookies.get(self.cookies[role]))
         if given is None or given.role != role:
             raise RefusedError(401, NEEDED)
         _check_time(given)
+        self.rate.take(f"{role}\n{given.number}\n{given.name}")
         return given
 
     def _check(self, given: Pass) -> None:

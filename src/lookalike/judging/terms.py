@@ -29,12 +29,13 @@ __all__ = [
     "check_expert_name",
 ]
 
-Verdict = Literal["kept", "known", "enough", "unknown", "changed"]
+Verdict = Literal["kept", "known", "enough", "unknown", "changed", "often"]
 """What became of an answer.
 
 kept: it is on disk, as a first vote or as a change of mind. known: an answer with this client id and content is on disk
 already, and this one was not counted again. enough: the pair has all its experts, or others are at it; not kept.
 unknown: there is no such pair; not kept. changed: the client id was used for another answer; not kept.
+often: the expert has changed this answer, or all answers together, too often within a minute; not kept.
 """
 
 

@@ -346,7 +346,7 @@ function acknowledged(found) {
     box.drop(vote.client);
     if (vote.words) refused.push(vote.words);
   }
-  if (refused.length) notify(refused.length === 1 ? "An answer was not needed" : `${refused.length} answers were not needed`, [...new Set(refused)].join(" "));
+  if (refused.length) notify(refused.length === 1 ? "An answer was not kept" : `${refused.length} answers were not kept`, [...new Set(refused)].join(" "));
   heard(found.progress);
 }
 
