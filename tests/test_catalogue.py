@@ -6,6 +6,7 @@ proportional only where shares are whole numbers; an error that names no row, li
 
 from __future__ import annotations
 
+import csv
 import re
 from collections import Counter
 from dataclasses import fields, replace
@@ -211,6 +212,33 @@ def test_files_that_are_none(tmp_path: Path) -> None:
     (tmp_path / "shop.parquet").write_bytes(b"PAR1 and then nothing")
     with pytest.raises(ValueError, match=r"shop\.parquet is not a readable Parquet file"):
         Catalogue.read(tmp_path / "shop.parquet")
+
+
+SIGNS = st.sampled_from("'=+-@\t\r\n \uff1d\uff0b\uff0d\uff20\",;a1")
+TEXTS = st.text(SIGNS | st.characters(codec="utf-8", exclude_characters="\0\ufeff"), max_size=8)
+FORMULAS = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+
+
+@given(st.lists(TEXTS), TEXTS.map(str.strip).filter(bool))
+def test_every_text_comes_back_from_csv_and_none_is_a_formula(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], name: str
+) -> None:
+    path = tmp_path_factory.getbasetemp() / "texts.csv"
+    write_csv(path, {name: texts, f"x{name}": [-1.5] * len(texts)})
+    assert read_csv(path, [name]).columns[name] == texts
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = list(csv.reader(file))
+    assert not any(row[0].startswith(FORMULAS) for row in rows)
+    assert all(row[1] == "-1.5" for row in rows[1:])
+
+
+def test_the_csv_of_others_is_read_as_it_is_but_for_marked_formulas(tmp_path: Path) -> None:
+    path = tmp_path / "foreign.csv"
+    there = ["'abc", "''", "'", "=1", "-2", "@x", "'a=1", "' =1", "'=1", "''=1", "'-2"]
+    path.write_text("id\n" + "\n".join(there) + "\n", encoding="utf-8")
+    assert read_csv(path, ["id"]).columns["id"] == [*there[:8], "=1", "'=1", "-2"]
+    write_csv(path, {"id": there}, raw=True)
+    assert path.read_text(encoding="utf-8").splitlines()[1:] == there
 
 
 def test_a_file_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:

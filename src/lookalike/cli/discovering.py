@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from lookalike.cli.outputs import Output
-from lookalike.cli.studies import RULE, STUDY, judgements_of, open_judged, release_again, write_result
+from lookalike.cli.studies import (
+    RAW,
+    RULE,
+    STUDY,
+    check_raw,
+    judgements_of,
+    open_judged,
+    release_again,
+    write_result,
+)
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, remark, say_how_to_open, table, tables
 from lookalike.files import write_text
 from lookalike.results import without_nan
@@ -42,6 +51,7 @@ def pool(
     output: Annotated[
         Path | None, Parameter(help="write the pairs to judge to this .csv or .parquet file"), Output()
     ] = None,
+    raw: RAW = False,
     replace: Annotated[bool, Parameter(help="pool anew, in place of a pool that has been voted on")] = False,
     threads: Annotated[int | None, Parameter(help="how many threads to use; all cores by default")] = None,
     seed: SEED = 0,
@@ -65,6 +75,7 @@ def pool(
     )
     if output is not None and output.suffix not in (".csv", ".parquet"):
         raise ValueError(f"cannot write pairs to {output}: the name must end in .csv or .parquet")
+    check_raw(raw, output)
     cost(1, seconds)  # refused before anything is written
     opened = open_judged(folder)
     if top_up is not None or next_pairs is not None:
@@ -72,7 +83,7 @@ def pool(
             found, rows = _to_judge(opened, top_up, next_pairs, order, threads)
         if top_up is not None:
             release_again(opened)
-        _list(found, rows, output, as_json)
+        _list(found, rows, output, raw, as_json)
         return
     k = K if k is None else k
     names = models.replace(",", " ").split() if models else opened.models()
@@ -91,7 +102,7 @@ def pool(
     opened.write_pool(made)
     release_again(opened)
     if output is not None:
-        made.write_pairs(output)
+        made.write_pairs(output, raw=raw)
     if as_json:
         facts: dict[str, Any] = {"pairs": len(made), "suspects": made.suspects, "all_pairs": made.all_pairs}
         facts |= {"duplication": made.duplication, "saving": made.saving}
@@ -139,11 +150,11 @@ def _to_judge(
     return found, np.flatnonzero((grades < 0) & found.proposed[:, found.models.index(str(top_up))])
 
 
-def _list(found: "Pool", rows: Any, output: Path | None, as_json: bool) -> None:
+def _list(found: "Pool", rows: Any, output: Path | None, raw: bool, as_json: bool) -> None:
     everything = found.pairs
     pairs = [everything[row] for row in rows]
     if output is not None:
-        found.write_pairs(output, rows)
+        found.write_pairs(output, rows, raw=raw)
     if as_json:
         print_json([{"query": query, "item": item} for query, item in pairs])
     elif output is None:

@@ -15,7 +15,7 @@ from cyclopts import App, Parameter, validators
 
 from lookalike.cli.looking import ALLOW_HOST, HOST, OPEN, allowed_hosts, open_page
 from lookalike.cli.outputs import Output
-from lookalike.cli.studies import STUDY, keep_gold, open_judged, read_votes, write_export
+from lookalike.cli.studies import RAW, STUDY, check_raw, keep_gold, open_judged, read_votes, write_export
 from lookalike.cli.terminal import JSON, print_json, remark, table, tables
 
 if TYPE_CHECKING:
@@ -177,6 +177,7 @@ def export(
         Literal["majority", "unanimous", "dawid-skene"] | None,
         Parameter(help="how votes become judgements: majority by default"),
     ] = None,
+    raw: RAW = False,
     as_json: JSON = False,
 ) -> None:
     """Write every vote with its expert, or the judgements that a rule makes of them.
@@ -190,7 +191,8 @@ def export(
         raise ValueError(f"cannot write {file}: votes go to .csv or .parquet, judgements to .qrels or .json")
     if what == "votes" and rule is not None:
         raise ValueError("--rule is for judgements, .qrels or .json: votes are written as they are")
-    n = write_export(open_judged(folder), what, file, rule or "majority")
+    check_raw(raw, file)
+    n = write_export(open_judged(folder), what, file, rule or "majority", raw=raw)
     if as_json:
         print_json({"file": str(file), "what": what, "rows": n})
     else:

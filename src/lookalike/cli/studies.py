@@ -17,6 +17,10 @@ RULE = Annotated[
     Literal["majority", "unanimous", "dawid-skene"], Parameter(help="how votes become judgements (docs/discovery.md)")
 ]
 
+RAW = Annotated[
+    bool, Parameter(name="--raw", negative=(), help="in .csv, leave text as it is that spreadsheets take for a formula")
+]
+
 study = App(
     name="study",
     help="Make a study, add models and votes, take results out.\n\n"
@@ -24,8 +28,10 @@ study = App(
 )
 
 __all__ = [
+    "RAW",
     "RULE",
     "STUDY",
+    "check_raw",
     "judgements_of",
     "keep_gold",
     "open_judged",
@@ -223,19 +229,21 @@ def export(
     /,
     *,
     rule: RULE = "majority",
+    raw: RAW = False,
     as_json: JSON = False,
 ) -> None:
     """Write what a study holds to a file that other programs read.
 
     Example: lookalike study export shop judgements shop.qrels
     """
+    check_raw(raw, file)
     opened = open_judged(folder)
     if what in ("judgements", "votes"):
-        write_export(opened, what, file, rule)
+        write_export(opened, what, file, rule, raw=raw)
     elif what == "catalogue":
-        opened.catalogue.write(file)
+        opened.catalogue.write(file, raw=raw)
     else:
-        opened.pool().save(file)
+        opened.pool().save(file, raw=raw)
     _say(opened, f"wrote {file}", as_json)
 
 
@@ -337,16 +345,22 @@ def keep_gold(opened: "Study", file: Path) -> int:
     return len(pairs)
 
 
-def write_export(opened: "Study", what: str, file: Path, rule: str) -> int:
+def check_raw(raw: bool, file: Path | None) -> None:
+    """Raise where text is to be left as it is in a file in which it always is."""
+    if raw and (file is None or file.suffix != ".csv"):
+        raise ValueError("--raw is for files that end in .csv: in all others text is written as it is")
+
+
+def write_export(opened: "Study", what: str, file: Path, rule: str, *, raw: bool) -> int:
     """Write votes, or the judgements that a rule makes of them, to a file; how many."""
     from lookalike.discovery.formats import write_judgements
 
     if what == "votes":
         votes = opened.votes()
-        votes.write(file)
+        votes.write(file, raw=raw)
         return len(votes)
     found = judgements_of(opened, rule)
-    write_judgements(file, found.queries, found.items, found.grades)
+    write_judgements(file, found.queries, found.items, found.grades, raw=raw)
     return len(found)
 
 

@@ -80,11 +80,14 @@ class Catalogue:
         except (ValueError, TypeError) as error:
             raise ValueError(f"{path}: {error}") from error
 
-    def write(self, path: str | Path) -> None:
-        """Write to a .csv or .parquet file that `read` reads: Parquet keeps numbers as numbers."""
+    def write(self, path: str | Path, *, raw: bool = False) -> None:
+        """Write to a .csv or .parquet file that `read` reads: Parquet keeps numbers as numbers.
+
+        raw: in CSV, leave text as it is that a spreadsheet takes for a formula.
+        """
         path = Path(path)
         if path.suffix == ".csv":
-            write_csv(path, {name: column.tolist() for name, column in self._columns.items()})
+            write_csv(path, {name: column.tolist() for name, column in self._columns.items()}, raw=raw)
         elif path.suffix == ".parquet":
             write_arrays(path, self._columns, provenance("catalogue", digest=self.digest))
         else:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -175,8 +176,10 @@ def read_judgements(
     return _distinct(path, _format(path)[0](path), queries, items)
 
 
-def write_judgements(path: str | Path, queries: Any, items: Any, grades: Any) -> None:
+def write_judgements(path: str | Path, queries: Any, items: Any, grades: Any, *, raw: bool = False) -> None:
     """Write judgements by the file's name: .json annotations, .csv, .parquet, .qrels, .txt or .trec (and .gz) for TREC.
+
+    raw: in CSV, leave text as it is that a spreadsheet takes for a formula.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "judgements.csv"
@@ -188,7 +191,7 @@ def write_judgements(path: str | Path, queries: Any, items: Any, grades: Any) ->
     >>> read_judgements(path)
     [('q', 'a', 1), ('q', 'b', 0)]
     """
-    write = _format(path)[1]
+    write = _format(path, raw)[1]
     sides = [as_text(queries, "queries of judgements").tolist(), as_text(items, "items of judgements").tolist()]
     values = list(grades)
     if not len(sides[0]) == len(sides[1]) == len(values):
@@ -202,13 +205,17 @@ def write_judgements(path: str | Path, queries: Any, items: Any, grades: Any) ->
     write(path, _distinct("judgements", found))
 
 
-def _format(path: str | Path) -> tuple[Callable[[Any], Found], Callable[[Any, list[Row]], None]]:
+def _format(path: str | Path, raw: bool = False) -> tuple[Callable[[Any], Found], Callable[[Any, list[Row]], None]]:
     """How judgements are read from a file of this name, and how they are written to it."""
     name = Path(path).name
     ending = Path(name.removesuffix(".gz")).suffix
     if ending in (".qrels", ".txt", ".trec"):
-        return _qrels, write_qrels
-    known = {".json": (_annotations, write_annotations), ".csv": (_csv, _to_csv), ".parquet": (_parquet, _to_parquet)}
+        return _qrels, _to_qrels
+    known: dict[str, tuple[Callable[[Any], Found], Callable[[Any, list[Row]], None]]] = {
+        ".json": (_annotations, write_annotations),
+        ".csv": (_csv, partial(_to_csv, raw=raw)),
+        ".parquet": (_parquet, _to_parquet),
+    }
     if Path(name).suffix not in known:
         raise ValueError(
             f"judgements are in .json, .csv, .parquet, .qrels, .txt or .trec (the last three also with .gz), got {path}"
@@ -257,8 +264,8 @@ def _csv(path: str | Path) -> Found:
         yield f"line {line}", *_pair(query, item, place), _grade(grade, place)
 
 
-def _to_csv(path: str | Path, rows: list[Row]) -> None:
-    write_csv(path, dict(zip(("query", "item", "grade"), zip(*rows, strict=True), strict=True)))
+def _to_csv(path: str | Path, rows: list[Row], *, raw: bool) -> None:
+    write_csv(path, dict(zip(("query", "item", "grade"), zip(*rows, strict=True), strict=True)), raw=raw)
 
 
 def _parquet(path: str | Path) -> Found:
@@ -277,6 +284,13 @@ def _to_parquet(path: str | Path, rows: list[Row]) -> None:
     queries, items, grades = zip(*rows, strict=True)
     columns = {"query": np.array(queries, str), "item": np.array(items, str), "grade": np.array(grades, np.int64)}
     write_arrays(path, columns, provenance("judgements"))
+
+
+def _to_qrels(path: str | Path, rows: list[Row]) -> None:
+    try:
+        write_qrels(path, rows)
+    except ValueError as error:  # an id with a space
+        raise ValueError(f"{error}: write .json, or .csv or .parquet by lookalike study export") from error
 
 
 def _qrels(path: str | Path) -> Found:

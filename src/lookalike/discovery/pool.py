@@ -247,19 +247,25 @@ class Pool:
 
     __repr__ = __str__
 
-    def write_pairs(self, path: str | Path, rows: Any = slice(None)) -> None:
-        """Write pairs to judge, all or some rows, to .csv or .parquet: query and item, not who proposed them."""
+    def write_pairs(self, path: str | Path, rows: Any = slice(None), *, raw: bool = False) -> None:
+        """Write pairs to judge, all or some rows, to .csv or .parquet: query and item, not who proposed them.
+
+        raw: in CSV, leave text as it is that a spreadsheet takes for a formula.
+        """
         ids = {
             "query": self.collection.query_ids[self.queries[rows]],
             "item": self.collection.item_ids[self.items[rows]],
         }
         if Path(path).suffix == ".csv":
-            write_csv(path, {name: column.tolist() for name, column in ids.items()})
+            write_csv(path, {name: column.tolist() for name, column in ids.items()}, raw=raw)
         else:
             write_arrays(path, ids, provenance("pairs"))
 
-    def save(self, path: str | Path) -> None:
-        """Write to .parquet, which `load` reads, or .csv: for each proposal query, item, model, rank and score."""
+    def save(self, path: str | Path, *, raw: bool = False) -> None:
+        """Write to .parquet, which `load` reads, or .csv: for each proposal query, item, model, rank and score.
+
+        raw: in CSV, leave text as it is that a spreadsheet takes for a formula.
+        """
         pair, model = np.nonzero(np.column_stack([self.proposed, self.random]))
         by_chance = model == len(self.models)
         ranks, scores = (
@@ -273,7 +279,7 @@ class Pool:
             "score": np.where(by_chance, np.nan, scores),
         }
         if Path(path).suffix == ".csv":
-            write_csv(path, {name: column.tolist() for name, column in arrays.items()})
+            write_csv(path, {name: column.tolist() for name, column in arrays.items()}, raw=raw)
             return
         facts = {name: getattr(self, name) for name in ("k", "one_per_identity", "seed")}
         about = provenance("pool", models=list(self.models), collection=self.collection.digest, **facts)

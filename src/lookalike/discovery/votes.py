@@ -162,11 +162,14 @@ class Votes:
                 f"first that of {expert!r} on query {query!r} and item {item!r}"
             )
 
-    def write(self, path: str | Path) -> None:
-        """Write to a .csv or .parquet file with the columns query, item, expert, answer, time, seconds."""
+    def write(self, path: str | Path, *, raw: bool = False) -> None:
+        """Write to a .csv or .parquet file with the columns query, item, expert, answer, time, seconds.
+
+        raw: in CSV, leave text as it is that a spreadsheet takes for a formula.
+        """
         path = Path(path)
         if path.suffix == ".csv":
-            self._write_csv(path)
+            self._write_csv(path, raw)
         elif path.suffix == ".parquet":
             self._write_parquet(path)
         else:
@@ -202,11 +205,11 @@ class Votes:
         seconds = _seconds(columns["seconds"], where) if "seconds" in columns else None
         return cls(queries, items, experts, answers, times, seconds)
 
-    def _write_csv(self, path: Path) -> None:
+    def _write_csv(self, path: Path, raw: bool) -> None:
         times = [math.nan if time == "NaT" else f"{time}Z" for time in np.datetime_as_string(self.times).tolist()]
         columns = {name: array.tolist() for name, array in self._columns.items()}
         words = [WORDS[answer] for answer in columns["answer"]]
-        write_csv(path, columns | {"answer": words, "time": times})
+        write_csv(path, columns | {"answer": words, "time": times}, raw=raw)
 
     def _write_parquet(self, path: Path) -> None:
         import pyarrow as pa

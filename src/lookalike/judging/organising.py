@@ -156,7 +156,10 @@ class Organising:
                 judgements = RULES[rule](votes) if len(votes) else None
                 if judgements is None or not len(judgements):
                     raise RefusedError(404, "Nothing has been judged yet: there is nothing to export.")
-                write_judgements(path, judgements.queries, judgements.items, judgements.grades)
+                try:
+                    write_judgements(path, judgements.queries, judgements.items, judgements.grades)
+                except ValueError as error:  # an id that the format cannot hold
+                    raise RefusedError(422, sentence(error)) from error
             body = path.read_bytes()
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.study.name).strip("-.")[:60] or "study"
         headers = {"content-disposition": f'attachment; filename="{name}-{what}.{kind}"', "cache-control": "no-store"}
