@@ -3,12 +3,15 @@
 import contextlib
 import errno
 import fcntl
+import ipaddress
 import os
+import re
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
+from urllib.parse import unquote_to_bytes
 
 import sqlalchemy as sa
 
@@ -40,13 +43,75 @@ def database_at(where: str | Path, locks: Path) -> "Database":
     """The database that a URL or the path of a file says; writers of SQLite lock files in the folder `locks`."""
     if not isinstance(where, str) or "://" not in where:
         return SQLite(Path(where), locks)
+    return PostgreSQL(_url_of(where))
+
+
+def _url_of(text: str) -> sa.URL:
+    """The URL of a PostgreSQL database; raises in words that hold nothing of what may be a password.
+
+    >>> _url_of("postgresql://judge:p%40ss@db.example/shop").password
+    'p@ss'
+    >>> _url_of("postgresql://judge:p@ss@db.example/shop")
+    Traceback (most recent call last):
+        ...
+    ValueError: the database must be like postgresql://USER:PASSWORD@HOST:PORT/NAME: an @ in a password is written %40
+    """
+    kind, _, rest = text.partition("://")
+    if kind.partition("+")[0] not in ("postgresql", "postgres"):
+        known = f", got {kind}://…" if re.fullmatch("[a-z0-9+]{1,30}", kind) else ""
+        raise ValueError(f"the database must be postgresql://… or the path of a file{known}")
+    bracketed = re.match(r"(?:[^@]*@)?\[([^\]/?]*)\](?=[:/?]|$)", rest)
+    if not rest:
+        raise _malformed("it names no server and no database")
+    if not text.isprintable() or " " in text:
+        raise _malformed("a space or a sign that cannot be printed is written as % and two digits, such as %20")
+    if re.search("%(?![0-9A-Fa-f]{2})", text):
+        raise _malformed("a % stands before two hexadecimal digits, and is itself written %25")
+    if not _is_text(unquote_to_bytes(text)):
+        raise _malformed("what is written with % must be text in UTF-8, without a zero byte")
+    if rest.count("@") > 1:
+        raise _malformed("an @ in a password is written %40")
+    if re.search(r"[\[\]]", rest.rpartition("@")[2].partition("?")[0]) and not (bracketed and _is_ipv6(bracketed[1])):
+        raise _malformed("brackets are for addresses such as [::1]")
     try:
-        url = sa.make_url(where)
-    except sa.exc.ArgumentError:
-        raise ValueError("the database must be like postgresql://user@host/name, and this cannot be read") from None
-    if url.get_backend_name() not in ("postgresql", "postgres"):
-        raise ValueError(f"the database must be postgresql://… or the path of a file, got {url.get_backend_name()}://…")
-    return PostgreSQL(url)
+        url = sa.make_url(text)
+    except (sa.exc.ArgumentError, ValueError):  # of a port that is no number; what is there may be a password
+        raise _malformed(
+            "this cannot be read, perhaps because of its port or of signs that are written with %"
+        ) from None
+    if url.port is not None and not 0 < url.port < 2**16:
+        raise _malformed("the port must be from 1 to 65535")
+    if not all(map(_is_host, [url.host or "", *_texts(url.query.get("host", ""))])):
+        raise _malformed("the host is no name of a server")
+    return url
+
+
+def _malformed(why: str) -> ValueError:
+    return ValueError(f"the database must be like postgresql://USER:PASSWORD@HOST:PORT/NAME: {why}")
+
+
+def _is_text(said: bytes) -> bool:
+    try:
+        return "\0" not in said.decode()
+    except UnicodeDecodeError:
+        return False
+
+
+def _is_ipv6(text: str) -> bool:
+    try:
+        ipaddress.IPv6Address(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_host(name: str) -> bool:
+    """Whether a name can be looked up, or is a folder of sockets; that there is such a server is another matter."""
+    try:
+        name.startswith("/") or name.encode("idna")
+    except UnicodeError:
+        return False
+    return True
 
 
 class SQLite:
@@ -156,12 +221,13 @@ class PostgreSQL:
 
     def __init__(self, url: sa.URL) -> None:
         self.url = url.set(drivername="postgresql+psycopg")
-        place = url.host or _texts(url.query.get("host", "")) or "this machine"
-        self.words = f"PostgreSQL, {url.database or 'postgres'} on {place if isinstance(place, str) else place[0]}"
+        places = [url.host, *_texts(url.query.get("host", "")), "this machine"]
+        self.words = f"PostgreSQL, {url.database or 'postgres'} on {next(filter(None, places))}"
         milliseconds = int(WAIT * 1000)
         mine = f"-c lock_timeout={milliseconds} -c synchronous_commit=on"
         options = " ".join([*_texts(url.query.get("options", ())), mine])
         times = {"connect_timeout": 5, "keepalives_idle": 10, "tcp_user_timeout": milliseconds}
+        _check_options(self.url)
         self._engine = sa.create_engine(
             self.url,
             connect_args=times | {"options": options},
@@ -196,6 +262,22 @@ class PostgreSQL:
                 raise _full("the disk of the database") from error
             said = " ".join(str(error.orig).split())
             raise StoreAwayError(f"the database cannot be used now, {self.words}: {said}") from error
+
+
+def _check_options(url: sa.URL) -> None:
+    """Raise for what stands after the ? of a URL and is nothing to PostgreSQL, and where the driver is missing."""
+    try:
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import make_conninfo
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            "PostgreSQL needs psycopg, which is not installed or not whole: pip install 'lookalike[judge]'"
+        ) from error
+    try:
+        given = url.get_dialect()().create_connect_args(url)[1]
+        make_conninfo(**{name: value for name, value in given.items() if name != "context"})  # which is SQLAlchemy's
+    except (ProgrammingError, sa.exc.ArgumentError):
+        raise _malformed("after a ? stand options of PostgreSQL, and one of these is none") from None
 
 
 class Turnstile:
