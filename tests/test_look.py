@@ -846,7 +846,7 @@ def test_bad_input_ends_with_one_sentence(study: Study, tmp_path: Path, capsys: 
         assert_refused(capsys, tmp_path, f"look {study.path} --port {port}", "choose another --port")
 
 
-@pytest.mark.parametrize("package", ["fastapi", "jinja2", "uvicorn", "python_multipart"])
+@pytest.mark.parametrize("package", ["fastapi", "httptools", "jinja2", "uvicorn", "python_multipart"])
 def test_a_missing_package_says_what_to_install(study: Study, tmp_path: Path, package: str) -> None:
     code = (
         f"import sys; sys.modules[{package!r}] = None; from lookalike.cli import main; "

@@ -25,6 +25,7 @@ from starlette.staticfiles import StaticFiles
 
 from lookalike._version import __version__
 from lookalike.web.guarding import SAFE, Guard, RefusedError, Tokens
+from lookalike.web.protocol import BoundedProtocol
 
 __all__ = ["Pages", "Sent", "add_frequent", "create_app", "listen", "read_form", "serve"]
 
@@ -230,6 +231,7 @@ def serve(app: FastAPI, listening: socket.socket) -> None:
     """Serve an app until the process is told to stop, by a signal that then does what it does."""
     settings = uvicorn.Config(
         app,
+        http=BoundedProtocol,
         access_log=False,
         log_config=None,
         proxy_headers=False,
