@@ -14,9 +14,11 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
@@ -28,7 +30,7 @@ from starlette.testclient import TestClient
 
 from lookalike.finding import Finder
 from lookalike.study import Study
-from lookalike.web import guarding, look, serving, shelf, uploads
+from lookalike.web import guarding, look, pictures, serving, shelf, uploads
 from lookalike.web.look import State, create_look_app
 from lookalike.web.pictures import Thumbnails, render
 from pages import HOSTILE, Reader
@@ -705,6 +707,99 @@ def test_websockets_are_closed(client: TestClient) -> None:
     with pytest.raises(WebSocketDisconnect) as closed, client.websocket_connect("/"):
         pass
     assert closed.value.code == 1008
+
+
+# Many pictures at once
+
+
+@pytest.fixture
+def decoding(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
+    """The pictures that are decoded at the same time, by their pixels, at each moment when one more is begun."""
+    from PIL.PngImagePlugin import PngImageFile
+
+    load, now, seen, lock = PngImageFile.load, [], [], threading.Lock()
+
+    def watched(image: Any) -> Any:
+        if not image.tile:  # it is decoded already
+            return load(image)
+        pixels = image.width * image.height
+        with lock:
+            now.append(pixels)
+            seen.append([*now])
+        time.sleep(0.1)  # long enough for others to begin, if they may
+        try:
+            return load(image)
+        finally:
+            with lock:
+                now.remove(pixels)
+
+    monkeypatch.setattr(PngImageFile, "load", watched)
+    return seen
+
+
+def test_pictures_are_decoded_by_few_threads_within_so_many_pixels(
+    study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decoding: list[list[int]]
+) -> None:
+    room = pictures.Room(200_000)
+    monkeypatch.setattr(pictures, "ROOM", room)
+    monkeypatch.setattr(shelf, "ROOM", room)
+    sizes = [(250, 600), (10, 10), (300, 400), (1_000, 1_000), (100, 400), (250, 250)]
+    large = [png(np.full((*size, 3), 90, np.uint8)) for size in sizes]
+    with TestClient(create_look_app(study, thumbnails=Thumbnails(tmp_path / "kept")), base_url=OWN) as opened:
+        form = {"csrf": token(opened)}
+        with ThreadPoolExecutor(18) as browsers:
+            asked = [browsers.submit(bring, opened, body, data=form) for body in large]
+            asked += [browsers.submit(opened.get, f"/{kind}/{n}") for n in range(4) for kind in ("thumbnails", "views")]
+            brought = [one.result() for one in asked][: len(large)]
+            assert [answer.status_code for answer in brought] == [303] * len(large)
+            found = [browsers.submit(opened.get, answer.headers["location"] + "&model=pixels") for answer in brought]
+            assert all(len(ids(Reader(one.result().text))) == 24 for one in found)
+    assert len(decoding) >= 2 * len(large) + 8
+    assert all(sum(pixels) <= 200_000 for pixels in decoding if len(pixels) > 1)
+    assert max(map(len, decoding)) <= max(2, os.cpu_count() or 2)
+    assert [1_000_000] in decoding  # alone
+    assert room.left == room.pixels
+
+
+def test_a_page_never_waits_for_a_picture(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    """However many are asked for, and however long they take."""
+    monkeypatch.setattr(pictures, "ROOM", pictures.Room(1_000_000))
+    with TestClient(create_look_app(study), base_url=OWN) as opened, ThreadPoolExecutor(50) as browsers:
+        with pictures.ROOM.lent() as take:
+            take(1_000_000)
+            waiting = [browsers.submit(opened.get, "/views/0") for _ in range(50)]
+            assert "72 items" in page(opened, "/").text
+            assert not any(one.done() for one in waiting)
+        assert {one.result().status_code for one in waiting} == {200}
+
+
+def test_room_is_given_in_turn_and_given_back() -> None:
+    room, order = pictures.Room(10), []
+
+    def use(pixels: int) -> None:
+        with room.lent() as take:
+            take(pixels)
+            order.append(pixels)
+
+    with ThreadPoolExecutor(3) as threads:
+        with room.lent() as take:
+            take(4)
+            threads.submit(use, 8)
+            until(lambda: room._turn.locked())
+            small = threads.submit(use, 3)  # for which there is room, but not before the large one
+        small.result(timeout=30)
+    assert order == [8, 3]
+    with contextlib.suppress(ValueError), room.lent() as take:
+        take(5)
+        raise ValueError("damaged")
+    assert room.left == 10
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 30
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 # The study changes

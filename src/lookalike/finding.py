@@ -61,6 +61,12 @@ class Finder:
         """Whether new pictures can be searched for: an encoder made the model."""
         return self.recipe is not None and self.recipe.encoder is not None
 
+    @property
+    def enough(self) -> int | None:
+        """How many pixels on either side its encoder needs of a picture; None: all."""
+        enough: int | None = self._encoder.enough
+        return enough
+
     def like_item(self, item: int, k: int, *, among: np.ndarray | None = None) -> Looks:
         """The k items nearest to the one at this position, itself left out; among: a mask of those to search."""
         if not 0 <= item < len(self.index):

@@ -2,7 +2,7 @@
 
 import contextlib
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -44,8 +44,10 @@ def guard(max_pixels: int) -> Iterator[None]:
             Image.MAX_IMAGE_PIXELS = limit
 
 
-def opened(path: str | Path, max_pixels: int, enough: int | None) -> np.ndarray:
-    """What `decode` gives, within a `guard`."""
+def opened(
+    path: str | Path, max_pixels: int, enough: int | None, before: Callable[[int], None] | None = None
+) -> np.ndarray:
+    """What `decode` gives, within a `guard`; before: called with the number of pixels that are now decoded."""
     path = Path(path)
     if not path.exists():
         raise FileNotFoundError(f"there is no file {path}")
@@ -60,6 +62,8 @@ def opened(path: str | Path, max_pixels: int, enough: int | None) -> np.ndarray:
             _check_size(image.size, max_pixels, path)
             if enough is not None:
                 image.draft(None, (enough, enough))
+            if before is not None:
+                before(image.size[0] * image.size[1])
             image.load()
             _check_size(image.size, max_pixels, path)  # some formats tell only now
             return np.asarray(_plain(image))

@@ -15,7 +15,6 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
-from lookalike.encoders.decoding import MAX_PIXELS, guard
 from lookalike.judging.links import Keys
 from lookalike.judging.organising import Organising, sentence
 from lookalike.judging.sent import Given, SentClaim, SentMissing, SentPair, SentVotes, parsed
@@ -23,7 +22,7 @@ from lookalike.judging.sessions import Sessions, expert_link, organiser_link
 from lookalike.judging.showing import Images
 from lookalike.judging.terms import Answer, ExpertError, Progress, StoreAwayError, StoreFullError, Task
 from lookalike.web.guarding import RefusedError
-from lookalike.web.pictures import Thumbnails
+from lookalike.web.pictures import Thumbnails, able_to_draw
 from lookalike.web.serving import Pages, add_frequent, create_app
 
 if TYPE_CHECKING:
@@ -167,7 +166,7 @@ def create_judge_app(
         hosts=hosts,
         limit=LIMIT,
         subject=sessions.subject,
-        running=lambda: guard(MAX_PIXELS),
+        running=able_to_draw,
     )
     _answer_errors(app, pages)
     _add_expert_routes(app, Judging(store, sessions, images, pages))

@@ -1,7 +1,6 @@
 """Images of pairs: each address is for one expert alone, and the image file itself is never sent."""
 
 import functools
-import os
 import re
 import threading
 import time
@@ -15,7 +14,7 @@ from starlette.responses import Response
 
 from lookalike.judging.links import Keys
 from lookalike.web.guarding import RefusedError
-from lookalike.web.pictures import THUMBNAIL, VIEW, Drawn, Thumbnails, version_of
+from lookalike.web.pictures import THUMBNAIL, VIEW, Drawing, Drawn, Thumbnails, version_of
 
 if TYPE_CHECKING:
     from lookalike.study import Study
@@ -34,14 +33,12 @@ class Images:
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
         self.held = Held(HELD)
         self._address = functools.lru_cache(KNOWN)(self._new_address)  # pages ask again for pairs that they have
-        self._drawing: anyio.CapacityLimiter | None = None
+        self._drawing = Drawing()
 
     @property
     def drawing(self) -> anyio.CapacityLimiter:
         """Threads that draw: few, and not those that take answers, which never wait for an image."""
-        if self._drawing is None:
-            self._drawing = anyio.CapacityLimiter(max(2, os.cpu_count() or 2))
-        return self._drawing
+        return self._drawing.limiter
 
     def address(self, name: str, side: str, wanted: str) -> str:
         """Where this expert, and nobody else, finds an image."""

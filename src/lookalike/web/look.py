@@ -5,19 +5,19 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, TypeVarTuple
 from urllib.parse import urlencode
 
+import anyio
 import numpy as np
 from fastapi import Depends, FastAPI, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from lookalike.encoders.decoding import MAX_PIXELS, guard, opened
 from lookalike.finding import Group, grouped, nearness
 from lookalike.web.guarding import RefusedError, Tokens
-from lookalike.web.pictures import THUMBNAIL, VIEW, Drawn, Thumbnails, lent, render, version_of
+from lookalike.web.pictures import THUMBNAIL, VIEW, Drawing, Drawn, Thumbnails, able_to_draw, lent, shown, version_of
 from lookalike.web.serving import LIMIT, Pages, Sent, create_app, read_form
 from lookalike.web.shelf import Model, Shelf, Shelves
 from lookalike.web.uploads import Upload, Uploads
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from lookalike.study import Study
 
 __all__ = ["create_look_app"]
+
+Given = TypeVarTuple("Given")
+Made = TypeVar("Made")
 
 PER_PAGE = 60
 MOST_MODELS = 3
@@ -119,7 +122,7 @@ class Looking:
     def __init__(self, study: "Study", thumbnails: Thumbnails | None = None) -> None:
         self.shelves, self.uploads = Shelves(study), Uploads()
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
-        self.tokens = Tokens()
+        self.drawing, self.tokens = Drawing(), Tokens()
         self.pages = Pages(csrf=self.tokens.make(), limit=LIMIT)
 
     # Pages
@@ -161,33 +164,37 @@ class Looking:
         file = (await read_form(request)).get("picture")
         if not isinstance(file, Sent) or not file.name:
             raise RefusedError(422, "No picture was chosen. Choose an image file, or drop one on the page.")
-        token = await run_in_threadpool(self._taken, file)
+        token = await self.draw(self._taken, file)
         return RedirectResponse(state.but(page=1).at("/like", picture=token), 303)
 
     def _taken(self, file: Sent) -> str:
         name = PurePath(file.name.replace("\\", "/")).name[:200] or "picture"
         with lent(file.body) as path:
             try:
-                picture = opened(path, MAX_PIXELS, VIEW)
+                upload = Upload(name, file.body, shown(path, VIEW))
             except (ValueError, OSError, MemoryError) as error:
                 words = (
                     str(error).replace(str(path), name).partition(": raise it")[0].replace(" of max_pixels", " allowed")
                 )
                 raise RefusedError(422, f"{words}. Bring a JPEG, PNG, WebP, GIF, BMP or TIFF.") from error
-        return self.uploads.add(Upload(name, file.body, render(picture, VIEW)))
+        return self.uploads.add(upload)
 
     # Pictures
 
-    def picture(self, item: str, request: Request, *, large: bool) -> Response:
+    async def draw(self, act: Callable[[*Given], Made], *arguments: *Given) -> Made:
+        """What an act gives that decodes pictures: in one of the few threads that do."""
+        return await anyio.to_thread.run_sync(act, *arguments, limiter=self.drawing.limiter)
+
+    def picture(self, item: str, request: Request, longest: int) -> Response:
         """The picture of the item at a position, as a thumbnail or filling a screen."""
         shelf = self.shelves.now()
         if not re.fullmatch("[0-9]{1,12}", item) or int(item) >= len(shelf):
             raise RefusedError(404, f"The study has {len(shelf):,} items, by their positions from 0.")
         path = shelf.path(int(item))
-        version = version_of(path, VIEW if large else THUMBNAIL)
+        version = version_of(path, longest)
         if version is not None and f'"{version}"' in request.headers.get("if-none-match", ""):
             return Response(status_code=304, headers=_keeping(version, request))
-        return _sent(self.thumbnails.view(path) if large else self.thumbnails.of(path), request)
+        return _sent(self.thumbnails.view(path) if longest == VIEW else self.thumbnails.of(path), request)
 
     def upload(self, token: str) -> Upload:
         """A picture that was brought, if it is still held."""
@@ -259,17 +266,19 @@ class Looking:
 def create_look_app(study: "Study", *, hosts: Iterable[str] = (), thumbnails: Thumbnails | None = None) -> FastAPI:
     """The app of a study's page; hosts: names it answers to beside those of the loopback."""
     looking = Looking(study, thumbnails)
-    app = create_app(looking.pages, tokens=looking.tokens, hosts=hosts, running=lambda: guard(MAX_PIXELS))
+    app = create_app(looking.pages, tokens=looking.tokens, hosts=hosts, running=able_to_draw)
 
     @app.get("/")
     def grid(state: Stated) -> Response:
         return looking.grid(state)
 
     @app.get("/like")
-    def like(state: Stated, item: str | None = None, picture: str | None = None) -> Response:
+    async def like(state: Stated, item: str | None = None, picture: str | None = None) -> Response:
         if (item is None) == (picture is None):
             raise RefusedError(422, "The address must name an item or a picture.")
-        return looking.like_picture(picture, state) if picture is not None else looking.like_item(str(item), state)
+        if picture is not None:
+            return await looking.draw(looking.like_picture, picture, state)
+        return await run_in_threadpool(looking.like_item, str(item), state)
 
     @app.post("/pictures")
     async def bring(request: Request, state: Stated) -> Response:
@@ -280,12 +289,12 @@ def create_look_app(study: "Study", *, hosts: Iterable[str] = (), thumbnails: Th
         return _sent(Drawn(looking.upload(token).shown, "image/jpeg"), request)
 
     @app.get("/thumbnails/{item}")
-    def thumbnail(item: str, request: Request) -> Response:
-        return looking.picture(item, request, large=False)
+    async def thumbnail(item: str, request: Request) -> Response:
+        return await looking.draw(looking.picture, item, request, THUMBNAIL)
 
     @app.get("/views/{item}")
-    def view(item: str, request: Request) -> Response:
-        return looking.picture(item, request, large=True)
+    async def view(item: str, request: Request) -> Response:
+        return await looking.draw(looking.picture, item, request, VIEW)
 
     return app
 

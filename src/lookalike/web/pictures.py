@@ -3,25 +3,112 @@
 import contextlib
 import hashlib
 import io
+import os
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 from typing import Any
 
+import anyio
 import numpy as np
 
 from lookalike.datasets import cache_folder
 from lookalike.datasets.pictures import pillow
-from lookalike.encoders.decoding import MAX_PIXELS, opened
+from lookalike.encoders.decoding import MAX_PIXELS, guard, opened
 from lookalike.files import writing
 
-__all__ = ["THUMBNAIL", "VIEW", "Drawn", "Thumbnails", "lent", "placeholder", "render", "version_of"]
+__all__ = [
+    "ROOM",
+    "THUMBNAIL",
+    "VIEW",
+    "Drawing",
+    "Drawn",
+    "Room",
+    "Thumbnails",
+    "able_to_draw",
+    "lent",
+    "placeholder",
+    "render",
+    "shown",
+    "version_of",
+]
 
 THUMBNAIL, VIEW = 320, 1600  # the longest side, in pixels
+BLOCK = 64 << 20  # bytes, in which Pillow asks for memory: smaller ones the C library keeps, for each thread its own
 FORM = 1  # changes whenever a thumbnail would look different
 SQUARES, SMALL = 16, 160  # up to which side pictures are enlarged as squares, and smoothly
+
+
+class Room:
+    """So many pixels may be decoded at the same time, by all threads together; who wants more waits, in turn.
+
+    A file of a few kilobytes may hold a picture of a gigabyte. A picture larger than all of the room gets all of it.
+
+    >>> room = Room(100)
+    >>> with room.lent() as take:
+    ...     take(60)
+    ...     room.left
+    40
+    >>> room.left
+    100
+    """
+
+    def __init__(self, pixels: int) -> None:
+        self.pixels = self.left = pixels
+        self._turn, self._freed = threading.Lock(), threading.Condition()
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[Callable[[int], None]]:
+        """A function to take pixels by, once and when they are known, which are free again after this block."""
+        taken = 0
+
+        def take(pixels: int) -> None:
+            nonlocal taken
+            wanted = min(pixels, self.pixels)
+            with self._turn, self._freed:  # small pictures do not overtake a large one for ever
+                self._freed.wait_for(lambda: self.left >= wanted)
+                self.left -= wanted
+            taken = wanted
+
+        try:
+            yield take
+        finally:
+            with self._freed:
+                self.left += taken
+                self._freed.notify_all()
+
+
+ROOM = Room(MAX_PIXELS)  # of this process: one or two gigabytes, of numbers of four bytes three
+
+
+@contextlib.contextmanager
+def able_to_draw() -> Iterator[None]:
+    """Within this block, in all threads, pictures may be decoded, and their memory goes back to the system."""
+    core: Any = pillow().core
+    before = core.get_block_size()
+    core.set_block_size(BLOCK)
+    try:
+        with guard(MAX_PIXELS):
+            yield
+    finally:
+        core.set_block_size(before)
+
+
+class Drawing:
+    """Threads that draw: few, and not those that answer everything else, which never wait for an image."""
+
+    def __init__(self) -> None:
+        self._limiter: anyio.CapacityLimiter | None = None
+
+    @property
+    def limiter(self) -> anyio.CapacityLimiter:
+        """What keeps them few; made when it is first asked for, by the loop that waits for them."""
+        if self._limiter is None:
+            self._limiter = anyio.CapacityLimiter(max(2, os.cpu_count() or 2))
+        return self._limiter
 
 
 @dataclass(frozen=True)
@@ -73,12 +160,17 @@ class Thumbnails:
 def drawn_from(path: Path, longest: int, version: str | None) -> Drawn:
     """A file as a picture with no side longer than this, or words."""
     try:
-        picture = opened(path, MAX_PIXELS, longest)
+        return Drawn(shown(path, longest), "image/jpeg", version)
     except FileNotFoundError:
         return placeholder("file is missing")
     except (OSError, ValueError, MemoryError):
         return placeholder("cannot be read")
-    return Drawn(render(picture, longest), "image/jpeg", version)
+
+
+def shown(path: Path, longest: int) -> bytes:
+    """A file as JPEG with no side longer than this, as soon as there is room to decode it."""
+    with ROOM.lent() as take:
+        return render(opened(path, MAX_PIXELS, longest, take), longest)
 
 
 def render(picture: np.ndarray, longest: int) -> bytes:

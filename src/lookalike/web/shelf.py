@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lookalike.codes import Codes
+from lookalike.encoders.decoding import MAX_PIXELS, opened
 from lookalike.finding import Finder, Looks, default_model
+from lookalike.web.pictures import ROOM
 
 if TYPE_CHECKING:
     from lookalike.study import Study
@@ -155,8 +157,9 @@ class Shelf:
         finder = self.finder(model)
         if isinstance(query, int):
             return finder.like_item(query, k, among=among)
-        with self._encoding:  # an encoder works for one at a time
-            return finder.like_picture(query, k, among=among)
+        with self._encoding, ROOM.lent() as take:  # an encoder works for one at a time
+            picture = opened(query, MAX_PIXELS, finder.enough, take)
+            return finder.like_picture(picture, k, among=among)
 
     def shared(self, item: int | None, other: int) -> str | None:
         """What two items have in common."""
