@@ -1,5 +1,6 @@
 """Studies for tests of pages: a shop of small pictures, and a catalogue whose every text is hostile."""
 
+import zipfile
 from pathlib import Path
 
 import numpy as np
@@ -8,6 +9,7 @@ from PIL import Image
 from lookalike import Codes
 from lookalike.discovery.catalogue import Catalogue
 from lookalike.encoding import encode_folder
+from lookalike.files import read_arrays, write_arrays
 from lookalike.hashed import hash_model
 from lookalike.study import Study
 from pages import HOSTILE
@@ -48,6 +50,43 @@ def make_shop(folder: Path) -> Study:
     (photos / MISSING).unlink()
     (photos / DAMAGED).write_bytes(b"\x89PNG\r\n\x1a\n and then nothing")
     return Study.open(folder / "shop")
+
+
+DAMAGES = {  # and what is said of them
+    "cut short": "npz",
+    "of vast arrays": "npz",
+    "of another recipe": "does not say how the model was made",
+    "of fewer rows": "of 72 items it has 71 rows",
+    "of no number of bits": "does not say how many bits",
+    "of codes of another width": "packed codes of 64 bits must be",
+}
+
+
+def damage_model(study: Study, name: str, damage: str) -> None:
+    """Spoil the file of a model of codes of 64 bits."""
+    path = study.path / "models" / f"{name}.npz"
+    arrays, about = read_arrays(path)
+    if damage == "cut short":
+        path.write_bytes(path.read_bytes()[:-100])
+        return
+    if damage == "of another recipe":
+        about["recipe"] = {"made": "by hand"}
+    if damage == "of fewer rows":
+        arrays["gallery_codes"] = arrays["gallery_codes"][1:]
+    if damage == "of no number of bits":
+        arrays["n_bits"] = np.array([64, 64])
+    if damage == "of codes of another width":
+        arrays["gallery_codes"] = arrays["gallery_codes"][:, 1:]
+    write_arrays(path, arrays, about)
+    if damage == "of vast arrays":  # of more bytes than any machine has
+        said = f"({len(study.catalogue)}, 8), }}".encode()
+        vast = b"(999999999999999, 8), }"
+        with zipfile.ZipFile(path) as file:
+            members = {member: file.read(member) for member in file.namelist()}
+        assert sum(content.count(said) for content in members.values()) == 1
+        with zipfile.ZipFile(path, "w") as file:
+            for member, content in members.items():
+                file.writestr(member, content.replace(said.ljust(len(vast)), vast))
 
 
 def make_hostile(folder: Path) -> Study:

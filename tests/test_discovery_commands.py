@@ -150,6 +150,24 @@ def test_show_tells_what_there_is(study: Path, capsys: pytest.CaptureFixture[str
     assert told["prevalence"]["pool"]["unjudged"] == 0
 
 
+def test_show_goes_on_without_a_model_that_cannot_be_read(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = study / "models" / "fair.npz"
+    file.write_bytes(file.read_bytes()[:-100])
+    code, text, remarks = run(capsys, "study", "show", str(study))
+    assert code == 0
+    assert remarks.startswith(f"lookalike: {file} is ")
+    assert remarks.count("\n") == 1
+    for part in ("cannot be read", "embeddings of 8 numbers, cosine", "Krippendorff's alpha"):
+        assert part in text
+    told = json.loads(done(capsys, "study", "show", str(study), "--json"))
+    assert told["models"] == ["fair", "good", "late"]
+    assert told["kinds"] == dict.fromkeys(("good", "late"), "embeddings of 8 numbers, cosine")
+    assert [*told["problems"]] == ["fair"]
+    assert str(file) in told["problems"]["fair"]
+    for command in (["leaderboard", study], ["pool", study, "--replace"]):
+        refused(capsys, str(file), *command)
+
+
 @pytest.mark.parametrize("removed", [["fair"], ["fair", "late"]])
 def test_a_model_of_the_pool_may_be_removed(
     removed: list[str], study: Path, capsys: pytest.CaptureFixture[str]

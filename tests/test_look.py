@@ -34,7 +34,7 @@ from lookalike.web import guarding, look, pictures, serving, shelf, uploads
 from lookalike.web.look import State, create_look_app
 from lookalike.web.pictures import Thumbnails, render
 from pages import HOSTILE, Reader
-from shops import DAMAGED, MISSING, N_VIEWS, make_hostile, make_shop, picture
+from shops import DAMAGED, DAMAGES, MISSING, N_VIEWS, damage_model, make_hostile, make_shop, picture
 from test_cli import assert_refused
 
 OWN = "http://localhost:8000"
@@ -819,12 +819,16 @@ def test_a_study_that_changes_is_looked_at_again(tmp_path: Path) -> None:
         assert "no model with vectors" in page(opened, "/like", item="hat/p01-0.png").text
 
 
-def test_a_model_that_cannot_be_read_says_so_and_others_go_on(tmp_path: Path) -> None:
-    study = make_shop(tmp_path)
-    (study.path / "models" / "phash.npz").write_bytes(b"broken")
-    with TestClient(create_look_app(study), base_url=OWN) as opened:
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_model_that_cannot_be_read_says_so_and_others_go_on(study: Study, tmp_path: Path, damage: str) -> None:
+    shutil.copytree(study.path.parent, tmp_path / "own")
+    own = Study.open(tmp_path / "own" / study.path.name)
+    damage_model(own, "phash", damage)
+    with TestClient(create_look_app(own), base_url=OWN) as opened:
+        assert "72 items" in page(opened, "/").text
         read = page(opened, "/like", item="hat/p01-0.png", model=["phash", "pixels"], k=12)
-        assert "phash.npz" in read.text
+        assert "phash" in read.text
+        assert DAMAGES[damage] in read.text
         assert len(ids(read)) == 12
 
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from lookalike.codes import Codes
 
-__all__ = ["Recipe", "Run", "Stored", "stored_vectors"]
+__all__ = ["UNREADABLE", "Recipe", "Run", "Stored", "recipe_of", "stored_vectors", "unreadable"]
 
 Run = dict[str, dict[str, float]]
+UNREADABLE = (ValueError, OSError, MemoryError)  # what a model raises whose file is damaged, gone or too large
 
 
 @dataclass(frozen=True)
@@ -83,12 +84,31 @@ class Stored:
         return found
 
 
+def unreadable(name: str, error: BaseException) -> str:
+    """Why a model cannot be read, in a sentence, for those who go on with the others."""
+    return f"models/{name}.npz takes more memory than there is" if isinstance(error, MemoryError) else str(error)
+
+
+def recipe_of(name: str, about: Mapping[str, Any]) -> Recipe | None:
+    """How a model was made, from what its file says; None where it came from elsewhere."""
+    if "recipe" not in about:
+        return None
+    try:
+        return Recipe(**about["recipe"])
+    except TypeError as error:
+        raise ValueError(f"models/{name}.npz is damaged: it does not say how the model was made") from error
+
+
 def stored_vectors(name: str, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Stored | None:
     """A model from the arrays of its file; None where some are missing."""
-    recipe = Recipe(**about["recipe"]) if "recipe" in about else None
-    more: dict[str, Any] = {"recipe": recipe, "contents": arrays.get("contents")}
+    more: dict[str, Any] = {"recipe": recipe_of(name, about), "contents": arrays.get("contents")}
+    for part in ("query_embeddings", "gallery_embeddings"):
+        if part in arrays and (arrays[part].ndim != 2 or arrays[part].dtype.kind not in "fiu"):
+            raise ValueError(f"models/{name}.npz is damaged: its embeddings are no table of numbers")
     if "gallery_codes" in arrays and "n_bits" in arrays:
-        n_bits = int(arrays["n_bits"])
+        if arrays["n_bits"].size != 1 or arrays["n_bits"].dtype.kind not in "iu":
+            raise ValueError(f"models/{name}.npz is damaged: it does not say how many bits its codes have")
+        n_bits = int(arrays["n_bits"].item())
         own = Codes.from_bytes(arrays["query_codes"], n_bits=n_bits) if "query_codes" in arrays else None
         return Stored(name, own, Codes.from_bytes(arrays["gallery_codes"], n_bits=n_bits), **more)
     if "gallery_embeddings" in arrays:

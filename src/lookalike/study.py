@@ -25,7 +25,7 @@ from lookalike.discovery.votes import Judgements, Votes
 from lookalike.files import check_format, digest, provenance, read_arrays, read_toml, write_arrays, write_text
 from lookalike.folders import left_in, lock, locked, move_up, part_of
 from lookalike.scoring import SIMILARITIES, Embeddings
-from lookalike.stored import Recipe, Run, Stored, stored_vectors
+from lookalike.stored import Recipe, Run, Stored, recipe_of, stored_vectors
 from lookalike.trec import read_run, rows_of_run, write_run
 
 READY = ".study.ready"  # the folder of a study whose files are whole and move to their place
@@ -291,7 +291,7 @@ class Study:
         """How a model was made; None: it came from a file. The items may have changed since."""
         path, _ = self._model_files(name)
         about = read_arrays(path, [])[1] if path.is_file() else {}
-        return Recipe(**about["recipe"]) if "recipe" in about else None
+        return recipe_of(name, about)
 
     def _check_not_hashed(self, name: str) -> None:
         """Raise where codes of the study were made of this model."""
@@ -352,9 +352,11 @@ class Study:
         stored = stored_vectors(name, arrays, about)
         if stored is None or (self.wild and not own_queries):
             raise ValueError(f"{path} is not a whole model: it lacks codes or embeddings of queries or gallery")
+        assert stored.gallery is not None
+        if len(stored.gallery) != len(self.catalogue):
+            raise ValueError(f"{path} is damaged: of {len(self.catalogue):,} items it has {len(stored.gallery):,} rows")
         if own_queries:
             return stored
-        assert stored.gallery is not None
         if np.array_equal(self.queries.ids, self.catalogue.ids):
             return replaced(stored, queries=stored.gallery)
         return replaced(stored, queries=stored.gallery[self.catalogue.positions(self.queries.ids)])

@@ -257,6 +257,9 @@ def show(folder: STUDY, /, *, as_json: JSON = False) -> None:
     from lookalike.discovery.prevalence import SECONDS, pace
 
     opened = open_judged(folder)
+    kinds, problems = _kinds(opened)
+    for problem in problems.values():
+        remark(problem)
     record = opened.votes()
     pool = opened.pool() if opened.pool_path.exists() else None
     found = agreement(record, opened.gold()) if len(record) else None
@@ -267,19 +270,34 @@ def show(folder: STUDY, /, *, as_json: JSON = False) -> None:
         facts = {
             "experts": [] if found is None else found.rows(),
             "prevalence": None if positives is None else positives.to_dict(),
+            "kinds": kinds,
+            "problems": problems,
         }
         print_json(_facts(opened) | facts)
         return
     console = tables()
     console.print(str(opened))
-    kinds = table(("kind", ""), first="model")
+    shown = table(("kind", ""), first="model")
     for model in opened.models():
-        kinds.add_row(model, opened.model(model).kind)
-    console.print(kinds)
+        shown.add_row(model, kinds.get(model) or f"cannot be read: {problems[model]}")
+    console.print(shown)
     console.print(str(pool) if pool is not None else f"no pool yet: lookalike pool {folder}")
     console.print(str(found) if found is not None else "no votes yet")
     if positives is not None:
         console.print(str(positives))
+
+
+def _kinds(opened: "Study") -> tuple[dict[str, str], dict[str, str]]:
+    """What each model is, and of those that cannot be read, why."""
+    from lookalike.stored import UNREADABLE, unreadable
+
+    kinds, problems = {}, {}
+    for name in opened.models():
+        try:
+            kinds[name] = opened.model(name).kind
+        except UNREADABLE as error:
+            problems[name] = unreadable(name, error)
+    return kinds, problems
 
 
 def open_judged(folder: Path) -> "Study":

@@ -13,6 +13,7 @@ import numpy as np
 from lookalike.codes import Codes
 from lookalike.encoders.decoding import MAX_PIXELS, opened
 from lookalike.finding import Finder, Looks, default_model
+from lookalike.stored import UNREADABLE, unreadable
 from lookalike.web.pictures import ROOM
 
 if TYPE_CHECKING:
@@ -134,8 +135,8 @@ class Shelf:
     def _described(self, name: str) -> Model:
         try:
             stored = self.study.model(name)
-        except (ValueError, OSError) as error:
-            return Model(name, "cannot be used", "cannot be used", problem=str(error))
+        except UNREADABLE as error:
+            return Model(name, "cannot be used", "cannot be used", problem=unreadable(name, error))
         if isinstance(stored.gallery, Codes):
             size = stored.hasher or f"{stored.gallery.n_bits:,} bits"
         else:
