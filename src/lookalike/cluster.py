@@ -183,7 +183,7 @@ def _worded(error: BaseException) -> BaseException:
     from concurrent.futures import CancelledError
 
     from distributed import KilledWorker
-    from distributed.comm import CommClosedError
+    from distributed.comm.core import CommClosedError
 
     if isinstance(error, KilledWorker):
         return ChildProcessError(
