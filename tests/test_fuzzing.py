@@ -35,7 +35,10 @@ from fuzzing.targets import COMMANDS, tokens
 from fuzzing.visits import routes_of
 
 ROOT = Path(__file__).parents[1]
-CASES = 400  # about 40 seconds on one core
+CASES, SECONDS = (
+    400,
+    30,
+)  # whichever is reached first, after a quarter of a minute in which valid files are made and read
 READS = re.compile(r"read|load|open|recall|decode|from_json|members|faiss_vectors|rows_of")
 NOT_READERS = {
     "datasets.fashion_mnist.read_idx": "takes bytes, which read_fashion_mnist has read",
@@ -57,17 +60,9 @@ NOT_READ = {  # options of commands
 def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """What became of some cases of every target; reports take too long to be made often."""
     folder = tmp_path_factory.mktemp("fuzz")
-    command = [
-        sys.executable,
-        str(ROOT / "bench" / "fuzz.py"),
-        "--cases",
-        str(CASES),
-        "--without",
-        "report",
-        "--kept",
-        str(folder),
-    ]
-    run = subprocess.run([*command, "--json", str(folder / "found.json")], capture_output=True, text=True, timeout=280)
+    options = f"--cases {CASES} --seconds {SECONDS} --without report --without train --kept {folder}"
+    command = [sys.executable, str(ROOT / "bench" / "fuzz.py"), *options.split(), "--json", str(folder / "found.json")]
+    run = subprocess.run(command, capture_output=True, text=True, timeout=280)
     assert (folder / "found.json").is_file(), run.stdout + run.stderr
     return json.loads((folder / "found.json").read_text()) | {"said": run.stdout, "code": run.returncode}
 
@@ -79,9 +74,9 @@ def test_whatever_a_file_or_a_request_holds_it_is_accepted_or_refused_in_words(f
 
 def test_cases_go_deep(found: dict[str, Any]) -> None:
     verdicts = [outcome["verdict"] for outcome in found["outcomes"]]
-    assert len(verdicts) == CASES
-    assert verdicts.count("accepted") > CASES / 5
-    assert verdicts.count("refused") > CASES / 5
+    assert 50 < len(verdicts) <= CASES
+    assert verdicts.count("accepted") > len(verdicts) / 5
+    assert verdicts.count("refused") > len(verdicts) / 5
 
 
 def readers() -> Iterator[str]:
@@ -124,7 +119,7 @@ def test_every_path_that_a_command_takes_is_fuzzed() -> None:
     from lookalike.cli import app
 
     given = set()
-    for lines in COMMANDS.values():
+    for _, lines in COMMANDS.values():
         for line in lines:
             words = tokens(line, Path("folder"))
             _, bound, _ = app.parse_args(words, print_error=False, exit_on_error=False)

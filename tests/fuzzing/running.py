@@ -8,6 +8,7 @@ import functools
 import importlib
 import json
 import os
+import re
 import resource
 import select
 import shutil
@@ -27,17 +28,14 @@ from typing import Any
 from cyclopts import CycloptsError
 
 import lookalike
+from lookalike import _compiled
 
 PACKAGE = str(Path(lookalike.__file__).parent)
-IN_WORDS = (
-    ValueError,
-    TypeError,
-    ArithmeticError,
-    OSError,
-    ModuleNotFoundError,
-    MemoryError,
-)  # as the command line has it
-PER_CHILD = 250  # cases
+PRINTED = (ValueError, TypeError, ArithmeticError, OSError, ModuleNotFoundError, MemoryError)  # by the command line
+OF_SKLEARN = re.compile(
+    r"X has \d+ features?, but \w+ is expecting \d+ features? as input"
+)  # as hashers are in its manner
+PER_CHILD = 100  # cases
 SLOW_TO_IMPORT = """torch faiss onnxruntime onnx numba sklearn.utils.validation scipy.stats scipy.linalg distributed
 altair PIL.Image pyarrow.csv pyarrow.parquet starlette.testclient lookalike.cli lookalike.judging.app
 lookalike.judging.store lookalike.web.look lookalike.learning.hasher lookalike.encoding lookalike.hashed
@@ -96,29 +94,20 @@ def judged(act: Callable[[], Any], folder: Path) -> tuple[str, str, str]:
         return "refused", str(error), ""
     except BaseException as error:
         words = f"{type(error).__name__}: {error}"[:2000]
-        told = (
-            isinstance(error, IN_WORDS) and str(error).strip() and (_raised_here(error) or _names_file(error, folder))
-        )
-        return "refused" if told else "failed", words, _where(error)
+        is_told = isinstance(error, PRINTED) and str(error).strip() and _is_in_words(error, folder)
+        return "refused" if is_told else "failed", words, _where(error)
     return "accepted", "", ""
 
 
-def _raised_here(error: BaseException) -> bool:
-    """Whether a `raise` of the package raised it: what a library says of its own inside is not for users."""
-    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
-    last = error.__traceback__
-    while last is not None and last.tb_next is not None:
+def _is_in_words(error: BaseException, folder: Path) -> bool:
+    """Whether a `raise` of the package raised it, or it names the file: what libraries say of themselves is no help."""
+    last: Any = error.__traceback__
+    while last.tb_next is not None:
         last = last.tb_next
-    code = frame.f_code
-    return (
-        code.co_filename.startswith(PACKAGE)
-        and last is not None
-        and code.co_code[last.tb_lasti] == dis.opmap["RAISE_VARARGS"]
-    )
-
-
-def _names_file(error: BaseException, folder: Path) -> bool:
-    return str(folder) in str(error) or getattr(error, "filename", None) is not None
+    code = last.tb_frame.f_code
+    is_ours = code.co_filename.startswith(PACKAGE) and code.co_code[last.tb_lasti] == dis.opmap["RAISE_VARARGS"]
+    names_file = str(folder) in str(error) or getattr(error, "filename", None) is not None
+    return is_ours or names_file or OF_SKLEARN.match(str(error)) is not None
 
 
 def _where(error: BaseException) -> str:
@@ -189,6 +178,7 @@ def _work(acts: list[tuple[str, int, Callable[[Path], Any]]], log: Path, writing
         folder = _folder(log, name, number)
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
+        os.chdir(folder)
         Path("/proc/self/clear_refs").write_text("5")  # the most memory so far is what there is now
         before, started = memory("self", "VmRSS"), time.process_time()
         os.write(writing, json.dumps([before, started]).encode() + b"\n")
@@ -198,6 +188,7 @@ def _work(acts: list[tuple[str, int, Callable[[Path], Any]]], log: Path, writing
         seconds, megabytes = time.process_time() - started, memory("self", "VmHWM") - before
         if megabytes > limits.megabytes:
             verdict, words = "failed", f"more than {limits.megabytes:g} MB: {megabytes:.0f}"
+        os.chdir(log.parent)
         if verdict != "failed":
             shutil.rmtree(folder, ignore_errors=True)
         found = Outcome(name, number, verdict, words, where, seconds, megabytes)
@@ -228,16 +219,11 @@ def _watched(child: int, reading: int, acts: list[Any], log: Path, limits: Limit
                 os.kill(child, signal.SIGKILL)
     how = os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
     if begun is None and done < len(acts):
-        raise RuntimeError(
-            f"a process ended between two cases, after {acts[:done][-1:]}: {how}, {log.read_text(errors='replace')}"
-        )
+        raise RuntimeError(f"a process ended between two cases, {how}: {log.read_text(errors='replace')}")
     if begun is not None:
         name, number, _ = acts[done]
-        by = (
-            signal.Signals(how.si_status).name
-            if how.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
-            else f"exit code {how.si_status}"
-        )
+        is_killed = how.si_code in (os.CLD_KILLED, os.CLD_DUMPED)
+        by = signal.Signals(how.si_status).name if is_killed else f"exit code {how.si_status}"
         said = log.read_text(errors="replace")[:20_000]
         (_folder(log, name, number) / "last-words.txt").write_text(said)
         yield Outcome(name, number, "failed", ended or f"ended by {by}", _place(said), time.monotonic() - clock)
@@ -278,37 +264,40 @@ def prepare(targets: list[Target], kept: Path) -> list[str]:
     shutil.rmtree(seeds, ignore_errors=True)
     seeds.mkdir(parents=True)
     called.unlink(missing_ok=True)
-    acts: list[Any] = [("seeds", 0, lambda folder: _recorded(lambda: make_seeds(seeds), called, False))]
-    acts += [(target.name, 0, functools.partial(_valid, target, seeds, called)) for target in targets]
-    wrong = [
-        outcome
-        for outcome in in_child(acts, kept, Limits(seconds=280, megabytes=8192))
-        if outcome.verdict != "accepted"
-    ]
-    if wrong:
-        listed = "".join(f"\n{outcome.target}: {outcome.words} at {outcome.where}" for outcome in wrong)
-        raise RuntimeError(f"valid input was not accepted:{listed}")
+    _all_go_well([("seeds", 0, lambda folder: make_seeds(seeds))], kept)
+    for load in (_compiled.kernels, _compiled.product_kernel, _compiled.bend_kernels, _compiled.soft_kernels):
+        load()
+    _all_go_well([(target.name, 0, functools.partial(_valid, target, seeds, called)) for target in targets], kept)
     return sorted(set(called.read_text().split()))
 
 
+def _all_go_well(acts: list[tuple[str, int, Callable[[Path], Any]]], kept: Path) -> None:
+    outcomes = in_child(
+        acts, kept, Limits(seconds=280, megabytes=8192)
+    )  # what is compiled for the first time takes long
+    if wrong := [outcome for outcome in outcomes if outcome.verdict != "accepted"]:
+        listed = "".join(f"\n{outcome.target}: {outcome.words} at {outcome.where}" for outcome in wrong)
+        raise RuntimeError(f"valid input was not accepted:{listed}")
+
+
 def _valid(target: Target, seeds: Path, called: Path, folder: Path) -> None:
-    _recorded(lambda: target.valid(seeds, folder), called, True)
+    _recorded(lambda: target.valid(seeds, folder), called)
 
 
-def _recorded(act: Callable[[], Any], called: Path, is_counted: bool) -> None:
+def _recorded(act: Callable[[], Any], called: Path) -> None:
     """Do it, and note which functions of the package are called, in all threads."""
-    names: set[str] = set()
+    codes: set[Any] = set()
 
     def note(frame: Any, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
-            module = Path(frame.f_code.co_filename).relative_to(PACKAGE).with_suffix("")
-            names.add(f"{'.'.join(module.parts)}.{frame.f_code.co_qualname}")
+        if event == "call":
+            codes.add(frame.f_code)
 
-    if is_counted:
-        threading.setprofile(note), sys.setprofile(note)
+    threading.setprofile(note), sys.setprofile(note)
     try:
         act()
     finally:
         threading.setprofile(None), sys.setprofile(None)
+    own = [(Path(code.co_filename), code.co_qualname) for code in codes if code.co_filename.startswith(PACKAGE)]
+    modules = [(".".join(path.relative_to(PACKAGE).with_suffix("").parts), name) for path, name in own]
     with called.open("a") as file:
-        file.write("".join(f"{name}\n" for name in names))
+        file.write("".join(f"{module}.{name}\n" for module, name in modules))

@@ -192,7 +192,8 @@ def use_hasher(path: Path) -> None:
     from lookalike.hashers import load
 
     found = load(path)
-    str(found), type(found).load(path).transform(np.ones((2, 6), np.float32))
+    n = found.n_features_in_ if 0 < found.n_features_in_ < 1e5 else 6
+    str(found), type(found).load(path).transform(np.ones((2, n), np.float32))
 
 
 def use_index(path: Path) -> None:
