@@ -36,7 +36,7 @@ OF_SKLEARN = re.compile(
     r"X has \d+ features?, but \w+ is expecting \d+ features? as input"
 )  # as hashers are in its manner
 PER_CHILD = 100  # cases
-SLOW_TO_IMPORT = """torch faiss onnxruntime onnx numba sklearn.utils.validation scipy.stats scipy.linalg distributed
+SLOW_TO_IMPORT = """torch torch._dynamo faiss onnxruntime onnx numba sklearn.utils.validation scipy.stats scipy.linalg distributed
 altair PIL.Image pyarrow.csv pyarrow.parquet starlette.testclient lookalike.cli lookalike.judging.app
 lookalike.judging.store lookalike.web.look lookalike.learning.hasher lookalike.encoding lookalike.hashed
 lookalike.finding lookalike.report"""
