@@ -32,12 +32,11 @@ from lookalike import _compiled
 
 PACKAGE = str(Path(lookalike.__file__).parent)
 PRINTED = (ValueError, TypeError, ArithmeticError, OSError, ModuleNotFoundError, MemoryError)  # by the command line
-OF_SKLEARN = re.compile(
-    r"X has \d+ features?, but \w+ is expecting \d+ features? as input"
-)  # as hashers are in its manner
+# scikit-learn's words, in whose manner hashers are
+OF_SKLEARN = re.compile(r"X has \d+ features?, but \w+ is expecting \d+ features? as input")
 PER_CHILD = 100  # cases
-SLOW_TO_IMPORT = """torch torch._dynamo faiss onnxruntime onnx numba sklearn.utils.validation scipy.stats scipy.linalg distributed
-altair PIL.Image pyarrow.csv pyarrow.parquet starlette.testclient lookalike.cli lookalike.judging.app
+SLOW_TO_IMPORT = """torch torch._dynamo faiss onnxruntime onnx numba sklearn.utils.validation scipy.stats scipy.linalg
+distributed altair PIL.Image pyarrow.csv pyarrow.parquet starlette.testclient lookalike.cli lookalike.judging.app
 lookalike.judging.store lookalike.web.look lookalike.learning.hasher lookalike.encoding lookalike.hashed
 lookalike.finding lookalike.report"""
 
