@@ -16,6 +16,7 @@ import io
 import json
 import os
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -26,13 +27,15 @@ from random import Random
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from fuzzing import running, seeds
 from fuzzing.changing import KINDS, changed
 from fuzzing.running import Limits, Outcome, Target
-from fuzzing.targets import COMMANDS, tokens
+from fuzzing.targets import COMMANDS, seal, tokens, use_hasher, use_index
 from fuzzing.visits import routes_of
+from lookalike.shards import Shards
 
 ROOT = Path(__file__).parents[1]
 CASES, SECONDS = 400, 25  # whichever is reached first; before, valid files are made and read, which takes as long
@@ -57,7 +60,8 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     command = [sys.executable, str(ROOT / "bench" / "fuzz.py"), *options.split(), "--json", str(folder / "found.json")]
     run = subprocess.run(command, capture_output=True, text=True, timeout=280)
     assert (folder / "found.json").is_file(), run.stdout + run.stderr
-    return json.loads((folder / "found.json").read_text()) | {"said": run.stdout, "code": run.returncode}
+    found = json.loads((folder / "found.json").read_text())
+    return found | {"said": run.stdout, "code": run.returncode, "seeds": folder / "seeds"}
 
 
 def test_whatever_a_file_or_a_request_holds_it_is_accepted_or_refused_in_words(found: dict[str, Any]) -> None:
@@ -70,6 +74,35 @@ def test_cases_go_deep(found: dict[str, Any]) -> None:
     assert 50 < len(verdicts) <= CASES
     assert verdicts.count("accepted") > len(verdicts) / 5
     assert verdicts.count("refused") > len(verdicts) / 5
+
+
+def read_part(part: Path) -> None:
+    Shards.open(part.parent).read(0)
+
+
+@pytest.mark.parametrize(
+    ("file", "array", "read"),
+    [
+        ("hashers/ITQ.npz", "mean_", use_hasher),
+        ("indexes/vectors-exact.npz", "embeddings", use_index),
+        ("shards/packed/part-00000.parquet", "", read_part),
+    ],
+)
+def test_what_is_sealed_is_reached(
+    file: str, array: str, read: Callable[[Path], None], found: dict[str, Any], tmp_path: Path
+) -> None:
+    shutil.copytree((found["seeds"] / file).parent, tmp_path / "sealed")
+    path = tmp_path / "sealed" / Path(file).name
+    if array:
+        with np.load(path) as saved:
+            arrays = dict(saved)
+        np.savez(path, **arrays | {array: arrays[array] + np.float32(0.01)})
+    else:
+        pq.write_table(pq.read_table(path), path, compression="gzip")
+    with pytest.raises(ValueError, match=r"damaged|hash"):
+        read(path)
+    seal(path)
+    read(path)
 
 
 def readers() -> Iterator[str]:

@@ -55,22 +55,25 @@ def spoil(path: Path, rng: Random) -> None:
 
 def seal(path: Path) -> None:
     """Put the fingerprint of what a file now holds where it is compared: else nothing behind that would be reached."""
-    if path.suffix == ".parquet" and (manifest := path.with_name("manifest.json")).is_file():
-        about = json.loads(manifest.read_bytes())
-        for shard in about["shards"]:
-            if shard["file"] == path.name:
-                content = path.read_bytes()
-                shard |= {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-        manifest.write_text(json.dumps(about))
-    elif path.suffix == ".npz":
-        from lookalike import search
-        from lookalike.datasets import cache
-        from lookalike.files import digest
-        from lookalike.hashers import hasher
+    from lookalike import search
+    from lookalike.datasets import cache
+    from lookalike.files import digest
+    from lookalike.hashers import hasher
 
+    if path.suffix == ".parquet" and (manifest := path.with_name("manifest.json")).is_file():
+        about, content = json.loads(manifest.read_bytes()), path.read_bytes()
+        now = {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+        about["shards"] = [shard | now if shard["file"] == path.name else shard for shard in about["shards"]]
+        manifest.write_text(json.dumps(about))
+    elif path.suffix == ".json":
+        about = json.loads(path.read_bytes())
+        del about["seal"]  # files without one are read
+        path.write_text(json.dumps(about))
+    elif path.suffix == ".npz":
         with np.load(path) as file:
             arrays = {name: file[name] for name in file.files}
         about = json.loads(str(arrays.pop("about")))
+        about.pop("seal", None)
         if about["lookalike"] == "hasher":
             about["digest"] = hasher._fingerprint(arrays)
         elif about["lookalike"] == "index":
