@@ -26,6 +26,8 @@ from urllib.parse import parse_qs, quote, urlsplit
 import numpy as np
 import pytest
 from PIL import Image
+from starlette.requests import Request
+from starlette.responses import Response
 from starlette.testclient import TestClient
 
 from lookalike.finding import Finder
@@ -653,6 +655,43 @@ def test_requests_that_are_too_large_are_refused_whatever_they_promise(client: T
     for promised in ([], [(b"content-length", b"10")], [(b"content-length", b"x")], [(b"content-length", b"9" * 5000)]):
         status, body = raw(client, "/pictures", kind, *promised, method="POST", body=[start, *[bytes(10**6)] * 40])
         assert (status, b"at most 32 MB" in body) == (413, True)
+
+
+def test_what_many_send_at_once_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three send 40 bytes each, of which 100 may be held: one of them is refused, and is soon welcome again."""
+    monkeypatch.setattr(guarding, "MOST_HELD", 100)
+    app = serving.create_app(serving.Pages(), tokens=(tokens := guarding.Tokens()), limit=50)
+
+    @app.post("/")
+    async def sent(request: Request) -> Response:
+        return Response(str(len(await request.body())))
+
+    async def asked(begun: asyncio.Barrier) -> tuple[int, bytes]:
+        got: list[Any] = []
+        parts = [b"a" * 40, b""]
+
+        async def receive() -> Any:
+            if len(parts) == 1:
+                await begun.wait()
+            return {"type": "http.request", "body": parts.pop(0) if parts else b"", "more_body": bool(parts)}
+
+        async def send(message: Any) -> None:
+            got.append(message)
+
+        headers = [(b"host", b"localhost"), (b"x-csrf-token", tokens.make().encode())]
+        scope = {"type": "http", "method": "POST", "path": "/", "query_string": b"", "headers": headers}
+        await app(scope, receive, send)
+        return got[0]["status"], got[1]["body"]
+
+    async def all_asked(n: int) -> list[tuple[int, bytes]]:
+        begun = asyncio.Barrier(n)
+        return sorted(await asyncio.gather(*(asked(begun) for _ in range(n))))
+
+    first, second, third = asyncio.run(all_asked(3))
+    assert first == second == (200, b"40")
+    assert third[0] == 503
+    assert b"Too much is being sent here" in third[1]
+    assert asyncio.run(all_asked(2)) == [(200, b"40")] * 2
 
 
 def test_ids_names_and_labels_are_shown_as_text(hostile: TestClient) -> None:

@@ -6,7 +6,7 @@ import hmac
 import logging
 import re
 import secrets
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -19,6 +19,7 @@ __all__ = ["LOOPBACK", "Guard", "RefusedError", "Tokens", "host_of"]
 
 LOOPBACK = frozenset(("localhost", "127.0.0.1", "[::1]"))
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
+MOST_HELD = 256_000_000  # bytes that all requests together may have sent which are not yet answered
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -75,6 +76,7 @@ class Guard:
         self, app: "ASGIApp", *, hosts: Iterable[str], limit: int, refuse: Callable[[RefusedError, Any], "ASGIApp"]
     ) -> None:
         self.app, self.limit, self.refuse = app, limit, refuse
+        self.held = 0  # bytes that all requests together have sent which are not yet answered
         self.hosts = LOOPBACK | {name.lower() for name in hosts}
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
@@ -93,10 +95,12 @@ class Guard:
                 message = {**message, "headers": _with_safety(message.get("headers", []))}
             await send(message)
 
+        body = _Body(self, receive)
         try:
             headers = _headers(scope)
             check(scope["method"], headers, self.hosts)
-            await self.app(scope, self._counted(headers, receive), answer)
+            body.promised = headers.get("content-length", ["0"])[-1]
+            await self.app(scope, body.receive, answer)
         except ClientDisconnect:  # nobody is there any more
             return
         except asyncio.CancelledError:  # the server ends, and does not wait for this
@@ -111,27 +115,43 @@ class Guard:
                 logger.debug("in full", exc_info=error)
             if answered:
                 return
-            if refused.status == 413:
+            if body.refused:
+                error.__traceback__ = None  # which holds what was sent so far
                 await _drain(receive, 4 * self.limit)
             await self.refuse(refused, scope)(scope, receive, answer)
+        finally:
+            body.free()
 
-    def _counted(self, headers: Mapping[str, list[str]], receive: "Receive") -> Callable[[], Awaitable["Message"]]:
-        """What was sent, up to the limit."""
-        too_large = RefusedError(413, f"That is too large: at most {_size(self.limit)} can be sent.")
-        promised = headers.get("content-length", ["0"])[-1]
-        received = 0
 
-        async def counted() -> "Message":
-            nonlocal received
-            if not promised.isdecimal() or len(promised) > 15 or int(promised) > self.limit:
-                raise too_large
-            message = await receive()
-            received += len(message.get("body", b""))
-            if received > self.limit:
-                raise too_large
-            return message
+class _Body:
+    """What a request sends beside its headers, up to the limits of a guard for one request and for all together."""
 
-        return counted
+    def __init__(self, guard: Guard, receive: "Receive") -> None:
+        self._guard, self._receive = guard, receive
+        self.promised, self.received, self.refused = "0", 0, False
+
+    async def receive(self) -> "Message":
+        limit = self._guard.limit
+        if not self.promised.isdecimal() or len(self.promised) > 15 or int(self.promised) > limit:
+            self._refuse(413, f"That is too large: at most {_size(limit)} can be sent.")
+        message = await self._receive()
+        n_bytes = len(message.get("body", b""))
+        if self.received + n_bytes > limit:
+            self._refuse(413, f"That is too large: at most {_size(limit)} can be sent.")
+        if self._guard.held + n_bytes > MOST_HELD:
+            self._refuse(503, "Too much is being sent here at this moment. Try again in a minute.")
+        self.received += n_bytes
+        self._guard.held += n_bytes
+        return message
+
+    def free(self) -> None:
+        self._guard.held -= self.received
+        self.received = 0
+
+    def _refuse(self, status: int, sentence: str) -> None:
+        self.refused = True
+        self.free()
+        raise RefusedError(status, sentence)
 
 
 def check(method: str, headers: Mapping[str, list[str]], hosts: frozenset[str]) -> None:
