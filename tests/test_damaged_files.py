@@ -6,12 +6,16 @@ an error that only comes because memory ran out (what is claimed here is far mor
 
 from __future__ import annotations
 
+import contextlib
+import gzip
 import io
 import os
 import re
+import sqlite3
 import struct
 import subprocess
 import sys
+import tarfile
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +27,11 @@ import pyarrow.parquet as pq
 import pytest
 
 import lookalike as la
+from lookalike.datasets.archives import members
+from lookalike.datasets.fashion_mnist import read_idx
 from lookalike.discovery.formats import read_judgements, read_metadata
+from lookalike.discovery.record import append_votes, create_record, read_votes
+from lookalike.discovery.votes import Votes
 from lookalike.items import read_items
 from lookalike.sharding import shard_file
 from lookalike.shards import MANIFEST, Shards
@@ -204,6 +212,30 @@ def test_arrays_of_other_kinds_are_refused_in_words(case: str, ending: str, read
     array, words = KINDS[case]
     np.save(path, array, allow_pickle=True) if ending == "npy" else np.savez(path, codes=array)
     assert words in told(read, path)
+
+
+@pytest.mark.parametrize("read", [read_items, to_shards])
+@pytest.mark.parametrize("ending", ["npy", "npz"])
+def test_bits_that_are_none_are_said_with_their_file(ending: str, read: Read, tmp_path: Path) -> None:
+    path = tmp_path / f"a.{ending}"
+    np.save(path, BITS + 1) if ending == "npy" else np.savez(path, codes=BITS + 1)
+    assert "got 2 in row 0, bit 1" in told(read, path)
+
+
+def test_a_table_whose_columns_are_not_text(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", BITS)
+    for content in (b"id,l\xff\n1,2\n3,4\n", b"id,id\n1,2\n3,4\n"):
+        (tmp_path / "a.csv").write_bytes(content)
+        told(lambda path: shard_file(tmp_path / "a.npy", tmp_path / "shards", table=path), tmp_path / "a.csv")
+
+
+def test_votes_of_other_values(tmp_path: Path) -> None:
+    path = tmp_path / "votes.sqlite"
+    create_record(path)
+    append_votes(path, Votes(["q"], ["i"], ["e"], [1]))
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript("DROP TRIGGER votes_stay; UPDATE votes SET time = 'noon'")
+    assert "is damaged" in told(read_votes, path)
 
 
 VECTORS = np.random.default_rng(0).normal(size=(4, 3))
@@ -390,3 +422,48 @@ def test_too_little_memory_is_told_as_what_it_is(tmp_path: Path) -> None:
         "rows.parquet",
         "votes.parquet",
     ]
+
+
+# Archives of data sets
+
+
+def deb(size: str, content: bytes = b"") -> bytes:
+    return b"!<arch>\n" + b"data.tar".ljust(48) + size.encode().ljust(10) + b"`\n" + content
+
+
+def tar(size: int) -> bytes:
+    """A tar file whose one member says that it is of this size."""
+    about = tarfile.TarInfo("train.bin")
+    about.size = size
+    return about.tobuf() + bytes(1024)
+
+
+ARCHIVES_OF_DATA = {
+    "a package that goes back": deb("-60"),
+    "a package of much": deb("9999999999"),
+    "a package of nothing": deb("0"),
+    "a tar file of much": tar(2**40),
+    "text": b"not what the name says\n" * 99,
+    "xz that is none": b"\xfd7zXZ\x00" + bytes(99),
+    "gzip that is none": b"\x1f\x8b\x08\x04" + bytes(99),
+}
+
+
+@pytest.mark.parametrize("case", ARCHIVES_OF_DATA)
+def test_a_damaged_archive(case: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.tar"
+    path.write_bytes(ARCHIVES_OF_DATA[case])
+    told(lambda path: members(path, ["train.bin"]), path)
+
+
+@pytest.mark.parametrize("shape", [(2**16,) * 4, (1,) * 200, (2**32 - 1,) * 3, (3,)])
+def test_an_idx_file_of_other_lengths(shape: tuple[int, ...]) -> None:
+    content = bytes([0, 0, 8, len(shape)]) + b"".join(struct.pack(">I", n) for n in shape)
+    with pytest.raises(ValueError, match="the file is not an idx file of bytes"):
+        read_idx(gzip.compress(content + bytes(len(shape) == 200)))
+
+
+def test_a_grade_of_many_digits(tmp_path: Path) -> None:
+    path = tmp_path / "a.qrels"
+    path.write_text(f"q 0 a {LONG}\n")
+    assert "line 1: a grade must be" in told(la.read_qrels, path)

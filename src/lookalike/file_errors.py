@@ -8,7 +8,7 @@ from pathlib import Path
 
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EPIPE)  # nothing more can be written there
 
-__all__ = ["FULL", "ContentError", "fitting", "naming", "no_memory", "reading", "short_of_memory"]
+__all__ = ["FULL", "ContentError", "fitting", "naming", "no_memory", "reading", "short_of_memory", "within"]
 
 
 class ContentError(ValueError):
@@ -48,6 +48,17 @@ def no_memory(path: object, n_bytes: int | None = None) -> MemoryError:
     """That a file does not fit into memory, in words."""
     needed = "" if n_bytes is None else f": it takes about {_size(n_bytes)}"
     return MemoryError(f"there is not enough memory to read {path}{needed}")
+
+
+@contextlib.contextmanager
+def within(path: object) -> Iterator[None]:
+    """Within this block, what is wrong with values is said with the file that they are of."""
+    try:
+        yield
+    except (ValueError, TypeError) as error:
+        if str(path) in str(error):
+            raise
+        raise ContentError(f"{path}: {error}") from error
 
 
 @contextlib.contextmanager

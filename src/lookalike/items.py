@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.codes import Codes
-from lookalike.file_errors import fitting
+from lookalike.file_errors import fitting, within
 from lookalike.files import provenance, read_arrays, write_arrays
 from lookalike.npy import read_npy
 from lookalike.relevance import Relevance, matching_attributes, same_label, shared_tags
@@ -43,7 +43,8 @@ def read_items(path: str | Path, labels: str | Path | None = None) -> Items:
                     f"{path}: embeddings must be a matrix of numbers (n, dim), got {vectors.shape} of {vectors.dtype}"
                 )
         else:
-            vectors = Codes.from_arrays(found, about, path)
+            with within(path):
+                vectors = Codes.from_arrays(found, about, path)
     if labels is not None:
         found["labels"] = _read_labels(Path(labels))
     for name in ("labels", "attributes", "ids"):
@@ -121,5 +122,6 @@ def _codes_or_embeddings(array: np.ndarray, path: Path) -> Codes | np.ndarray:
         raise ValueError(f"{path} must hold a matrix, bits (n, n_bits) or embeddings (n, dim), got shape {array.shape}")
     low, high = (array.min(initial=0), array.max(initial=0)) if array.dtype.kind in "iuf" else (0, 1)
     if array.dtype.kind != "f" or (low >= -1 and high <= 1 and np.isin(array, (-1, 0, 1)).all()):
-        return Codes.pack(array)
+        with within(path):
+            return Codes.pack(array)
     return array

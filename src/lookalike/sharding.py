@@ -11,7 +11,7 @@ import numpy as np
 
 from lookalike.codes import Codes
 from lookalike.faiss_files import faiss_vectors
-from lookalike.file_errors import no_memory, reading, short_of_memory
+from lookalike.file_errors import no_memory, reading, short_of_memory, within
 from lookalike.files import PARQUET, arrow_to_numpy, check_format, digest, said_by
 from lookalike.folders import locked
 from lookalike.gathering import gather
@@ -120,7 +120,8 @@ def _vectors(piece: _Piece, source: Path, n_bits: int | None) -> tuple[Rows, int
         return arrays | {"embeddings": vectors.astype(np.float32 if small else np.float64, copy=False)}, None
     if n_bits is not None and "codes" in arrays and arrays["codes"].dtype == np.uint8:
         arrays["packed"] = arrays.pop("codes")
-    codes = Codes.from_arrays(arrays, piece.about, source)
+    with within(source):
+        codes = Codes.from_arrays(arrays, piece.about, source)
     for name in ("packed", "n_bits", "codes"):
         arrays.pop(name, None)
     return {"codes": codes.to_bytes()} | arrays, codes.n_bits
@@ -226,7 +227,7 @@ def _with_table(pieces: Iterator[_Piece], table: Path, source: Path) -> Iterator
         # a batch that is not there: at the end, as it should be; before it, too few rows
         if n:
             raise ValueError(few) from None
-    except pa.ArrowException as error:
+    except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter of the names of columns
         if short_of_memory(error):
             raise no_memory(table) from error
         raise ValueError(

@@ -53,9 +53,9 @@ def rows_of_qrels(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
     """Line, query, item and grade of every judgement; a pair may stand more than once."""
     empty = True
     for number, (query, _, item, text) in _lines(path, 4, "query iteration item grade"):
-        if not (text.isascii() and text.isdecimal()) or int(text) > MAX_GRADE:
+        if not (text.isascii() and text.isdecimal()) or len(text) > 99 or int(text) > MAX_GRADE:
             raise ValueError(
-                f"{path}, line {number}: a grade must be a whole number from 0 to {MAX_GRADE}, got {text!r}"
+                f"{path}, line {number}: a grade must be a whole number from 0 to {MAX_GRADE}, got {text[:80]!r}"
             )
         empty = False
         yield number, query, item, int(text)

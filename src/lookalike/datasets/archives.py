@@ -1,32 +1,26 @@
 """What archives hold: members of tar files, Debian packages and folders, read and never unpacked to disk."""
 
 import io
+import os
+import shutil
 from collections.abc import Collection
 from pathlib import Path
 from typing import IO
 
-from lookalike.file_errors import fitting
+from lookalike.file_errors import reading
 
 __all__ = ["members"]
 
 
 def members(source: Path, wanted: Collection[str]) -> dict[str, bytes]:
     """The contents of the wanted files, by name without folders: of a tar file, a .deb, or a folder and those in it."""
-    import gzip
-    import lzma
-    import tarfile
-    import zlib
-
     if source.is_dir():
         found = [path for pattern in ("*/", "") for name in wanted for path in sorted(source.glob(pattern + name))]
         return {path.name: path.read_bytes() for path in found if path.is_file()}
     if not source.is_file():
         raise FileNotFoundError(f"there is no file or folder {source}")
-    try:
-        with fitting(source), source.open("rb") as file:
-            return _tar_members(_data_of_deb(file) if file.read(8) == b"!<arch>\n" else file, wanted)
-    except (tarfile.TarError, gzip.BadGzipFile, lzma.LZMAError, zlib.error, EOFError, ValueError) as error:
-        raise ValueError(f"{source} is not a readable archive: it is damaged, cut short or something else") from error
+    with reading(source, "archive"), source.open("rb") as file:
+        return _tar_members(_data_of_deb(file) if file.read(8) == b"!<arch>\n" else file, wanted)
 
 
 def _tar_members(file: IO[bytes], wanted: Collection[str]) -> dict[str, bytes]:
@@ -39,7 +33,9 @@ def _tar_members(file: IO[bytes], wanted: Collection[str]) -> dict[str, bytes]:
             name = member.name.rpartition("/")[2]
             content = tar.extractfile(member) if name in wanted and member.isfile() else None
             if content is not None:
-                found[name] = content.read()
+                whole = io.BytesIO()
+                shutil.copyfileobj(content, whole)  # by pieces: no memory is taken for what a header says
+                found[name] = whole.getvalue()
     return found
 
 
@@ -47,6 +43,8 @@ def _data_of_deb(file: IO[bytes]) -> IO[bytes]:
     """The tar file of data in a Debian package, an `ar` archive: headers of 60 bytes, contents at even places."""
     while header := file.read(60):
         size = int(header[48:58])
+        if not 0 <= size <= os.fstat(file.fileno()).st_size:
+            raise ValueError("no length")
         if header.startswith(b"data.tar"):
             return io.BytesIO(file.read(size))
         file.seek(size + size % 2, io.SEEK_CUR)

@@ -2,6 +2,7 @@
 
 import gzip
 import hashlib
+import math
 import zlib
 from pathlib import Path
 
@@ -56,8 +57,8 @@ def read_idx(content: bytes, what: str = "the file") -> np.ndarray:
     except (OSError, EOFError, zlib.error) as error:
         raise ValueError(f"{what} is damaged or cut short") from error
     start = 4 + 4 * plain[3] if plain[:3] == b"\0\0\x08" and len(plain) > 3 else 0
-    shape = np.frombuffer(plain[4:start], ">u4") if start and len(plain) >= start else ()
-    if not start or len(plain) - start != np.prod(shape, dtype=np.int64):
+    shape = np.frombuffer(plain[4:start], ">u4").tolist() if start and len(plain) >= start else []
+    if not start or len(shape) > 3 or len(plain) - start != math.prod(shape):
         raise ValueError(f"{what} is not an idx file of bytes")
     return np.frombuffer(plain, np.uint8, offset=start).reshape(shape)
 

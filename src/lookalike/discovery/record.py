@@ -86,7 +86,11 @@ def append_votes(path: Path, votes: Votes, *, again: bool = True) -> Votes:
 def read_votes(path: Path) -> Votes:
     """All votes, in the order in which they came."""
     with _to_read(path) as uri, _opened(path, uri) as connection:
-        return votes_of(connection.execute(_ALL).fetchall())
+        rows = connection.execute(_ALL).fetchall()
+    try:
+        return votes_of(rows)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(f"{path} is damaged: a vote has values of another kind") from error
 
 
 def rows_of(votes: Votes) -> list[Row]:
