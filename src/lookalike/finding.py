@@ -232,10 +232,9 @@ def _index(study: Study, stored: Stored) -> Index:
         raise ValueError(f"{error} (lookalike index {study.path.name} builds it again)") from error
     if kept.fits(stored.gallery) and kept.similarity == stored.similarity:
         return kept
-    if not study.can_change:
+    if kept.measured is None or not study.can_change:
         return Index.build(stored.gallery, similarity=similarity, kind="exact")
     logger.warning("the study has changed since %s was indexed: building the index again", stored.name)
-    assert kept.measured is not None
     return build_index(study, stored.name, kind=kept.kind, target=kept.measured.target, seed=kept.measured.seed)
 
 
