@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from lookalike.faiss_files import faiss_vectors
 from lookalike.sharding import shard_file
-from lookalike.shards import Shards
+from lookalike.shards import MANIFEST, Shards
 
 RNG = np.random.default_rng(0)
 N = 300
@@ -161,7 +161,7 @@ def test_what_does_not_hold_the_vectors_is_refused(name: str, what: str, tmp_pat
     made.add_with_ids(X, IDS) if name.startswith("IDMap") else made.add(X)
     with pytest.raises(ValueError, match=rf"x\.faiss holds {what}.* not the vectors .*: write a flat index"):
         shard_file(save(made, tmp_path / "x.faiss"), tmp_path / "shards")
-    assert not (tmp_path / "shards").exists()
+    assert not (tmp_path / "shards" / MANIFEST).exists()
 
 
 @pytest.mark.parametrize(("name", "kind"), [("IVF4,Flat,RFlat", "IxRF"), ("BHash4", "IBHh"), ("IMI2x2,Flat", "Imiq")])

@@ -277,6 +277,8 @@ def test_a_changed_result_is_refused_or_has_the_same_scores(data: st.DataObject)
         (lambda r: r["scores"][0].update(mean=0.123), "the mean of AP is 0.123, but that of its values"),
         (lambda r: r["scores"][0].update(worst=None), "the worst of AP is None"),
         (lambda r: r["scores"][0]["per_query"].__setitem__(0, None), "some values of AP, but not all"),
+        (lambda r: r["scores"][0]["per_query"].__setitem__(0, math.nan), "a value that is not finite"),
+        (lambda r: r["scores"][0]["per_query"].__setitem__(0, math.inf), "a value that is not finite"),
         (lambda r: r["scores"][0]["per_query"].__setitem__(0, "0.5"), "per_query must be int or float, got '0.5'"),
         (lambda r: r["scores"][0].update(undefined=-1), "cannot be undefined for -1 queries"),
         (lambda r: r["scores"][0].update(undefined=10), "cannot be undefined for 10 queries"),
@@ -307,9 +309,9 @@ def test_what_cannot_be_a_result_is_refused(
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, "[1e999, NaN]", "Infinity", "9" * 5000, "\udcff", '{"a": ' * 50_000])
-def test_what_is_no_json_is_refused(text: str, tmp_path: Path) -> None:
+def test_other_json_and_none_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / "x.json").write_bytes(text.encode("utf-8", "surrogateescape"))
-    with pytest.raises(ValueError, match=r"x\.json is not a JSON file"):
+    with pytest.raises(ValueError, match=r"x\.json (is not a JSON file|holds no evaluation|has a number)"):
         la.Evaluation.from_json(tmp_path / "x.json")
 
 
@@ -358,6 +360,7 @@ def test_a_changed_hasher_is_refused_or_gives_the_same_codes(data: st.DataObject
         (lambda a, _: a.update(mean_=a["mean_"][:3]), "does not give 4 bits"),
         (lambda a, _: a.pop("directions_"), "does not make a hasher of the kind LSH"),
         (lambda a, _: a.update(n_features_in_=np.array("eight")), "does not make a hasher of the kind LSH"),
+        (lambda a, _: a.update(n_features_in_=np.array(8.5)), "does not make a hasher of the kind LSH"),
         (lambda _, about: about["parameters"].update(n_bits=-4), "does not make a hasher of the kind LSH"),
         (lambda _, about: about["parameters"].update(colour=1), "does not make a hasher of the kind LSH"),
         (lambda _, about: about.pop("parameters"), "does not make a hasher of the kind LSH"),

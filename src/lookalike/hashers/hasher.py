@@ -1,6 +1,7 @@
 """What all hashers share: checking, learning, hashing in blocks, saving."""
 
 import importlib
+import operator
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -126,7 +127,7 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
         """Take up what `_learned` gave."""
         for name, array in arrays.items():
             setattr(self, name, array[()] if array.ndim == 0 else array)
-        self.n_features_in_ = int(self.n_features_in_)
+        self.n_features_in_ = operator.index(self.n_features_in_)
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
