@@ -21,6 +21,7 @@ import lookalike as la
 from lookalike.cli import main
 from lookalike.discovery.catalogue import Catalogue
 from lookalike.discovery.pool import Pool
+from lookalike.files import read_arrays, write_arrays
 from lookalike.places import Place
 from lookalike.sharding import hash_shards, shard_file
 from lookalike.shards import MANIFEST, Edition, Shards, ShardWriter
@@ -291,3 +292,24 @@ def test_a_pool_is_of_the_items_that_the_study_has_now(study: Study) -> None:
     now = Study.open(study.path)
     now.write_pool(Pool.build({"net": now.model("net").given}, now.collection, k=3))
     assert now.pool().collection.query_ids.tolist() == ["i7", "i8", "i9"]
+
+
+# What a study holds, damaged
+
+
+def test_a_damaged_address_of_a_database_is_said(study: Study) -> None:
+    from lookalike.judging.remembering import remembered_database
+
+    (study.path / "judging").mkdir()
+    for content, words in ((b"\xef\xfe", "it is no text"), (b"nonsense\0", "does not hold the URL")):
+        (study.path / "judging" / "database").write_bytes(content)
+        with pytest.raises(ValueError, match=words):
+            remembered_database(study)
+
+
+@pytest.mark.parametrize("contents", [np.zeros((40, 1), "S32"), np.zeros(39, "S32"), np.arange(40)])
+def test_rows_say_of_which_files_they_are(study: Study, contents: np.ndarray) -> None:
+    arrays, about = read_arrays(study.path / "models" / "net.npz")
+    write_arrays(study.path / "models" / "net.npz", {**arrays, "contents": contents}, about)
+    with pytest.raises(ValueError, match=r"models/net\.npz is damaged: it does not say of which files its rows are"):
+        study.model("net")

@@ -285,6 +285,8 @@ class Index:
         _check_k(effort)
         if order is not None and (order.dtype.kind != "i" or not np.array_equal(np.sort(order), np.arange(len(space)))):
             raise ValueError("order must have every position once")
+        if arrays["faiss"].dtype != np.uint8 or arrays["faiss"].ndim != 1:
+            raise ValueError("the lists must be bytes")
         approximate = space.deserialised(arrays["faiss"])
         if approximate.ntotal != len(space) or effort > (approximate.nlist if kind == "ivf" else MOST_EFFORT):
             raise ValueError("the lists are of other items, or fewer than are to be visited")

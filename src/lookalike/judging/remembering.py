@@ -12,7 +12,15 @@ __all__ = ["forget_database", "remember_database", "remembered_database"]
 def remembered_database(study: Study) -> str | None:
     """The URL of the database that the study is judged in; None where votes are in the study's own file."""
     file = _file(study)
-    return file.read_text(encoding="utf-8").strip() if file.is_file() else None
+    if not file.is_file():
+        return None
+    try:
+        url = file.read_text(encoding="utf-8").strip()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{file} is damaged: it is no text") from error
+    if "://" not in url:
+        raise ValueError(f"{file} is damaged: it does not hold the URL of a database")
+    return url
 
 
 def remember_database(study: Study, url: str) -> None:
