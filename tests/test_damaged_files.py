@@ -467,3 +467,35 @@ def test_a_grade_of_many_digits(tmp_path: Path) -> None:
     path = tmp_path / "a.qrels"
     path.write_text(f"q 0 a {LONG}\n")
     assert "line 1: a grade must be" in told(la.read_qrels, path)
+
+
+# Parquet
+
+READING = """
+import sys
+from lookalike.items import read_items
+try:
+    read_items(sys.argv[1])
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_a_parquet_file_whose_columns_contradict_its_schema(tmp_path: Path) -> None:
+    """In a process of its own: asked for such a column, pyarrow may end it."""
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"embeddings": VECTORS.tolist(), "ids": ["a", "b", "c", "d"]}), path)
+    content = path.read_bytes()
+    optional, required = b"\x25\x02\x18\x03ids", b"\x25\x00\x18\x03ids"
+    assert content.count(optional) == 1
+    path.write_bytes(content.replace(optional, required))
+    done = subprocess.run([sys.executable, "-c", READING, str(path)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"{path} is not a readable Parquet file" in done.stdout
+
+
+def test_a_column_that_is_there_twice(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    column = pa.array([0, 1])
+    pq.write_table(pa.Table.from_arrays([column, column], names=["labels", "labels"]), path)
+    assert "it has the column 'labels' twice" in told(read_items, path)

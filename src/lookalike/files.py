@@ -321,7 +321,8 @@ def read_table(
         for name, n in Counter(columns).items():
             if n > 1:
                 raise ContentError(f"{path} is not a readable {PARQUET}: it has the column {name!r} twice")
-        n_bytes = _bytes_of(metadata, columns)
+        # of the schema alone: asked for its columns one by one, pyarrow ends the process where these are damaged
+        n_bytes = metadata.num_rows * sum(_bytes_of(schema.field(name).type) for name in columns)
     with reading(path, PARQUET, n_bytes):
         table = pq.read_table(source, columns=columns)
         arrays = {name: arrow_to_numpy(table[name], f"column {name!r} of {path}") for name in columns}
@@ -332,16 +333,20 @@ def read_table(
     return arrays, about
 
 
-def _bytes_of(metadata: Any, columns: Collection[str]) -> int:
-    """How many bytes columns of a Parquet file have when they are unpacked, at least."""
-    widths = {"INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8}
-    groups = (metadata.row_group(number) for number in range(metadata.num_row_groups))
-    chunks = (group.column(number) for group in groups for number in range(group.num_columns))
-    return sum(
-        max(chunk.total_uncompressed_size, chunk.num_values * widths.get(chunk.physical_type, 1))
-        for chunk in chunks
-        if chunk.path_in_schema.split(".")[0] in columns
-    )
+def _bytes_of(kind: Any) -> int:
+    """How many bytes a value of an Arrow type takes, at least.
+
+    >>> import pyarrow as pa
+    >>> _bytes_of(pa.list_(pa.float32(), 64)), _bytes_of(pa.binary(8)), _bytes_of(pa.string())
+    (256, 8, 1)
+    """
+    import pyarrow as pa
+
+    if pa.types.is_fixed_size_list(kind):
+        return int(kind.list_size) * _bytes_of(kind.value_type)
+    if pa.types.is_fixed_size_binary(kind):
+        return int(kind.byte_width)
+    return max(1, int(kind.bit_width) // 8) if pa.types.is_primitive(kind) else 1
 
 
 def arrow_to_numpy(column: Any, what: str) -> np.ndarray:
