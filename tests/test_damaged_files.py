@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import io
+import json
 import os
 import re
 import sqlite3
@@ -33,8 +34,9 @@ from lookalike.discovery.formats import read_judgements, read_metadata
 from lookalike.discovery.record import append_votes, create_record, read_votes
 from lookalike.discovery.votes import Votes
 from lookalike.items import read_items
+from lookalike.npy import read_npy
 from lookalike.sharding import shard_file
-from lookalike.shards import MANIFEST, Shards
+from lookalike.shards import MANIFEST, Shards, ShardWriter
 from lookalike.study import Study
 
 BITS = np.array([[0, 1, 1], [1, 0, 1]], np.uint8)
@@ -499,3 +501,26 @@ def test_a_column_that_is_there_twice(tmp_path: Path) -> None:
     column = pa.array([0, 1])
     pq.write_table(pa.Table.from_arrays([column, column], names=["labels", "labels"]), path)
     assert "it has the column 'labels' twice" in told(read_items, path)
+
+
+@pytest.mark.parametrize("ending", ["npy", "npz"])
+@pytest.mark.parametrize("letter", [0x110000, 0xD800, 0xFFFFFFFF])
+@pytest.mark.parametrize("order", "<>")
+def test_text_is_made_of_letters(tmp_path: Path, ending: str, letter: int, order: str) -> None:
+    """Numbers that are no letters would break whatever shows or writes the text."""
+    text = np.array(["ab", "c"], f"{order}U2")
+    text.view(f"{order}u4")[1] = letter
+    path = tmp_path / f"labels.{ending}"
+    np.save(path, text) if ending == "npy" else np.savez(path, codes=np.eye(2, dtype=int), labels=text)
+    with pytest.raises(ValueError, match=f"{path.name} is not a readable"):
+        read_npy(path) if ending == "npy" else read_arrays(path)
+
+
+def test_a_column_of_shards_is_as_the_manifest_says(tmp_path: Path) -> None:
+    with ShardWriter(tmp_path, rows=2) as writer:
+        writer.add({"embeddings": np.ones((4, 2)), "ids": np.arange(4)})
+    manifest = json.loads((tmp_path / "manifest.json").read_text())
+    manifest["columns"]["ids"] = "fixed_size_list<item: int64>[2]"
+    (tmp_path / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(ValueError, match=r"part-00000\.parquet has a column 'ids' of shape \(2,\)"):
+        Shards.open(tmp_path).read(0, ["ids"])

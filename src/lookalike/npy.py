@@ -61,7 +61,7 @@ class StoredArray:
             self._left -= size
             if not self._left and (self._ahead or self._file.read(1)):
                 raise ValueError("more than an array")
-            return np.ndarray(shape, self.dtype, content, order="F" if self.by_column else "C")
+            return _as_text(np.ndarray(shape, self.dtype, content, order="F" if self.by_column else "C"))
 
 
 def read_npy(path: Path) -> np.ndarray:
@@ -71,7 +71,7 @@ def read_npy(path: Path) -> np.ndarray:
         if not array.n_bytes:
             return np.empty(array.shape, array.dtype, order)
         file.seek(array.start)
-        flat = np.fromfile(file, array.dtype, math.prod(array.shape))
+        flat = _as_text(np.fromfile(file, array.dtype, math.prod(array.shape)))
         return flat.reshape(array.shape, order=order)
 
 
@@ -125,6 +125,15 @@ def opened_npz(
                 member = opened.enter_context(archive.open(entry))
             arrays.append(StoredArray(member, path, NPZ, members[entry]))
         yield arrays
+
+
+def _as_text(array: np.ndarray) -> np.ndarray:
+    """The array; raises where it is text with a number in it that is no letter's."""
+    if array.dtype.kind == "U" and array.dtype.itemsize:
+        letters = np.ascontiguousarray(array).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
+        if (letters > sys.maxunicode).any() or ((letters >= 0xD800) & (letters < 0xE000)).any():
+            raise ValueError("no text")
+    return array
 
 
 def _header(head: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:

@@ -42,6 +42,8 @@ def read_fashion_mnist(source: Path) -> Dataset:
     if missing:
         raise ValueError(f"{source} is not complete or something else: it has no {missing[0]}")
     arrays = [read_idx(found[name], f"{name} of {source}") for name in DIGESTS]
+    if [array.ndim for array in arrays] != [3, 1, 3, 1] or arrays[0].shape[1:] != arrays[2].shape[1:]:
+        raise ValueError(f"{source} is damaged: its files do not hold images of one size, and a label for each")
     images, labels = np.concatenate(arrays[::2]), np.concatenate(arrays[1::2]).astype(np.int64)
     return Dataset("fashion-mnist", images, labels, CLASSES, np.arange(len(images)) >= len(arrays[0]))
 

@@ -71,7 +71,7 @@ def append_votes(path: Path, votes: Votes, *, again: bool = True) -> Votes:
     with _opened(path) as connection:
         connection.execute("BEGIN IMMEDIATE")  # waits for other writers here, where waiting is possible
         try:
-            added = votes if again else votes[~votes.among(votes_of(connection.execute(_ALL).fetchall()))]
+            added = votes if again else votes[~votes.among(votes_of(connection.execute(_ALL).fetchall(), path))]
             connection.executemany(
                 "INSERT INTO votes (query, item, expert, answer, time, seconds) VALUES (?, ?, ?, ?, ?, ?)",
                 rows_of(added),
@@ -86,11 +86,7 @@ def append_votes(path: Path, votes: Votes, *, again: bool = True) -> Votes:
 def read_votes(path: Path) -> Votes:
     """All votes, in the order in which they came."""
     with _to_read(path) as uri, _opened(path, uri) as connection:
-        rows = connection.execute(_ALL).fetchall()
-    try:
-        return votes_of(rows)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise ValueError(f"{path} is damaged: a vote has values of another kind") from error
+        return votes_of(connection.execute(_ALL).fetchall(), path)
 
 
 def rows_of(votes: Votes) -> list[Row]:
@@ -101,17 +97,20 @@ def rows_of(votes: Votes) -> list[Row]:
     return list(zip(*ids, votes.answers.tolist(), times, seconds, strict=True))
 
 
-def votes_of(rows: Sequence[Any]) -> Votes:
-    """The votes that such rows are."""
+def votes_of(rows: Sequence[Any], where: object) -> Votes:
+    """The votes that such rows are. where: what they were read from, for the words if they cannot be votes."""
     queries, items, experts, answers, times, seconds = zip(*rows, strict=True) if rows else ((),) * 6
-    return Votes(
-        np.array(queries, str),
-        np.array(items, str),
-        np.array(experts, str),
-        np.array(answers, np.int8),
-        np.array([NOTHING if when is None else when for when in times], np.int64).view("datetime64[ms]"),
-        np.array([np.nan if value is None else value for value in seconds], float),
-    )
+    try:
+        return Votes(
+            np.array(queries, str),
+            np.array(items, str),
+            np.array(experts, str),
+            np.array(answers, np.int8),
+            np.array([NOTHING if when is None else when for when in times], np.int64).view("datetime64[ms]"),
+            np.array([np.nan if value is None else value for value in seconds], float),
+        )
+    except (ValueError, TypeError, OverflowError) as error:
+        raise ValueError(f"{where} is damaged: a vote has values of another kind") from error
 
 
 @contextlib.contextmanager

@@ -1,10 +1,11 @@
 """Any network that was exported to ONNX: the model's file, and beside it a JSON file that says how to use it."""
 
+import contextlib
 import difflib
 import functools
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import IO, Any
@@ -145,12 +146,13 @@ class Onnx(Encoder):
 
     @functools.cached_property
     def _input(self) -> Any:
-        found = _named(self._session.get_inputs(), self.settings.input, "input", self._sidecar)
+        with _names_of(self.path):
+            found = _named(self._session.get_inputs(), self.settings.input, "input", self._sidecar)
+            shape = list(found.shape)
         if found.type not in TYPES:
             raise ValueError(f"{self.path} takes {found.type}: export it to take one of {', '.join(TYPES)}")
         height, width = self.settings.preprocessing.size
         wanted = [3, height, width] if self.settings.layout == "NCHW" else [height, width, 3]
-        shape = list(found.shape)
         if len(shape) != 4 or any(
             isinstance(given, int) and given != want for given, want in zip(shape[1:], wanted, strict=True)
         ):
@@ -159,7 +161,8 @@ class Onnx(Encoder):
 
     @functools.cached_property
     def _output(self) -> Any:
-        return _named(self._session.get_outputs(), self.settings.output, "output", self._sidecar)
+        with _names_of(self.path):
+            return _named(self._session.get_outputs(), self.settings.output, "output", self._sidecar)
 
     def _prepare(self, picture: np.ndarray) -> np.ndarray:
         return self.settings.preprocessing(picture)
@@ -208,6 +211,15 @@ class Onnx(Encoder):
             f"pool {self.settings.pool!r}, of which no row can be made: {self._sidecar.name} may set pool to first or "
             "mean for (n, places, features), to mean for (n, features, height, width), or name another output"
         )
+
+
+@contextlib.contextmanager
+def _names_of(path: Path) -> Iterator[None]:
+    """Names in a model are text, unless it is damaged."""
+    try:
+        yield
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is damaged: a name in it is no text") from error
 
 
 def _named(found: list[Any], name: str | None, what: str, sidecar: Path) -> Any:

@@ -444,7 +444,7 @@ class Store:
     def votes(self) -> Votes:
         """All votes, in the order in which they came."""
         with self._reading() as connection:
-            return votes_of(connection.execute(_ALL_VOTES).all())
+            return votes_of(connection.execute(_ALL_VOTES).all(), "the database of votes")
 
     def import_votes(self, votes: Votes, *, add_experts: bool = False) -> Imported:
         """Add votes that were made elsewhere, all or none; those that are there already are not added again.
