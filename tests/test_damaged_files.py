@@ -33,6 +33,7 @@ from lookalike.datasets.fashion_mnist import read_idx
 from lookalike.discovery.formats import read_judgements, read_metadata
 from lookalike.discovery.record import append_votes, create_record, read_votes
 from lookalike.discovery.votes import Votes
+from lookalike.files import read_arrays
 from lookalike.items import read_items
 from lookalike.npy import read_npy
 from lookalike.sharding import shard_file

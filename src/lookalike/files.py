@@ -102,9 +102,10 @@ def check_target(path: Path) -> None:
 @contextlib.contextmanager
 def writing(path: str | Path) -> Iterator[IO[bytes]]:
     """A binary file that takes its name only when the block has ended well."""
-    path = Path(path).resolve()  # a link stays, and what it leads to is replaced
+    given = Path(path)
+    path = given.resolve()  # a link stays, and what it leads to is replaced
     check_target(path)
-    with _naming(path):
+    with _naming(given):
         if path.exists() and not path.is_file():  # a pipe or a device has no halves
             with path.open("wb") as file:
                 yield file

@@ -1,5 +1,6 @@
 """What all hashers share: checking, learning, hashing in blocks, saving."""
 
+import copy
 import importlib
 import operator
 from abc import ABC, abstractmethod
@@ -186,7 +187,9 @@ def _works(hasher: Hasher) -> bool:
     for array, shape in needed:  # before anything compiled reads them
         if array.shape != shape or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
             return False
-    values = hasher.project(hasher.mean_[None])
+    nameless = copy.copy(hasher)  # the mean has no names of columns, which scikit-learn would warn of
+    vars(nameless).pop("feature_names_in_", None)
+    values = nameless.project(hasher.mean_[None])
     return values.shape == (1, hasher.n_bits) and bool(np.isfinite(values).all())
 
 
