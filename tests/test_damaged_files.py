@@ -225,9 +225,9 @@ def test_bits_that_are_none_are_said_with_their_file(ending: str, read: Read, tm
     assert "got 2 in row 0, bit 1" in told(read, path)
 
 
-def test_a_table_whose_columns_are_not_text(tmp_path: Path) -> None:
+def test_a_table_without_usable_columns_or_rows(tmp_path: Path) -> None:
     np.save(tmp_path / "a.npy", BITS)
-    for content in (b"id,l\xff\n1,2\n3,4\n", b"id,id\n1,2\n3,4\n"):
+    for content in (b"id,l\xff\n1,2\n3,4\n", b"id,id\n1,2\n3,4\n", b"id,label\n"):
         (tmp_path / "a.csv").write_bytes(content)
         told(lambda path: shard_file(tmp_path / "a.npy", tmp_path / "shards", table=path), tmp_path / "a.csv")
 

@@ -199,6 +199,7 @@ def _with_table(pieces: Iterator[_Piece], table: Path, source: Path) -> Iterator
     if not table.is_file():
         raise FileNotFoundError(f"there is no file {table}")
     few = f"{table} has fewer rows than {source} has items: they must be of the same items, in the same order"
+    n = 1  # rows that are missing
     try:
         reader = csv.open_csv(table)
         waiting = reader.read_next_batch()
