@@ -239,6 +239,10 @@ def test_votes_of_other_values(tmp_path: Path) -> None:
     with contextlib.closing(sqlite3.connect(path)) as connection:
         connection.executescript("DROP TRIGGER votes_stay; UPDATE votes SET time = 'noon'")
     assert "is damaged" in told(read_votes, path)
+    sql = b"CREATE TABLE votes (a 'x\xff\n".hex()  # which SQLite repeats in what it says
+    with contextlib.closing(sqlite3.connect(path)) as connection:
+        connection.executescript(f"PRAGMA writable_schema = 1; UPDATE sqlite_master SET sql = CAST(x'{sql}' AS TEXT)")
+    assert "is damaged" in told(read_votes, path)
 
 
 VECTORS = np.random.default_rng(0).normal(size=(4, 3))

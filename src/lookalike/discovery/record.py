@@ -154,8 +154,8 @@ def _opened(path: Path, uri: str | None = None) -> Iterator[sqlite3.Connection]:
                 f"another process is changing this study, {path}: try again when it has ended"
             ) from error
         raise _full(path, error) or ValueError(f"{path} cannot be used: {error}") from error
-    except sqlite3.DatabaseError as error:
-        raise ValueError(f"{path} is damaged or no record of votes: {error}") from error
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # which is of SQLite's words: they repeat the file's
+        raise ValueError(f"{path} is damaged or no record of votes: {' '.join(str(error).split())}") from error
 
 
 def _full(path: Path, error: sqlite3.Error) -> OSError | None:
