@@ -313,3 +313,13 @@ def test_rows_say_of_which_files_they_are(study: Study, contents: np.ndarray) ->
     write_arrays(study.path / "models" / "net.npz", {**arrays, "contents": contents}, about)
     with pytest.raises(ValueError, match=r"models/net\.npz is damaged: it does not say of which files its rows are"):
         study.model("net")
+
+
+@pytest.mark.parametrize("damage", [{"query": np.zeros((15, 2), "U2")}, {"rank": None}])
+def test_a_pool_has_its_columns(study: Study, damage: dict[str, np.ndarray | None]) -> None:
+    study.write_pool(Pool.build({"net": study.model("net").given}, study.collection, k=3))
+    arrays, about = read_arrays(study.pool_path)
+    changed = {name: array for name, array in {**arrays, **damage}.items() if array is not None}
+    write_arrays(study.pool_path.with_suffix(".npz"), changed, about)
+    with pytest.raises(ValueError, match=r"pool\.npz is damaged: it must have the columns query, item"):
+        Pool.load(study.pool_path.with_suffix(".npz"), study.collection)

@@ -201,12 +201,12 @@ class Shards:
         missing = {self.vectors, *columns} - arrays.keys()
         if missing:
             raise ValueError(f"{path} has no column {min(missing)!r}, which the manifest says it has")
+        vectors = arrays.pop(self.vectors)
         for name, array in arrays.items():
             if array.ndim != 1 + self.columns[name].endswith("]"):
                 raise ValueError(
                     f"{path} has a column {name!r} of shape {array.shape}, the manifest says {self.columns[name]}"
                 )
-        vectors = arrays.pop(self.vectors)
         if len(vectors) != shard.rows:
             raise ValueError(f"{path} has {len(vectors):,} rows, the manifest says {shard.rows:,}")
         if vectors.ndim != 2:

@@ -16,6 +16,8 @@ from lookalike.files import digest, provenance, read_arrays, write_arrays
 
 RANDOM = "random"  # the provenance of pairs drawn by chance, which no model can be named
 
+COLUMNS = ("query", "item", "model", "rank", "score")  # of the file of a pool
+
 __all__ = ["RANDOM", "Pool"]
 
 
@@ -293,6 +295,8 @@ class Pool:
             raise ValueError(f"{path} holds no pool: it was not written by Pool.save")
         if not {"collection", "k", "one_per_identity", "seed", "models"} <= set(about):
             raise ValueError(f"{path} is damaged: it does not say how the pool was made")
+        if {arrays[name].ndim if name in arrays else 0 for name in COLUMNS} != {1}:
+            raise ValueError(f"{path} is damaged: it must have the columns {', '.join(COLUMNS)}, each a value a row")
         if about["collection"] != collection.digest:
             raise ValueError(f"{path} is the pool of another collection: its queries or items have changed since")
         queries, items = collection.positions(zip(arrays["query"], arrays["item"], strict=True), f"{path}, proposal")

@@ -188,7 +188,8 @@ def _works(hasher: Hasher) -> bool:
         if array.shape != shape or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
             return False
     nameless = copy.copy(hasher)  # the mean has no names of columns, which scikit-learn would warn of
-    vars(nameless).pop("feature_names_in_", None)
+    if hasattr(nameless, "feature_names_in_"):
+        del nameless.feature_names_in_
     values = nameless.project(hasher.mean_[None])
     return values.shape == (1, hasher.n_bits) and bool(np.isfinite(values).all())
 
