@@ -13,7 +13,7 @@ from typing import IO, Any
 import numpy as np
 
 from lookalike._version import __version__
-from lookalike.file_errors import ContentError, reading
+from lookalike.file_errors import ContentError, naming, reading
 from lookalike.folders import take
 from lookalike.npy import read_npz
 
@@ -105,7 +105,7 @@ def writing(path: str | Path) -> Iterator[IO[bytes]]:
     given = Path(path)
     path = given.resolve()  # a link stays, and what it leads to is replaced
     check_target(path)
-    with _naming(given):
+    with naming(given):
         if path.exists() and not path.is_file():  # a pipe or a device has no halves
             with path.open("wb") as file:
                 yield file
@@ -123,17 +123,6 @@ def writing(path: str | Path) -> Iterator[IO[bytes]]:
             except BaseException:
                 part.unlink(missing_ok=True)
                 raise
-
-
-@contextlib.contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Name the file in errors of the operating system that name none, such as a full disk."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno is not None and error.filename is None:
-            error.filename = str(path)
-        raise
 
 
 def _part_of(path: Path) -> tuple[Path, int]:

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 
-from lookalike.file_errors import naming
 from lookalike.files import check_format, provenance, writing
 
 __all__ = ["read_checkpoint", "write_checkpoint"]
@@ -19,7 +18,7 @@ def write_checkpoint(path: str | Path, state: Mapping[str, Any], about: Mapping[
     """Write tensors and plain values, with what they were made from."""
     content = io.BytesIO()  # torch has no words for a disk that is full
     torch.save({**provenance("checkpoint"), "about": _plain(about), "state": dict(state)}, content)
-    with naming(path), writing(path) as file:
+    with writing(path) as file:
         file.write(content.getbuffer())
 
 
