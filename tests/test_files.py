@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import math
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -437,3 +438,23 @@ except OSError as error:
     assert done.stdout == f"{path}\n"
     assert path.read_bytes() == b"before"
     assert [file.name for file in tmp_path.iterdir()] == ["out.npz"]
+
+
+def test_who_may_read_a_file_may_read_the_next(tmp_path: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        for name, mode in (("private", 0o600), ("shared", 0o664), ("new", None)):
+            if mode is not None:
+                (tmp_path / name).write_text("before")
+                (tmp_path / name).chmod(mode)
+            files.write_text(tmp_path / name, "after")
+            assert (tmp_path / name).stat().st_mode & 0o777 == (0o640 if mode is None else mode)
+    finally:
+        os.umask(before)
+
+
+def test_a_pipe_with_the_name_of_a_part_is_left_alone(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / ".out.txt.0.part")
+    files.write_text(tmp_path / "out.txt", "text")
+    assert (tmp_path / "out.txt").read_text() == "text"
+    assert (tmp_path / ".out.txt.0.part").is_fifo()

@@ -179,6 +179,11 @@ def test_new_names_elsewhere_are_written(
         "leaderboard study --output new.json --report new.json",
         "hash g.npz new.npz --save new.npz",
         "evaluate q.npz s3://bucket/gallery --partials s3://bucket/gallery/partials",
+        "evaluate c.npz codes --partials file://localhost{world}/codes/partials",
+        "shard g.npz file://{world}/study",
+        "shard g.npz local://{world}/study/results",
+        "report digits --features onnx:net.onnx --hashers LSH --output net.onnx",
+        "search study i1 --html --output photos/a/x.png",
     ],
 )
 def test_what_is_read_is_not_written(
@@ -190,7 +195,21 @@ def test_what_is_read_is_not_written(
     (world / "link.npz").unlink(missing_ok=True)
     (world / "link.npz").symlink_to("g.npz")
     before = state(world)
-    code, out, err = run(capsys, *call.split())
+    code, out, err = run(capsys, *call.format(world=world).split())
     assert (code, out) == (2, "")
     assert "cannot write" in err
+    assert state(world) == before
+
+
+def test_names_with_blanks_are_seen(
+    world: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(world)
+    for name in ("q", "g"):
+        (world / f"my {name}.html").write_bytes((world / f"{name}.npz").read_bytes())
+    before = state(world)
+    codes = ["--codes", "mine=my q.html,my g.html", "--output", "my g.html"]
+    code, out, err = run(capsys, "report", "q.npz", "g.npz", *codes)
+    assert (code, out) == (2, "")
+    assert "my g.html: it is read by the same command" in err
     assert state(world) == before

@@ -120,9 +120,70 @@ def test_files_of_others_are_not_overwritten(tmp_path: Path) -> None:
     assert state(folder) == {"part-00000.parquet": hashlib.sha256(b"somebody's").hexdigest()}
 
 
+def test_links_are_not_written_through(gallery: Path, tmp_path: Path) -> None:
+    """A folder of links to another gallery would be that gallery's end."""
+    before = state(gallery)
+    for name in (MANIFEST, "part-00000.parquet"):
+        folder = tmp_path / f"links-{name}"
+        folder.mkdir()
+        (folder / name).symlink_to(gallery / name)
+        with pytest.raises(FileExistsError, match=f"{name} is a link to somewhere else"):
+            shard_file(tmp_path / "good.npz", folder, rows=500, replace=True)
+    assert state(gallery) == before
+
+
+def test_the_manifest_of_another_program_stays(tmp_path: Path) -> None:
+    folder = tmp_path / "extension"
+    folder.mkdir()
+    (folder / MANIFEST).write_text('{"name": "my extension", "files": ["part-00000.parquet"]}')
+    (folder / "part-00000.parquet").write_text("precious")
+    before = state(folder)
+    np.savez(tmp_path / "good.npz", embeddings=VECTORS)
+    for replace in (False, True):
+        with pytest.raises(FileExistsError, match=r"its manifest\.json is another program's"):
+            shard_file(tmp_path / "good.npz", folder, replace=replace)
+    assert state(folder) == before
+
+
+def test_what_a_manifest_says_elsewhere_is_no_shard(tmp_path: Path) -> None:
+    """A column may have any name, also that of a file."""
+    np.savez(tmp_path / "odd.npz", **{"embeddings": VECTORS[:5], "part-00007.parquet": np.arange(5)})
+    np.savez(tmp_path / "huge.npz", **{"embeddings": VECTORS[:5], f"part-00000-{9**999}.parquet": np.arange(5)})
+    for name in ("odd", "huge"):
+        shard_file(tmp_path / f"{name}.npz", tmp_path / name)
+        (tmp_path / name / "part-00007.parquet").write_text("precious")
+        with pytest.raises(FileExistsError, match=r"part-00007\.parquet is another's file"):
+            shard_file(tmp_path / "odd.npz", tmp_path / name, replace=True)
+        (tmp_path / name / "part-00007.parquet").unlink()
+        assert len(shard_file(tmp_path / "odd.npz", tmp_path / name, replace=True)) == 5
+
+
+def test_a_manifest_that_cannot_be_written_leaves_the_old_gallery_alone(
+    gallery: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before, write = state(gallery), Place.write
+
+    def full(place: Place, name: str, content: bytes) -> None:
+        if name == MANIFEST:
+            raise OSError(28, "No space left on device")
+        write(place, name, content)
+
+    monkeypatch.setattr(Place, "write", full)
+    with pytest.raises(OSError, match="No space"):
+        shard_file(tmp_path / "good.npz", gallery, rows=100, replace=True)
+    assert state(gallery) == before
+
+
+def test_whole_numbers_that_floats_cannot_hold_are_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "big.npz", embeddings=np.array([[2**60], [2**60 + 1]]))
+    with pytest.raises(ValueError, match="beyond 2\\^53"):
+        shard_file(tmp_path / "big.npz", tmp_path / "big")
+
+
 SLOWLY = """
 import sys, time
 from lookalike import sharding
+from lookalike.places import Place
 from lookalike.shards import Edition
 written = Edition.write
 def write(*arguments):
@@ -131,12 +192,12 @@ def write(*arguments):
     sys.stdin.readline()
     return done
 Edition.write = write
-remove = Edition.remove
+remove = Place.remove
 def removing(*arguments):
     print("swapped", flush=True)
     sys.stdin.readline()
     remove(*arguments)
-Edition.remove = removing
+Place.remove = removing
 sharding.shard_file(sys.argv[1], sys.argv[2], rows=100, replace=True)
 """
 

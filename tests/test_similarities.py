@@ -313,3 +313,15 @@ def test_a_cosine_is_the_product_over_the_length(n_columns: int, seed: int) -> N
         product = similarities.summed_product(query.tolist(), item.tolist())
         cosine = product / math.sqrt(similarities.summed_product(item.tolist(), item.tolist()))
         assert score == math.ldexp(cosine, -math.frexp(length)[1])
+
+
+@pytest.mark.parametrize(
+    ("similarity", "dtype", "size"), [("dot", np.float32, 1e-24), ("euclidean", np.float64, 1e-170)]
+)
+def test_rows_too_small_to_be_multiplied_are_refused(similarity: str, dtype: type, size: float) -> None:
+    """Their products would all be 0, and tie."""
+    rows = (np.array([[1, 2], [0, 0], [5, 9]]) * size).astype(dtype)
+    relevance = la.same_label([0, 1, 0], [0, 1, 0])
+    with pytest.raises(ValueError, match=r"embedding in row 0 is too small for float\d\d: scale them"):
+        la.evaluate(rows, rows, relevance, ["AP"], similarity=similarity)
+    assert la.evaluate(rows / dtype(size), rows / dtype(size), relevance, ["AP"], similarity=similarity)["AP"].mean > 0

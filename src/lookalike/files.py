@@ -5,6 +5,8 @@ import errno
 import itertools
 import json
 import os
+import stat
+import threading
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
@@ -116,9 +118,6 @@ def writing(path: str | Path) -> Iterator[IO[bytes]]:
                 yield file
                 file.flush()
                 os.fsync(file.fileno())
-                mask = os.umask(0)
-                os.umask(mask)
-                part.chmod(0o666 & ~mask)  # a part is private; this one is like any other file
                 part.replace(path)
             except BaseException:
                 part.unlink(missing_ok=True)
@@ -131,25 +130,26 @@ def _part_of(path: Path) -> tuple[Path, int]:
     The lock goes with its process. So a part that nobody holds was left by a process that was killed: one is used
     again, others are removed.
     """
-    import tempfile
-
     mine: tuple[Path, int] | None = None
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None  # who may read the old one may read the new one
     for number in itertools.count():
         part = path.with_name(f".{path.name}.{number}.part")
         if mine is not None and not part.exists():
             return mine
         try:
-            handle = _locked(part)
+            handle = _locked(part, 0o666 if mode is None else 0o600)
         except OSError as error:
             if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
                 raise
             part.unlink(missing_ok=True)  # a file system without locks
-            handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-            return Path(name), handle
+            part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
+            return part, os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         if handle is None:
             continue
         if mine is None:
             os.ftruncate(handle, 0)
+            if mode is not None:
+                os.fchmod(handle, mode)
             mine = part, handle
         else:
             part.unlink()
@@ -157,18 +157,18 @@ def _part_of(path: Path) -> tuple[Path, int]:
     raise AssertionError("there is always another number")
 
 
-def _locked(part: Path) -> int | None:
-    """Open a part, which is made if it is not there, and take its lock; None where that is another's."""
+def _locked(part: Path, mode: int) -> int | None:
+    """Open a part, which is made with this mode if it is not there, and take its lock; None where that is another's."""
     while True:
         try:
-            handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+            handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
         except OSError:
             if part.is_symlink() or part.exists():  # something that is no part of ours
                 return None
             raise
         try:
             state = os.fstat(handle)
-            if state.st_uid == os.geteuid() and take(handle):
+            if stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid() and take(handle):
                 if _is_still(part, state):
                     return handle
                 os.close(handle)  # its owner gave it its name meanwhile: it is no part any more

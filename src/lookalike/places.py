@@ -41,8 +41,7 @@ class Place:
         if isinstance(where, Place):
             return where
         text = str(where)
-        if text.startswith("file://"):
-            text = text.removeprefix("file://")
+        text = re.sub(r"^(file://localhost(?=/)|file://|local://)", "", text)
         return cls(text.rstrip("/") if "://" in text else str(Path(text).resolve()))
 
     def __str__(self) -> str:

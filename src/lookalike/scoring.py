@@ -109,7 +109,7 @@ class Embeddings:
         ones = np.ones(len(rows), rows.dtype)
         squares = _squares(rows, ones)
         _check_finite(rows, squares, what)
-        _check_range(squares, what)
+        _check_range(rows, squares, what)
         return rows, ones, None
 
     def rows(self, block: slice) -> np.ndarray:
@@ -294,12 +294,16 @@ def _check_finite(rows: np.ndarray, sizes: np.ndarray, what: str) -> None:
             raise ValueError(f"{what} embeddings hold {rows[row, column]}, first in row {row}, column {column}")
 
 
-def _check_range(squares: np.ndarray, what: str) -> None:
-    """Raise where a product or squared distance of two rows could pass the largest number of its type."""
+def _check_range(rows: np.ndarray, squares: np.ndarray, what: str) -> None:
+    """Raise where a product or squared distance of two rows could pass the largest or smallest number of its type."""
     # |q - g|² ≤ (|q| + |g|)² ≤ 4 times the larger square
     too_large = squares > np.finfo(squares.dtype).max / 8
     if too_large.any():
         raise ValueError(f"{what} embedding in row {too_large.argmax()} is too large for {squares.dtype}: scale them")
+    limits = np.finfo(squares.dtype)
+    for row in np.flatnonzero(squares < limits.tiny / limits.eps):
+        if rows[row].any():  # products of such rows have lost their digits; rows of zeros have none to lose
+            raise ValueError(f"{what} embedding in row {row} is too small for {squares.dtype}: scale them")
 
 
 def _directions(rows: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

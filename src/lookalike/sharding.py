@@ -17,7 +17,8 @@ from lookalike.folders import locked
 from lookalike.gathering import gather
 from lookalike.npy import map_npy, opened_npz
 from lookalike.places import Place
-from lookalike.shards import MANIFEST, PART, Edition, Part, Shard, Shards, ShardWriter
+from lookalike.scoring import as_floats
+from lookalike.shards import MANIFEST, PART, Edition, Part, Shard, Shards, ShardWriter, is_manifest
 
 PIECE = 1 << 16  # rows that are read at a time
 NAMES = {"id": "ids", "label": "labels"}  # what columns of a table are called in shards
@@ -71,7 +72,7 @@ def _check_place(place: Place, replace: bool) -> None:
     """Raise where shards cannot be written, or where there are some already that are not to be replaced."""
     if place.local is not None and place.local.is_file():
         raise ValueError(f"cannot write shards to {place}: it is a file, and they need a folder")
-    if place.has(MANIFEST) and not replace:
+    if place.has(MANIFEST) and is_manifest(place.read(MANIFEST)) and not replace:
         raise FileExistsError(f"there are shards in {place} already: write elsewhere, or pass --replace")
 
 
@@ -116,8 +117,7 @@ def _vectors(piece: _Piece, source: Path, n_bits: int | None) -> tuple[Rows, int
             raise ValueError(
                 f"{source}: embeddings must be a matrix of numbers (n, dim), got {vectors.shape} of {vectors.dtype}"
             )
-        small = vectors.dtype.kind == "f" and vectors.dtype.itemsize <= 4
-        return arrays | {"embeddings": vectors.astype(np.float32 if small else np.float64, copy=False)}, None
+        return arrays | {"embeddings": as_floats(vectors, f"{source}: embeddings")}, None
     if n_bits is not None and "codes" in arrays and arrays["codes"].dtype == np.uint8:
         arrays["packed"] = arrays.pop("codes")
     with within(source):

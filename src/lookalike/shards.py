@@ -17,9 +17,7 @@ from lookalike.places import Place
 from lookalike.relevance import Column
 
 MANIFEST = "manifest.json"
-PART = re.compile(
-    r"part-\d{5,}(?:-(\d+))?\.parquet"
-)  # the name of a shard; of a gallery that replaced one, with its edition
+PART = re.compile(r"part-\d{5,9}(?:-(\d{1,6}))?\.parquet")  # a shard's file, from the second edition on with its number
 MOST_ROWS = 1 << 20  # of a shard, unless told
 MOST_BYTES = 1 << 26  # of the vectors of a shard, unless told
 
@@ -30,6 +28,7 @@ __all__ = [
     "Shard",
     "ShardWriter",
     "Shards",
+    "is_manifest",
     "is_sharded",
     "rows_of_a_shard",
 ]
@@ -234,24 +233,31 @@ class Edition:
     """A gallery that is being written beside the one that is there, if any, and takes its place by `finish`.
 
     number: 1 for a new gallery, else one more than that of the gallery it replaces: names of their shards differ.
-    leftover: shards that no manifest names, of a process that was killed.
+    replaced: shards that were there before, of that gallery or of a process that was killed.
     """
 
     place: Place
     n_bits: int | None
     number: int = 1
-    leftover: tuple[str, ...] = ()
+    replaced: tuple[str, ...] = ()
 
     @classmethod
     def begin(cls, place: Place, n_bits: int | None) -> "Edition":
-        """Look at what is there; raises where a file has the name of a shard and is none."""
-        manifest = place.read(MANIFEST).decode(errors="replace") if place.has(MANIFEST) else None
-        named = {found[0]: int(found[1] or 1) for found in PART.finditer(manifest or "")}
-        leftover = tuple(name for name in place.names() if PART.fullmatch(name) and name not in named)
-        for name in leftover:
-            if not _is_shard(place.read(name)):
-                raise FileExistsError(f"cannot write shards to {place}: {name} is another's file; write elsewhere")
-        return cls(place, n_bits, 1 if manifest is None else 1 + max(named.values(), default=1), leftover)
+        """Look at what is there; raises where a file has the name of a shard or of the manifest, and is none."""
+        manifest = place.read(MANIFEST) if place.has(MANIFEST) else None
+        present = [name for name in place.names() if PART.fullmatch(name)]
+        cannot = f"cannot write shards to {place}"
+        for name in (MANIFEST, *present):
+            if place.local is not None and (place.local / name).is_symlink():
+                raise FileExistsError(f"{cannot}: {name} is a link to somewhere else; write to a folder of its own")
+        if manifest is not None and not is_manifest(manifest):
+            raise FileExistsError(f"{cannot}: its {MANIFEST} is another program's; write elsewhere")
+        named = _named_in(manifest)
+        for name in present:
+            if name not in named and not _is_shard(place.read(name)):
+                raise FileExistsError(f"{cannot}: {name} is another's file; write elsewhere")
+        numbers = [int(found[1] or 1) for found in map(PART.fullmatch, named or present) if found is not None]
+        return cls(place, n_bits, 1 if manifest is None else 1 + max(numbers, default=1), tuple(present))
 
     def write(self, number: int, arrays: Mapping[str, np.ndarray]) -> tuple[Shard, dict[str, str]]:
         """Write one shard; its entry for the manifest, and the types of its columns."""
@@ -279,16 +285,30 @@ class Edition:
         manifest = provenance("shards", items=items, n_bits=self.n_bits, columns=dict(columns), shards=entries)
         gallery = Shards(self.place, manifest)
         gallery.check()
-        before = PART.finditer(self.place.read(MANIFEST).decode(errors="replace")) if self.number > 1 else ()
-        old = {*self.leftover, *(found[0] for found in before)}
         self.place.write(MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
-        self.remove(old - {shard.file for shard in shards})
+        for name in set(self.replaced) - {shard.file for shard in shards}:
+            self.place.remove(name)
         return gallery
 
-    def remove(self, files: Iterable[str]) -> None:
-        """Remove shards."""
-        for name in sorted(files):
-            self.place.remove(name)
+    def discard(self, shards: Iterable[Shard]) -> None:
+        """Remove shards that were written, unless the manifest has them by now."""
+        kept = _named_in(self.place.read(MANIFEST)) if self.place.has(MANIFEST) else set()
+        for shard in shards:
+            if shard.file not in kept:
+                self.place.remove(shard.file)
+
+
+def is_manifest(content: bytes) -> bool:
+    """Whether a manifest is of a gallery in shards, also one that is damaged further on."""
+    return re.match(rb'\s*\{\s*"lookalike":\s*"shards"', content) is not None
+
+
+def _named_in(manifest: bytes | None) -> set[str]:
+    """The shards that a manifest names; none where it is damaged."""
+    try:
+        return {shard["file"] for shard in json.loads(manifest or b"{}")["shards"]}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return set()
 
 
 def _is_shard(content: bytes) -> bool:
@@ -327,10 +347,18 @@ class ShardWriter:
         return self
 
     def __exit__(self, kind: Any, error: Any, at: Any) -> None:
-        if kind is None:
-            self.close()
-        elif self._edition is not None:
-            self._edition.remove(shard.file for shard in self.shards)
+        try:
+            if kind is None:
+                self.close()
+        except BaseException:
+            self._discard()
+            raise
+        if kind is not None:
+            self._discard()
+
+    def _discard(self) -> None:
+        if self._edition is not None:
+            self._edition.discard(self.shards)
 
     def add(self, arrays: Mapping[str, np.ndarray]) -> None:
         """Take rows: `codes` as packed bytes or `embeddings`, and whatever else each has, always the same names."""

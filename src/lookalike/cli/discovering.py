@@ -196,7 +196,7 @@ def leaderboard(
     ] = None,
     resamples: Annotated[int, Parameter(help="of the bootstrap behind the intervals")] = 1000,
     output: Annotated[Path | None, Parameter(help="also write everything to this .json file"), Output()] = None,
-    report: Annotated[Path | None, Parameter(help="also write a page to look at, .html"), Output()] = None,
+    report: Annotated[Path | None, Parameter(help="also write a page to look at, .html"), Output(".html")] = None,
     threads: Annotated[int | None, Parameter(help="how many threads to use; all cores by default")] = None,
     seed: SEED = 0,
     as_json: JSON = False,

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lookalike.files import check_target
+from lookalike.places import Place
 
 STUDY_MARKS = ("study.toml", "study.lock", ".study.ready")  # what a study's folder has, also one that is being made
 GALLERY_MARK = "manifest.json"
@@ -19,10 +20,12 @@ __all__ = ["Output", "check_outputs", "outputs_of"]
 class Output:
     """Marks a parameter of a command as something that is written: `Annotated[Path, Parameter(...), Output()]`.
 
-    folder: it is a folder, or an address in a store, and not one file. owns: what it may be already, "study" or
-    "gallery", since the command makes it or adds to it. only_with: it is written only with this flag.
+    ending: what its name must end in. folder: it is a folder, or an address in a store, and not one file. owns: what
+    it may be already, "study" or "gallery", since the command makes it or adds to it. only_with: it is written only
+    with this flag.
     """
 
+    ending: str | None = None
     folder: bool = False
     owns: str | None = None
     only_with: str | None = None
@@ -51,28 +54,30 @@ def check_outputs(command: Callable[..., Any], bound: inspect.BoundArguments) ->
         if values[name] is None or (output.only_with is not None and not values[output.only_with]):
             continue
         where = str(values[name])
-        _check_address(where, reads) if "://" in where else _check_path(Path(where), output, reads)
-        address = where if "://" in where else str(Path(where).resolve())
+        place = Place.of(where)
+        _check_path(Path(where), place.local, output, reads) if place.local else _check_address(where, reads)
+        address = place.where
         if address in written:
             both = " and ".join(_shown(bound.signature.parameters[other]) for other in (written[address], name))
             raise ValueError(f"cannot write {where} twice: both {both} name it")
         written[address] = name
 
 
-def _check_path(path: Path, output: Output, reads: list[str]) -> None:
-    """Raise for a path that must not be written."""
-    full = path.resolve()
+def _check_path(path: Path, full: Path, output: Output, reads: list[str]) -> None:
+    """Raise for a path, which is `full` without links, that must not be written."""
     for folder in (full, *full.parents):
         kind = _kind(folder)
         if kind is not None and not (folder == full and kind == output.owns):
             raise ValueError(
                 f"cannot write {path}: it is inside the {kind} {folder}, which keeps its own files; write it elsewhere"
             )
-    for read in (Path(text).resolve() for text in reads if "://" not in text):
+    for read in (place.local for place in map(Place.of, reads) if place.local is not None):
         if full == read and output.owns != "study":
             raise ValueError(f"cannot write {path}: it is read by the same command; name another file")
         if full.exists() and not full.is_dir() and read in full.parents:
             raise ValueError(f"cannot write {path}: it is a file of {read}, which is read; name a new file")
+    if output.ending is not None and path.suffix != output.ending:
+        raise ValueError(f"cannot write {path}: the name of this output must end in {output.ending}")
     if not output.folder:
         check_target(path)
 
@@ -103,7 +108,7 @@ def _paths(value: Any) -> Iterator[str]:
             yield from _paths(part)
     elif isinstance(value, str):
         named = value.partition("=")[2]
-        for part in {value, named, *re.split(r"[=,\s]+", value)} - {""}:
+        for part in {value, named, *named.split(","), value.partition(":")[2], *re.split(r"[=,\s]+", value)} - {""}:
             if "://" in part or _exists(part):
                 yield part
 

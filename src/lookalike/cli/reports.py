@@ -33,7 +33,7 @@ def demo(
     *,
     data: Annotated[str, Parameter(help="digits, cifar10, cifar100, fashion-mnist, or a folder of images")] = "digits",
     bits: Annotated[str, Parameter(help="lengths of the codes")] = LENGTHS,
-    output: Annotated[Path, Parameter(help="where to write the report"), Output()] = Path("lookalike-demo.html"),
+    output: Annotated[Path, Parameter(help="where to write the report"), Output(".html")] = Path("lookalike-demo.html"),
     setting: SETTING = None,
     source: SOURCE = None,
     labels: LABELS = None,
@@ -102,7 +102,9 @@ def report(
         Parameter(help='in a study, which items are near-duplicates, by model: such as "phash=6 dino=0.97"'),
     ] = None,
     title: Annotated[str | None, Parameter(help="of the report; by default the name of the data")] = None,
-    output: Annotated[Path, Parameter(help="where to write the report"), Output()] = Path("lookalike-report.html"),
+    output: Annotated[Path, Parameter(help="where to write the report"), Output(".html")] = Path(
+        "lookalike-report.html"
+    ),
     setting: SETTING = None,
     source: SOURCE = None,
     labels: LABELS = None,

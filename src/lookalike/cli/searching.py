@@ -257,7 +257,7 @@ def search(
     model: Annotated[str | None, Parameter(help="which of the study; by default a network's")] = None,
     where: Annotated[str | None, Parameter(help="search only items with this value, such as category=shoes")] = None,
     html: Annotated[bool, Parameter(help="write a page with the pictures")] = False,
-    output: Annotated[Path, Parameter(help="where to write the page"), Output(only_with="html")] = Path(
+    output: Annotated[Path, Parameter(help="where to write the page"), Output(".html", only_with="html")] = Path(
         "lookalike-search.html"
     ),
     as_json: JSON = False,
