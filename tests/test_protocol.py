@@ -10,11 +10,13 @@ import sys
 import textwrap
 import time
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from lookalike.web.guarding import Tokens
 from lookalike.web.protocol import MOST_AHEAD, MOST_BYTES, MOST_FIELDS
 
 SERVER = """
@@ -38,9 +40,26 @@ with contextlib.suppress(KeyboardInterrupt), listen("127.0.0.1", 0) as listening
     print(listening.getsockname()[1], flush=True)
     serve(app, listening)
 """
+GUARDED = """
+import contextlib
+from fastapi import Request
+from lookalike.web import guarding, serving
+
+guarding.PATIENCE, guarding.LONGEST, guarding.MOST_HELD = {patience}, {longest}, 50_000
+app = serving.create_app(serving.Pages(), tokens=guarding.Tokens(b"key"), limit=64_000)
+
+@app.post("/")
+async def sent(request: Request):
+    return dict(n_bytes=len(await request.body()))
+
+with contextlib.suppress(KeyboardInterrupt), serving.listen("127.0.0.1", 0) as listening:
+    print(listening.getsockname()[1], flush=True)
+    serving.serve(app, listening)
+"""
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n"
 CHUNKED = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"
 LAST = GET + b"Connection: close\r\n\r\n"
+POST = b"POST / HTTP/1.1\r\nHost: localhost\r\nX-CSRF-Token: %s\r\n" % Tokens(b"key").make().encode()
 LARGE = 20_000_000
 
 
@@ -71,8 +90,8 @@ class Served:
 
 
 @contextlib.contextmanager
-def started(patience: float) -> Iterator[Served]:
-    code = textwrap.dedent(SERVER).format(patience=patience)
+def started(code: str, **settings: float) -> Iterator[Served]:
+    code = textwrap.dedent(code).format(**settings)
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
@@ -83,13 +102,25 @@ def started(patience: float) -> Iterator[Served]:
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[Served]:
-    with started(patience=600.0) as served:
+    with started(SERVER, patience=600.0) as served:
         yield served
 
 
 @pytest.fixture(scope="module")
 def impatient() -> Iterator[Served]:
-    with started(patience=0.3) as served:
+    with started(SERVER, patience=0.3) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def guarded() -> Iterator[Served]:
+    with started(GUARDED, patience=1.0, longest=600.0) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def hurried() -> Iterator[Served]:
+    with started(GUARDED, patience=600.0, longest=1.0) as served:
         yield served
 
 
@@ -191,3 +222,79 @@ def test_who_sends_slowly_is_not_waited_for_either(impatient: Served) -> None:
 
     assert impatient.asked(slowly()) == b""
     assert sent < 600
+
+
+def whole(n_bytes: int, last: bytes = b"Connection: close\r\n") -> bytes:
+    """A request that says how much it sends, and sends it."""
+    return POST + last + b"Content-Length: %d\r\n\r\n" % n_bytes + b"b" * n_bytes
+
+
+def chunked(n_bytes: int, last: bytes = b"Connection: close\r\n") -> bytes:
+    """A request that does not say how much it sends, all of it in one piece."""
+    body = b"%x\r\n" % n_bytes + b"b" * n_bytes + b"\r\n0\r\n\r\n"
+    return POST + last + b"Transfer-Encoding: chunked\r\n\r\n" + body
+
+
+@pytest.mark.parametrize("n_bytes", [64_001, 66_000, 200_000])
+def test_a_last_piece_that_is_too_much_is_answered(guarded: Served, n_bytes: int) -> None:
+    for request in (whole(n_bytes), chunked(n_bytes)):
+        answer = guarded.asked([request])
+        assert answer.startswith(b"HTTP/1.1 413 ")
+        assert b"at most 64 kB can be sent" in answer
+
+
+def test_a_last_piece_that_is_too_much_with_those_of_others_is_answered(guarded: Served) -> None:
+    for request in (whole(50_001), chunked(50_001)):
+        answer = guarded.asked([request])
+        assert answer.startswith(b"HTTP/1.1 503 ")
+        assert b"Too much is being sent here" in answer
+
+
+STALLED = [whole(10_000, b"")[:-10], chunked(10_000, b"")[:-10], chunked(10_000, b"")[:-2], whole(1, b"")[:-1]]
+
+
+def test_a_body_that_stops_is_not_waited_for(guarded: Served) -> None:
+    """And no longer counts among what is held, which would leave no room for the last."""
+    with ThreadPoolExecutor(len(STALLED)) as threads:
+        answers = list(threads.map(lambda request: guarded.asked([request]), STALLED))
+    for answer in answers:
+        head, _, page = answer.partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 408 ")
+        assert b"connection: close" in head
+        assert b"did not arrive" in page
+    assert guarded.asked([whole(50_000)]).endswith(b'{"n_bytes":50000}')
+
+
+def test_a_body_that_stops_after_it_was_refused_is_not_waited_for(guarded: Served) -> None:
+    answer = guarded.asked([whole(70_000, b"")[:-10]])
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert b"connection: close" in answer
+
+
+def test_a_body_may_come_slowly(guarded: Served) -> None:
+    """It is longer under way than the server waits for a byte."""
+
+    def slowly() -> Iterator[bytes]:
+        yield whole(15)[:-15]
+        for _ in range(15):
+            time.sleep(0.1)
+            yield b"b"
+
+    assert guarded.asked(slowly()).endswith(b'{"n_bytes":15}')
+
+
+def test_a_body_may_not_come_for_ever(hurried: Served) -> None:
+    sent = 0
+
+    def slowly() -> Iterator[bytes]:
+        nonlocal sent
+        yield whole(10_000)[:-9_000]
+        for _ in range(600):
+            time.sleep(0.05)
+            sent += 1
+            yield b"b"
+
+    answer = hurried.asked(slowly())
+    assert answer == b"" or answer.startswith(b"HTTP/1.1 408 ")  # lost where a byte came after it
+    assert sent < 600
+    assert hurried.asked([whole(50_000)]).endswith(b'{"n_bytes":50000}')

@@ -1,13 +1,14 @@
 """What stands between the network and a page: hosts, other sites, sizes, headers, and errors without details."""
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import logging
 import re
 import secrets
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 from urllib.parse import urlsplit
 
 from starlette.requests import ClientDisconnect
@@ -20,6 +21,8 @@ __all__ = ["LOOPBACK", "Guard", "RefusedError", "Tokens", "host_of"]
 LOOPBACK = frozenset(("localhost", "127.0.0.1", "[::1]"))
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
 MOST_HELD = 256_000_000  # bytes that all requests together may have sent which are not yet answered
+PATIENCE = 30.0  # seconds until the next bytes of a body must come
+LONGEST = 300.0  # seconds until a whole body must be there
 HEADERS = {
     "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob: data:; "
     "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
@@ -92,7 +95,10 @@ class Guard:
             nonlocal answered
             if message["type"] == "http.response.start":
                 answered = True
-                message = {**message, "headers": _with_safety(message.get("headers", []))}
+                headers = _with_safety(message.get("headers", []))
+                if body.late:  # what else comes on this connection is not waited for
+                    headers.append((b"connection", b"close"))
+                message = {**message, "headers": headers}
             await send(message)
 
         body = _Body(self, receive)
@@ -117,24 +123,32 @@ class Guard:
                 return
             if body.refused:
                 error.__traceback__ = None  # which holds what was sent so far
-                await _drain(receive, 4 * self.limit)
+                await body.drain()
             await self.refuse(refused, scope)(scope, receive, answer)
         finally:
             body.free()
 
 
 class _Body:
-    """What a request sends beside its headers, up to the limits of a guard for one request and for all together."""
+    """What a request sends beside its headers, up to the limits of a guard for one request and for all together.
+
+    It must arrive in time: one that stops would otherwise hold for ever what it has sent.
+    """
 
     def __init__(self, guard: Guard, receive: "Receive") -> None:
         self._guard, self._receive = guard, receive
         self.promised, self.received, self.refused = "0", 0, False
+        self.ended, self.late = False, False  # nothing more comes; it did not come in time
+        self._until: float | None = None  # when all must be there
 
     async def receive(self) -> "Message":
         limit = self._guard.limit
         if not self.promised.isdecimal() or len(self.promised) > 15 or int(self.promised) > limit:
             self._refuse(413, f"That is too large: at most {_size(limit)} can be sent.")
-        message = await self._receive()
+        try:
+            message = await self._next()
+        except TimeoutError:
+            self._refuse(408, "What you sent did not arrive in time. Try again, or send less.")
         n_bytes = len(message.get("body", b""))
         if self.received + n_bytes > limit:
             self._refuse(413, f"That is too large: at most {_size(limit)} can be sent.")
@@ -144,11 +158,34 @@ class _Body:
         self._guard.held += n_bytes
         return message
 
+    async def drain(self) -> None:
+        """Read what a browser is still sending: only then does it look at the answer."""
+        read = 0
+        with contextlib.suppress(TimeoutError):  # who does not send is answered too
+            while not (self.ended or self.late) and read <= 4 * self._guard.limit:
+                read += len((await self._next()).get("body", b""))
+
     def free(self) -> None:
         self._guard.held -= self.received
         self.received = 0
 
-    def _refuse(self, status: int, sentence: str) -> None:
+    async def _next(self) -> "Message":
+        """What arrives next; TimeoutError if that is not soon."""
+        if self.ended:  # what is left to come is that the client goes, at any time
+            return await self._receive()
+        now = asyncio.get_running_loop().time()
+        if self._until is None:
+            self._until = now + LONGEST
+        try:
+            async with asyncio.timeout_at(min(now + PATIENCE, self._until)):
+                message = await self._receive()
+        except TimeoutError:
+            self.late = True
+            raise
+        self.ended = not message.get("more_body", False)  # nor does more come when the client has gone
+        return message
+
+    def _refuse(self, status: int, sentence: str) -> NoReturn:
         self.refused = True
         self.free()
         raise RefusedError(status, sentence)
@@ -217,12 +254,3 @@ def _begun(path: str) -> str:
 
 def _size(n_bytes: int) -> str:
     return f"{n_bytes / 1e6:,.0f} MB" if n_bytes >= 1e6 else f"{n_bytes / 1e3:,.0f} kB"
-
-
-async def _drain(receive: "Receive", limit: int) -> None:
-    """Read what a browser is still sending: only then does it look at the answer."""
-    read, more = 0, True
-    while more and read <= limit:
-        message = await receive()
-        read += len(message.get("body", b""))
-        more = message.get("more_body", False)
