@@ -394,6 +394,8 @@ def _of_model(place: Path, name: str, recipe: Recipe) -> dict[str, np.ndarray]:
         return {}
     vectors = stored.gallery.unpack() if isinstance(stored.gallery, Codes) else stored.gallery
     assert vectors is not None
+    if len(vectors) != len(stored.contents):
+        return {}
     return dict(zip(stored.contents.astype(str).tolist(), vectors, strict=True))
 
 

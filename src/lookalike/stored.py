@@ -102,11 +102,8 @@ def recipe_of(name: str, about: Mapping[str, Any]) -> Recipe | None:
 def stored_vectors(name: str, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Stored | None:
     """A model from the arrays of its file; None where some are missing."""
     more: dict[str, Any] = {"recipe": recipe_of(name, about), "contents": arrays.get("contents")}
-    gallery = arrays.get("gallery_codes", arrays.get("gallery_embeddings"))
-    if "contents" in arrays and gallery is not None:
-        contents = arrays["contents"]
-        if contents.dtype.kind not in "US" or contents.shape != gallery.shape[:1]:
-            raise ValueError(f"models/{name}.npz is damaged: it does not say of which files its rows are")
+    if "contents" in arrays and (arrays["contents"].dtype.kind not in "US" or arrays["contents"].ndim != 1):
+        raise ValueError(f"models/{name}.npz is damaged: it does not say of which files its rows are")
     for part in ("query_embeddings", "gallery_embeddings"):
         if part in arrays and (arrays[part].ndim != 2 or arrays[part].dtype.kind not in "fiu"):
             raise ValueError(f"models/{name}.npz is damaged: its embeddings are no table of numbers")

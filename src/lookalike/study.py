@@ -355,6 +355,8 @@ class Study:
         assert stored.gallery is not None
         if len(stored.gallery) != len(self.catalogue):
             raise ValueError(f"{path} is damaged: of {len(self.catalogue):,} items it has {len(stored.gallery):,} rows")
+        if stored.contents is not None and len(stored.contents) != len(stored.gallery):
+            raise ValueError(f"{path} is damaged: it does not say of which files its rows are")
         if own_queries:
             return stored
         if np.array_equal(self.queries.ids, self.catalogue.ids):
