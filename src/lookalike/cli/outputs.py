@@ -76,10 +76,10 @@ def _check_path(path: Path, full: Path, output: Output, reads: list[str]) -> Non
             raise ValueError(f"cannot write {path}: it is read by the same command; name another file")
         if full.exists() and not full.is_dir() and read in full.parents:
             raise ValueError(f"cannot write {path}: it is a file of {read}, which is read; name a new file")
-    if output.ending is not None and path.suffix != output.ending:
-        raise ValueError(f"cannot write {path}: the name of this output must end in {output.ending}")
     if not output.folder:
         check_target(path)
+    if output.ending is not None and path.suffix != output.ending:
+        raise ValueError(f"cannot write {path}: the name of this output must end in {output.ending}")
 
 
 def _check_address(where: str, reads: list[str]) -> None:
