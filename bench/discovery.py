@@ -16,7 +16,7 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 import numpy as np
 
 from lookalike.discovery import Collection, Judgements, Pool, leaderboard
-from lookalike.metrics.names import parse_all
+from lookalike.metrics.metric import parse_all
 
 
 def main() -> None:

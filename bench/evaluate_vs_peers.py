@@ -38,7 +38,7 @@ import numpy as np
 from numba import njit
 
 import lookalike as la
-from lookalike._kernels import popcount
+from lookalike.core.kernels.scan import popcount
 
 ALL = ["AP", "AP@1000", "AP(norm='total')@1000", "nDCG@100", "nDCG", "DCG@100", "P@100", "P(radius=2)", "R@100"]
 ALL += ["R(radius=2)", "Hit@10", "RR", "AUC", "PRAUC", "LGAP@2"]

@@ -27,8 +27,8 @@ from sklearn.random_projection import GaussianRandomProjection
 
 import lookalike as la
 from lookalike import hashers
-from lookalike.tasks import Task, dataset_task
-from lookalike.trials import try_hashers
+from lookalike.experiments.task import Task, dataset_task
+from lookalike.experiments.trials import try_hashers
 
 REPEATS = 7
 

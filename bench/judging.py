@@ -44,9 +44,9 @@ from PIL import Image
 
 from lookalike.discovery.catalogue import Catalogue
 from lookalike.discovery.pool import Pool
-from lookalike.judging.links import Keys
-from lookalike.judging.store import Store
-from lookalike.study import Study
+from lookalike.judging.pages.links import Keys
+from lookalike.judging.store.store import Store
+from lookalike.study.study import Study
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
 ANSWERS = (1, 0, -1)
@@ -143,7 +143,7 @@ def make_study(folder: Path, pairs: int) -> Study:
 def postgresql() -> Iterator[str]:
     """A PostgreSQL server of our own; the URL of an empty database."""
     sys.path.append(str(TESTS))
-    from judges import Server as PostgreSQLServer
+    from helpers.judges import Server as PostgreSQLServer
 
     server = PostgreSQLServer()
     try:

@@ -32,10 +32,10 @@ import numpy as np
 import torch
 
 import lookalike as la
-from lookalike.encoders.features import features
+from lookalike.encoders.cached_features import features
 from lookalike.hashers import HASHERS, make
 from lookalike.learning import LearnedHasher, Settings, losses, train
-from lookalike.learning.augmenting import flip_and_shift_pictures
+from lookalike.learning.augment import flip_and_shift_pictures
 from lookalike.learning.networks import convolutions
 from lookalike.learning.training import activations, batches
 

@@ -22,7 +22,7 @@ os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # read when libraries are loaded
 import numpy as np
 
 import lookalike as la
-from lookalike.search import Index, recall
+from lookalike.search.index import Index, recall
 
 DEPTHS = (10, 100)
 QUERIES = 1000

@@ -21,8 +21,8 @@ os.environ["OMP_WAIT_POLICY"] = "PASSIVE"  # read when libraries are loaded
 import numpy as np
 
 import lookalike as la
-from lookalike._compiled import product_kernel
-from lookalike.scoring import Embeddings
+from lookalike.core.embeddings import Embeddings
+from lookalike.core.kernels import product_kernel
 
 BLOCK = 96
 

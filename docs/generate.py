@@ -11,7 +11,7 @@ from rich.console import Console
 import lookalike as la
 from lookalike.cli import app
 from lookalike.hashers import HASHERS
-from lookalike.metrics.names import ALIASES, MEASURES, NUMBER, WHOLE, Measure
+from lookalike.metrics.metric import ALIASES, MEASURES, NUMBER, WHOLE, Measure
 
 ROOT = Path(__file__).parent.parent
 
@@ -88,7 +88,7 @@ def main() -> None:
         "python": public_names,
     }
     stale = []
-    for path in [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]:
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
         text = new = path.read_text(encoding="utf-8")
         for name, make in parts.items():
             start, end = f"<!-- generated: {name} -->", f"<!-- end of {name} -->"

@@ -35,7 +35,7 @@ from fuzzing.changing import KINDS, changed
 from fuzzing.running import Limits, Outcome, Target
 from fuzzing.targets import COMMANDS, seal, tokens, use_hasher, use_index
 from fuzzing.visits import routes_of
-from lookalike.shards import Shards
+from lookalike.shards.gallery import Shards
 
 ROOT = Path(__file__).parents[1]
 CASES, SECONDS = 400, 25  # whichever is reached first; before, valid files are made and read, which takes as long
@@ -241,7 +241,7 @@ def test_what_is_broken_is_seen(case: str, tmp_path: Path) -> None:
 
 
 def test_a_crash_says_where_and_the_cases_after_it_are_run(tmp_path: Path) -> None:
-    from lookalike import progress
+    from lookalike.core import progress
 
     def case(rng: Random, seeds: Path, folder: Path) -> None:
         number = int(folder.name.rpartition("-")[2])
@@ -250,12 +250,12 @@ def test_a_crash_says_where_and_the_cases_after_it_are_run(tmp_path: Path) -> No
 
     outcomes = list(running.run([(Target("tried", case), number) for number in range(3)], 0, tmp_path))
     assert [outcome.verdict for outcome in outcomes] == ["accepted", "failed", "accepted"]
-    assert "lookalike/progress.py" in outcomes[1].where
+    assert "core/progress.py" in outcomes[1].where
     assert "Segmentation fault" in (tmp_path / "tried-1" / "last-words.txt").read_text()
 
 
 def test_words_of_ours_and_words_that_name_the_file_are_refusals(tmp_path: Path) -> None:
-    from lookalike.items import read_items
+    from lookalike.evaluation.item_files import read_items
 
     def unnamed(folder: Path) -> None:
         np.load(folder / "none.npy")

@@ -50,110 +50,80 @@ def importing(module: str) -> set[str]:
 
 
 def test_the_reader_of_imports_sees_them() -> None:
-    assert {"evaluation.py", "trials.py"} <= importing("lookalike.codes")
-    assert "pyarrow" in imports_of("files.py")  # inside a function
-    assert "lookalike.tally" not in imports_of("metrics/names.py")  # for type checkers alone
+    assert {"evaluation/evaluate.py", "experiments/trials.py"} <= importing("lookalike.core.codes")
+    assert "pyarrow" in imports_of("core/files.py")  # inside a function
+    assert "lookalike.evaluation.tally" not in imports_of("metrics/metric.py")  # for type checkers alone
     assert len(SOURCES) > 20
 
 
-# Layers
+# Rooms
 
-METRICS, HASHERS, DATASETS, REPORT, CLI, LEARNING, ENCODERS, DISCOVERY, WEB, JUDGING = (
-    {name for name in SOURCES if name.startswith(f"{package}/")}
-    for package in (
-        *("metrics", "hashers", "datasets", "report", "cli", "learning", "encoders", "discovery", "web", "judging"),
-    )
-)
-PAGES = {f"judging/{name}.py" for name in ("app", "organising", "sent", "serving", "sessions", "showing")}
-SHARDS = {"places.py", "shards.py", "gathering.py", "tallying.py", "cluster.py", "sharding.py"}
-STUDIES = {"study.py", "images.py", "rows.py", "encoding.py", "hashed.py", "finding.py", "survey.py"}
-LOWEST = {
-    *("codes.py", "relevance.py", "files.py", "file_errors.py", "npy.py", "folders.py", "trec.py", "progress.py"),
-    *("_compiled.py", "_version.py"),
-}
+LEVELS = [
+    {"core"},
+    {"metrics", "shards", "datasets", "hashers"},
+    {"evaluation", "encoders", "search"},
+    {"learning", "discovery"},
+    {"experiments", "study"},
+    {"web", "report"},
+    {"judging"},
+    {"cli"},
+]
 
 
-@pytest.mark.parametrize(
-    ("files", "never"),
-    [
-        (METRICS, ["codes", "counting", "scoring", "evaluation", "relevance", "tally", "results", "items", "files"]),
-        (LOWEST, ["tally", "metrics", "evaluation", "counting", "scoring", "results", "comparison", "items"]),
-        ({"tally.py"}, ["metrics", "evaluation", "counting", "scoring", "results"]),
-        ({"counting.py", "scoring.py"}, ["metrics", "evaluation", "results", "comparison"]),
-        (SHARDS, ["metrics", "evaluation", "results", "comparison", "hashers", "discovery", "items"]),
-        ({"places.py", "shards.py"}, ["tally", "counting", "scoring", "gathering", "tallying", "cluster"]),
-        (set(SOURCES) - {"gathering.py"} - CLI, ["cluster"]),
-        (set(SOURCES) - CLI, ["cli"]),
-        (HASHERS, ["metrics", "tally", "evaluation", "relevance", "space", "trials", "report", "datasets"]),
-        (METRICS, ["hashers", "space", "trials"]),
-        ({"space.py"}, ["hashers", "trials", "report", "datasets"]),
-        (DATASETS, ["codes", "hashers", "evaluation", "metrics", "trials", "report", "tasks"]),
-        (set(SOURCES) - CLI - REPORT, ["report"]),
-        (set(SOURCES) - CLI - LEARNING - {"__init__.py"}, ["learning"]),
-        (LEARNING, ["datasets", "encoders", "tasks", "trials", "report"]),
-        (ENCODERS, ["learning", "hashers", "evaluation", "metrics", "trials", "report", "tasks"]),
-        (DISCOVERY, ["study", "report", "hashers", "learning", "encoders", "datasets", "trials", "tasks"]),
-        (set(SOURCES) - DISCOVERY - CLI - REPORT - WEB - JUDGING - STUDIES - {"__init__.py"}, ["discovery", "study"]),
-        (set(SOURCES) - CLI - WEB - PAGES, ["web"]),
-        (set(SOURCES) - CLI - JUDGING, ["judging"]),
-        (JUDGING, ["report", "learning", "hashers", "evaluation", "metrics"]),
-        (WEB, ["report", "learning", "hashers", "evaluation", "metrics"]),
-        (set(SOURCES), ["_kernels", "_product", "_bends", "_soft"]),
-    ],
-    ids=[
-        "metrics see counts only",
-        "the lowest",
-        "tally",
-        "counting",
-        "shards know counts, not metrics",
-        "where shards lie",
-        "one place knows of clusters",
-        "cli is the top",
-        "hashers see vectors only",
-        "metrics and hashers are strangers",
-        "space",
-        "datasets",
-        "reports are next to the top",
-        "only commands know of learning",
-        "learning sees arrays only",
-        "encoders see images only",
-        "discovery sees rankings and votes",
-        "nothing below knows of discovery",
-        "votes are kept without the web",
-        "only commands know of judging",
-        "judging knows votes, not scores",
-        "the web shows what is found",
-        "compiled loops",
-    ],
-)
-def test_dependencies_point_one_way(files: set[str], never: list[str]) -> None:
-    for module in never:
-        assert not files & (importing(f"lookalike.{module}") - {"__main__.py"}), module
+def forbidden(name: str, modules: set[str]) -> set[str]:
+    """Of the modules that a file imports, those in rooms that are neither its own nor of a lower level."""
+    room = name.split("/")[0]
+    level = next(number for number, rooms in enumerate(LEVELS) if room in rooms)
+    allowed = {room}.union(*LEVELS[:level])
+    rooms = {module: module.split(".")[1] for module in modules if module.startswith("lookalike.")}
+    names = {Path(name).parts[0].removesuffix(".py") for name in SOURCES}  # the rest may be no module
+    return {module for module, other in rooms.items() if other in names and other not in allowed}
+
+
+@pytest.mark.parametrize("name", [name for name in SOURCES if "/" in name])
+def test_a_room_imports_rooms_of_lower_levels(name: str) -> None:
+    assert forbidden(name, imports_of(name)) == set()
+
+
+def test_what_is_not_allowed_is_forbidden() -> None:
+    assert forbidden("core/codes.py", {"lookalike.metrics.metric"})
+    assert forbidden("metrics/dcg.py", {"lookalike.shards.gallery"})  # of the same level
+    assert forbidden("evaluation/tally.py", {"lookalike.cli"})
+    assert not forbidden("evaluation/tally.py", {"lookalike.evaluation.trec", "lookalike.core.codes", "numpy"})
+
+
+def test_the_root_holds_rooms_alone() -> None:
+    assert {path.name for path in ROOT.iterdir() if path.name != "__pycache__"} == {
+        *("__init__.py", "__main__.py", "py.typed"), *set().union(*LEVELS)
+    }  # fmt: skip
 
 
 def test_compiled_loops_are_loaded_in_one_place() -> None:
-    for module in ("lookalike._kernels", "lookalike._product", "lookalike._bends", "lookalike._soft"):
-        assert {name for name, source in SOURCES.items() if f'"{module}"' in source} == {"_compiled.py"}
-    assert importing("numba") == {"_kernels.py", "_product.py", "_bends.py", "_soft.py"}
+    loops = {f"core/kernels/{name}.py" for name in ("scan", "product", "hashing", "losses")}
+    assert importing("numba") == loops
+    for file in loops:
+        module = f"lookalike.core.kernels.{Path(file).stem}"
+        assert {name for name, source in SOURCES.items() if f'"{module}"' in source} == {"core/kernels/__init__.py"}
+        assert not importing(module)
 
 
 def test_torch_is_for_learning_and_encoders() -> None:
     assert importing("torch")
-    assert importing("torch") <= LEARNING | ENCODERS
+    assert {name.split("/")[0] for name in importing("torch")} == {"learning", "encoders"}
     assert not any('import_module("torch' in source for source in SOURCES.values())
 
 
 def test_dask_is_for_clusters() -> None:
-    assert importing("distributed") == {"cluster.py"}
+    assert importing("distributed") == {"shards/dask.py"}
 
 
 def test_faiss_is_loaded_in_one_place() -> None:
     assert not importing("faiss")
-    assert {name for name, source in SOURCES.items() if 'import_module("faiss")' in source} == {"neighbours.py"}
+    assert {name for name, source in SOURCES.items() if 'import_module("faiss")' in source} == {"search/spaces.py"}
 
 
 def test_terminals_are_the_business_of_the_command_line() -> None:
-    assert importing("rich") | importing("cyclopts") <= CLI
+    assert {name.split("/")[0] for name in importing("rich") | importing("cyclopts")} == {"cli"}
 
 
 def test_importing_loads_nothing_heavy() -> None:

@@ -3,22 +3,30 @@
 import importlib
 import typing
 
-from lookalike._version import __version__
+from lookalike.core.version import __version__
 
 if typing.TYPE_CHECKING:
-    from lookalike import datasets, discovery, encoders, hashers, learning, metrics, search, space
-    from lookalike.codes import Codes
-    from lookalike.comparison import compare
-    from lookalike.evaluation import count, count_scores, evaluate, evaluate_run, evaluate_scores, evaluate_tally
+    from lookalike import datasets, discovery, encoders, hashers, learning, metrics, search
+    from lookalike.core.codes import Codes
+    from lookalike.evaluation import code_space as space
+    from lookalike.evaluation.code_space import usage
+    from lookalike.evaluation.compare import compare
+    from lookalike.evaluation.evaluate import (
+        count,
+        count_scores,
+        evaluate,
+        evaluate_run,
+        evaluate_scores,
+        evaluate_tally,
+    )
+    from lookalike.evaluation.relevance import grades, hierarchy, judged, matching_attributes, same_label, shared_tags
+    from lookalike.evaluation.results import Evaluation, Score
+    from lookalike.evaluation.tally import Tally
+    from lookalike.evaluation.trec import read_qrels, read_run
     from lookalike.metrics import curves
-    from lookalike.metrics.names import Metric
-    from lookalike.relevance import grades, hierarchy, judged, matching_attributes, same_label, shared_tags
-    from lookalike.results import Evaluation, Score
-    from lookalike.shards import Shards
-    from lookalike.space import usage
-    from lookalike.study import Study
-    from lookalike.tally import Tally
-    from lookalike.trec import read_qrels, read_run
+    from lookalike.metrics.metric import Metric
+    from lookalike.shards.gallery import Shards
+    from lookalike.study.study import Study
 
 __all__ = [
     "Codes",
@@ -58,17 +66,17 @@ __all__ = [
 
 # Where each public name is loaded from when it is first used: importing the package costs next to nothing.
 _HOMES = {
-    "codes": ["Codes"],
-    "comparison": ["compare"],
-    "evaluation": ["count", "count_scores", "evaluate", "evaluate_run", "evaluate_scores", "evaluate_tally"],
-    "metrics.names": ["Metric"],
-    "relevance": ["grades", "hierarchy", "judged", "matching_attributes", "same_label", "shared_tags"],
-    "results": ["Evaluation", "Score"],
-    "shards": ["Shards"],
-    "space": ["usage"],
-    "study": ["Study"],
-    "tally": ["Tally"],
-    "trec": ["read_qrels", "read_run"],
+    "core.codes": ["Codes"],
+    "evaluation.compare": ["compare"],
+    "evaluation.evaluate": ["count", "count_scores", "evaluate", "evaluate_run", "evaluate_scores", "evaluate_tally"],
+    "metrics.metric": ["Metric"],
+    "evaluation.relevance": ["grades", "hierarchy", "judged", "matching_attributes", "same_label", "shared_tags"],
+    "evaluation.results": ["Evaluation", "Score"],
+    "shards.gallery": ["Shards"],
+    "evaluation.code_space": ["usage"],
+    "study.study": ["Study"],
+    "evaluation.tally": ["Tally"],
+    "evaluation.trec": ["read_qrels", "read_run"],
 }
 _MODULES = {
     "curves": "metrics.curves",
@@ -79,7 +87,7 @@ _MODULES = {
     "learning": "learning",
     "metrics": "metrics",
     "search": "search",
-    "space": "space",
+    "space": "evaluation.code_space",
 }
 
 

@@ -28,7 +28,7 @@ from typing import Any
 from cyclopts import CycloptsError
 
 import lookalike
-from lookalike import _compiled
+from lookalike.core import kernels as _compiled
 
 PACKAGE = str(Path(lookalike.__file__).parent)
 PRINTED = (ValueError, TypeError, ArithmeticError, OSError, ModuleNotFoundError, MemoryError)  # by the command line
@@ -36,9 +36,9 @@ PRINTED = (ValueError, TypeError, ArithmeticError, OSError, ModuleNotFoundError,
 OF_SKLEARN = re.compile(r"X has \d+ features?, but \w+ is expecting \d+ features? as input")
 PER_CHILD = 100  # cases
 SLOW_TO_IMPORT = """torch torch._dynamo faiss onnxruntime onnx numba sklearn.utils.validation scipy.stats scipy.linalg
-distributed altair PIL.Image pyarrow.csv pyarrow.parquet starlette.testclient lookalike.cli lookalike.judging.app
-lookalike.judging.store lookalike.web.look lookalike.learning.hasher lookalike.encoding lookalike.hashed
-lookalike.finding lookalike.report"""
+distributed altair PIL.Image pyarrow.csv pyarrow.parquet starlette.testclient lookalike.cli lookalike.judging.pages.app
+lookalike.judging.store.store lookalike.web.look.app lookalike.learning.hasher lookalike.study.encode
+lookalike.study.hashed_models lookalike.study.finder lookalike.report"""
 
 
 @dataclass(frozen=True)

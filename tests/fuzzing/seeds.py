@@ -40,7 +40,7 @@ def items(folder: Path) -> None:
     import faiss
 
     import lookalike as la
-    from lookalike.files import write_arrays
+    from lookalike.core.files import write_arrays
 
     place = _below(folder, "items")
     for side, n in (("query", N_QUERIES), ("item", N_ITEMS)):
@@ -71,7 +71,7 @@ def items(folder: Path) -> None:
 
 def evaluations(folder: Path) -> None:
     import lookalike as la
-    from lookalike.trec import write_qrels, write_run
+    from lookalike.evaluation.trec import write_qrels, write_run
 
     place = _below(folder, "evaluations")
     (bits, queries, wanted), (codes, gallery, labels) = _vectors(N_QUERIES, 4), _vectors(N_ITEMS, 12)
@@ -121,8 +121,8 @@ def discovery(folder: Path) -> None:
 
 def shards(folder: Path) -> None:
     import lookalike as la
-    from lookalike.sharding import shard_file
-    from lookalike.shards import Shards
+    from lookalike.shards.convert import shard_file
+    from lookalike.shards.gallery import Shards
 
     place = _below(folder, "shards")
     for kind in ("packed", "embeddings"):
@@ -149,8 +149,9 @@ def train(checkpoint: Path) -> Any:
 
 
 def learned(folder: Path) -> None:
-    from lookalike import hashers, search
-    from lookalike.codes import Codes
+    from lookalike import hashers
+    from lookalike.core.codes import Codes
+    from lookalike.search import index as search
 
     place = _below(folder, "hashers")
     _, rows, labels = _vectors(40)
@@ -223,11 +224,11 @@ def studies(folder: Path) -> None:
     """A study of images with everything in it: models, hashed codes, indexes, a run, a pool, votes, gold, judging."""
     from lookalike.discovery import Pool, Votes
     from lookalike.discovery.formats import write_judgements
-    from lookalike.encoding import encode_folder
-    from lookalike.hashed import hash_model
-    from lookalike.judging.store import Store
-    from lookalike.search import Index
-    from lookalike.study import Study
+    from lookalike.judging.store.store import Store
+    from lookalike.search.index import Index
+    from lookalike.study.encode import encode_folder
+    from lookalike.study.hashed_models import hash_model
+    from lookalike.study.study import Study
 
     place = _below(folder, "study")
     for model in ("colour", "phash"):
@@ -280,10 +281,10 @@ def _write_tar(path: Path, members: dict[str, bytes]) -> None:
 
 
 def datasets(folder: Path) -> None:
+    from lookalike.core.files import digest, provenance, write_arrays
     from lookalike.datasets import cache, load
     from lookalike.datasets.cifar import PARTS
     from lookalike.datasets.fashion_mnist import DIGESTS
-    from lookalike.files import digest, provenance, write_arrays
 
     place = _below(folder, "datasets")
     photos(place)

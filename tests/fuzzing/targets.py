@@ -21,7 +21,7 @@ from fuzzing import visits
 from fuzzing.changing import changed
 from fuzzing.running import Target
 from fuzzing.seeds import train
-from lookalike.cluster import _address_in
+from lookalike.shards.dask import _address_in
 
 NOWHERE = (
     "--host 192.0.2.1 --port 0"  # an address for documentation, of no machine: a server reads all, then cannot begin
@@ -55,10 +55,10 @@ def spoil(path: Path, rng: Random) -> None:
 
 def seal(path: Path) -> None:
     """Put the fingerprint of what a file now holds where it is compared: else nothing behind that would be reached."""
-    from lookalike import search
+    from lookalike.core.files import digest
     from lookalike.datasets import cache
-    from lookalike.files import digest
-    from lookalike.hashers import hasher
+    from lookalike.hashers import base as hasher
+    from lookalike.search import index as search
 
     if path.suffix == ".parquet" and (manifest := path.with_name("manifest.json")).is_file():
         about, content = json.loads(manifest.read_bytes()), path.read_bytes()
@@ -164,7 +164,7 @@ def tokens(line: str, folder: Path) -> list[str]:
 
 
 def use_items(path: Path) -> None:
-    from lookalike.items import read_items, relevance_between
+    from lookalike.evaluation.item_files import read_items, relevance_between
 
     found = read_items(path)
     numbers = np.arange(len(found.vectors))
@@ -183,7 +183,7 @@ def use_evaluation(path: Path) -> None:
 
 
 def use_run(path: Path) -> None:
-    from lookalike.trec import read_qrels, read_run
+    from lookalike.evaluation.trec import read_qrels, read_run
 
     run = read_run(path if ".run" in path.name else path.with_name("all.run"))
     la.evaluate_run(
@@ -236,9 +236,9 @@ def use_lists(path: Path) -> None:
 
 
 def use_study(path: Path) -> None:
-    from lookalike.discovery.record import read_votes
-    from lookalike.images import read_files
-    from lookalike.study import Study
+    from lookalike.discovery.vote_log import read_votes
+    from lookalike.study.image_files import read_files
+    from lookalike.study.study import Study
 
     study = Study.open(next(parent for parent in path.parents if parent.name == "shop"))
     str(study), study.recipes(), study.pool(), study.votes(), study.gold(), read_votes(study.path / "votes.sqlite")
@@ -248,8 +248,8 @@ def use_study(path: Path) -> None:
 
 
 def use_finder(path: Path) -> None:
-    from lookalike.finding import Finder
-    from lookalike.study import Study
+    from lookalike.study.finder import Finder
+    from lookalike.study.study import Study
 
     study = Study.open(path.parents[1])
     for model in ("colour", "phash", "colour-itq-8"):
@@ -258,9 +258,9 @@ def use_finder(path: Path) -> None:
 
 
 def use_store(path: Path) -> None:
-    from lookalike.judging.links import Keys
-    from lookalike.judging.store import Store, StoreAwayError
-    from lookalike.study import Study
+    from lookalike.judging.pages.links import Keys
+    from lookalike.judging.store.store import Store, StoreAwayError
+    from lookalike.study.study import Study
 
     study = Study.open(path.parent if path.name == "votes.sqlite" else path.parents[1])
     Keys.of(study.path)
@@ -276,7 +276,7 @@ def use_store(path: Path) -> None:
 def use_decoder(path: Path) -> None:
     from lookalike.datasets.pictures import fitted, guarded, square
     from lookalike.encoders.decoding import decode
-    from lookalike.web.pictures import Thumbnails
+    from lookalike.web.thumbnails import Thumbnails
 
     Thumbnails(path.parent / "kept").of(path)  # a damaged picture is drawn as such
     with guarded(), contextlib.suppress(Exception):  # as the readers of folders do, which list the file
@@ -293,7 +293,7 @@ def use_onnx(path: Path) -> None:
 
 def use_kept(path: Path) -> None:
     from lookalike.datasets import cache
-    from lookalike.encoders.features import _recall
+    from lookalike.encoders.cached_features import _recall
 
     cache.recall(path) if path.stem == "kept" else _recall(path, 12)
 

@@ -32,7 +32,7 @@ class Visitor:
         self._errors: list[Any] = []
         keeper = logging.Handler()
         keeper.emit = self._errors.append  # type: ignore[method-assign]
-        told = logging.getLogger("lookalike.web.guarding")
+        told = logging.getLogger("lookalike.web.guard")
         told.handlers, told.propagate = [keeper], False
         told.setLevel(logging.DEBUG)
 
@@ -155,11 +155,11 @@ def judge(rng: Random | None, seeds: Path, folder: Path) -> None:
     """Some requests to a study that is judged, by an expert, the organiser, both or a stranger."""
     from starlette.testclient import TestClient
 
-    from lookalike.judging.app import create_judge_app, expert_link, organiser_link
-    from lookalike.judging.links import Keys
-    from lookalike.judging.store import Store
-    from lookalike.study import Study
-    from lookalike.web.pictures import Thumbnails
+    from lookalike.judging.pages.app import create_judge_app, expert_link, organiser_link
+    from lookalike.judging.pages.links import Keys
+    from lookalike.judging.store.store import Store
+    from lookalike.study.study import Study
+    from lookalike.web.thumbnails import Thumbnails
 
     shutil.copytree(seeds / "study", folder / "study")
     study, keys = Study.open(folder / "study" / "shop"), Keys(KEY)
@@ -199,9 +199,9 @@ def look(rng: Random | None, seeds: Path, folder: Path) -> None:
     """Some requests to the page of a study, in which a picture is damaged, and to which one is brought."""
     from starlette.testclient import TestClient
 
-    from lookalike.study import Study
-    from lookalike.web.look import create_look_app
-    from lookalike.web.pictures import Thumbnails
+    from lookalike.study.study import Study
+    from lookalike.web.look.app import create_look_app
+    from lookalike.web.thumbnails import Thumbnails
 
     shutil.copytree(seeds / "study", folder / "study")
     picture = folder / "study" / "photos" / "bag" / "00.png"

@@ -6,8 +6,6 @@ import sys
 
 from cyclopts import App, CycloptsError, Parameter
 
-from lookalike._compiled import folder_of
-from lookalike._version import __version__
 from lookalike.cli import (
     data,
     discovering,
@@ -23,7 +21,9 @@ from lookalike.cli import (
 )
 from lookalike.cli.outputs import check_outputs
 from lookalike.cli.terminal import OUTPUT, fail
-from lookalike.file_errors import FULL
+from lookalike.core.file_errors import FULL
+from lookalike.core.kernels import folder_of
+from lookalike.core.version import __version__
 
 app = App(
     name="lookalike",

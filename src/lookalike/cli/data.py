@@ -10,7 +10,7 @@ from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, tables
 
 if TYPE_CHECKING:
-    from lookalike.tasks import Task
+    from lookalike.experiments.task import Task
 
 __all__ = ["data", "load", "task_and_shape"]
 
@@ -59,7 +59,7 @@ def data(
     Example: lookalike data fashion-mnist --images clothes --first 2000
     """
     from lookalike.datasets import cache_folder
-    from lookalike.datasets.writing import check_new
+    from lookalike.datasets.export import check_new
 
     if output is not None and output.exists() and not output.is_dir():
         raise ValueError(f"cannot write into {output}: it is not a folder")
@@ -102,7 +102,7 @@ def _write_parts(dataset: Any, parts: dict[str, Any], output: Path, features: st
     """Features and labels of each part as a file in a folder."""
     import numpy as np
 
-    from lookalike.files import check_target, provenance, write_arrays
+    from lookalike.core.files import check_target, provenance, write_arrays
 
     output.mkdir(parents=True, exist_ok=True)
     for part in parts:
@@ -131,7 +131,7 @@ def task_and_shape(
 ) -> tuple["Task", tuple[int, ...]]:
     """What is searched for what in a data set, by these features, and the shape of its images."""
     from lookalike.encoders import load as load_encoder
-    from lookalike.tasks import dataset_task
+    from lookalike.experiments.task import dataset_task
 
     features = load_encoder(features).name  # as it is written
     dataset = load(data, source, labels, features)

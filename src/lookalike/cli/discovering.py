@@ -18,12 +18,12 @@ from lookalike.cli.studies import (
     write_result,
 )
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, remark, say_how_to_open, table, tables
-from lookalike.files import write_text
-from lookalike.results import without_nan
+from lookalike.core.files import write_text
+from lookalike.evaluation.results import without_nan
 
 if TYPE_CHECKING:
     from lookalike.discovery import Agreement, Collection, Coverage, Judgements, Leaderboard, Pool
-    from lookalike.study import Study
+    from lookalike.study.study import Study
 
 K = 6  # items that each model proposes for a query
 MANY = 200  # queries, from which on it is said how to have fewer
@@ -138,7 +138,7 @@ def _to_judge(
     import numpy as np
 
     from lookalike.discovery import next_pairs
-    from lookalike.discovery.reliability import RULES
+    from lookalike.discovery.dawid_skene import RULES
 
     record = opened.votes()
     found = opened.pool() if top_up is None else opened.top_up(top_up, threads=threads)
@@ -209,7 +209,7 @@ def leaderboard(
     """
     from lookalike import discovery
     from lookalike.discovery.leaderboard import OWN_OUT
-    from lookalike.metrics.names import Metric, parse_all
+    from lookalike.metrics.metric import Metric, parse_all
 
     wanted = None if metrics is None else parse_all(metrics)
     by = None if compare is None else Metric.parse(compare)
@@ -302,7 +302,7 @@ def _contestants(
     """Models, the collection, judgements and the pool: of a study, or of runs and qrels."""
     from lookalike.discovery import Collection, Judgements
     from lookalike.discovery.formats import read_judgements
-    from lookalike.trec import read_run
+    from lookalike.evaluation.trec import read_run
 
     if (folder is None) == (run is None and qrels is None):
         raise ValueError("pass a study, or --run and --qrels")

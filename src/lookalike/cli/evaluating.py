@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from lookalike.cli.outputs import Output
 from lookalike.cli.sharding import DASK, PARTIALS, THREADS, opened
 from lookalike.cli.terminal import JSON, print_json, progress, table, tables
-from lookalike.evaluation import DEFAULT_METRICS
+from lookalike.evaluation.evaluate import DEFAULT_METRICS
 
 LABEL_FILES = ", or pass a file of labels with --query-labels and --gallery-labels"
 
@@ -72,9 +72,9 @@ def evaluate(
     Example: lookalike evaluate --run search.run.gz --qrels judged.qrels --unjudged irrelevant
     """
     import lookalike as la
-    from lookalike.items import read_items, relevance_between, relevance_to_shards
-    from lookalike.metrics.names import parse_all
-    from lookalike.shards import is_sharded
+    from lookalike.evaluation.item_files import read_items, relevance_between, relevance_to_shards
+    from lookalike.metrics.metric import parse_all
+    from lookalike.shards.gallery import is_sharded
 
     names = parse_all(metrics)  # a misspelt name is told before any file is read
     if interval is not None and not 0 < interval < 1:
@@ -133,7 +133,7 @@ def evaluate(
 
 
 def _show(result: Any, interval: float | None, as_json: bool) -> None:
-    from lookalike.results import shown
+    from lookalike.evaluation.results import shown
 
     intervals = {m: s.interval(interval) for m, s in result.scores.items()} if interval is not None else {}
     if as_json:

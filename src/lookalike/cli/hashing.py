@@ -9,11 +9,11 @@ from cyclopts import Parameter
 from lookalike.cli.outputs import Output
 from lookalike.cli.sharding import DASK, PARTIALS, THREADS, opened
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, table, tables
-from lookalike.files import check_target
+from lookalike.core.files import check_target
 
 if TYPE_CHECKING:
+    from lookalike.evaluation.code_space import Separation, Usage
     from lookalike.hashers import Hasher
-    from lookalike.space import Separation, Usage
 
 MAX_PAIRS = 2e10  # of words of codes that meet, some seconds' worth
 
@@ -55,7 +55,7 @@ def hash_items(
 
     Example: lookalike hash s3://bucket/embeddings s3://bucket/codes --hasher itq.npz --dask tcp://scheduler:8786
     """
-    from lookalike.shards import is_sharded
+    from lookalike.shards.gallery import is_sharded
 
     if is_sharded(items):
         if fit is None and not hasher.endswith(".npz"):
@@ -78,10 +78,10 @@ def _hash_file(
     as_json: bool,
 ) -> None:
     """Hash the embeddings of a file."""
-    from lookalike._compiled import bend_kernels, product_kernel
-    from lookalike.codes import Codes
+    from lookalike.core.codes import Codes
+    from lookalike.core.kernels import bend_kernels, product_kernel
+    from lookalike.evaluation.item_files import read_items, write_codes
     from lookalike.hashers import LEARNED
-    from lookalike.items import read_items, write_codes
 
     for target, suffixes in ((output, (".npz", ".parquet")), (save, (".npz",))):
         if target is not None:
@@ -136,10 +136,10 @@ def _hash_shards(
     as_json: bool,
 ) -> None:
     """Hash the embeddings of shards by a hasher that is learned, or learned from a sample."""
-    from lookalike.codes import Codes
-    from lookalike.evaluation import n_threads
-    from lookalike.items import read_items
-    from lookalike.sharding import hash_shards
+    from lookalike.core.codes import Codes
+    from lookalike.core.threads import n_threads
+    from lookalike.evaluation.item_files import read_items
+    from lookalike.shards.convert import hash_shards
 
     chosen, fitted = choose(hasher, bits, seed)
     if fitted and fit is not None:
@@ -182,9 +182,9 @@ def usage(
     """
     import numpy as np
 
-    from lookalike import space
-    from lookalike.codes import Codes
-    from lookalike.items import read_items
+    from lookalike.core.codes import Codes
+    from lookalike.evaluation import code_space as space
+    from lookalike.evaluation.item_files import read_items
 
     read = read_items(codes, labels)
     if not isinstance(read.vectors, Codes):
@@ -253,8 +253,8 @@ def choose(hasher: str, bits: int | None, seed: int) -> tuple["Hasher", bool]:
 
 
 def _features(path: Path, n: int) -> Any:
-    from lookalike.codes import Codes
-    from lookalike.items import read_items
+    from lookalike.core.codes import Codes
+    from lookalike.evaluation.item_files import read_items
 
     vectors = read_items(path).vectors
     if isinstance(vectors, Codes):
@@ -265,7 +265,7 @@ def _features(path: Path, n: int) -> Any:
 
 
 def _show_usage(found: "Usage") -> None:
-    from lookalike.results import shown
+    from lookalike.evaluation.results import shown
 
     rows = {
         "items": f"{found.items:,}",

@@ -21,9 +21,9 @@ from lookalike.cli.terminal import JSON, print_json, remark, table, tables
 if TYPE_CHECKING:
     import socket
 
-    from lookalike.judging.store import Expert, Store
-    from lookalike.judging.terms import Status
-    from lookalike.study import Study
+    from lookalike.judging.store.store import Expert, Store
+    from lookalike.judging.store.types import Status
+    from lookalike.study.study import Study
 
 DAY = 86_400_000  # ms
 NAMES = Annotated[tuple[str, ...], Parameter(help="names of experts", negative=())]
@@ -93,13 +93,13 @@ def serve(
 
     Example: lookalike judge shop --expert ann --order adaptive --budget 2000 --address https://judge.example
     """
-    from lookalike.study import Study
+    from lookalike.study.study import Study
 
     study = Study.open(folder)
-    _needs_packages("serving")
-    from lookalike.judging.remembering import remembered_database
-    from lookalike.judging.serving import Service, Workers
-    from lookalike.web.serving import listen
+    _needs_packages("pages.workers")
+    from lookalike.judging.pages.workers import Service, Workers
+    from lookalike.judging.store.location import remembered_database
+    from lookalike.web.server import listen
 
     if study.catalogue.paths is None or study.queries.paths is None:
         raise ValueError("experts would see nothing: the catalogue has no column path, which says where the images are")
@@ -139,7 +139,7 @@ def status(folder: STUDY, /, *, as_json: JSON = False) -> None:
     Example: lookalike judge status shop
     """
     from lookalike.discovery import agreement, coverage
-    from lookalike.study import Study
+    from lookalike.study.study import Study
 
     study = Study.open(folder)
     _needs_packages()
@@ -215,7 +215,7 @@ def import_votes(
 
     Example: lookalike judge import shop votes.csv --add-experts
     """
-    from lookalike.study import Study
+    from lookalike.study.study import Study
 
     study = Study.open(folder)
     _needs_packages()
@@ -245,7 +245,7 @@ def revoke(
 
     Example: lookalike judge revoke shop bob
     """
-    from lookalike.study import Study
+    from lookalike.study.study import Study
 
     if not names and not organiser:
         raise ValueError("say whose link is taken back: a name, or --organiser")
@@ -279,12 +279,12 @@ def renew(
 
     Example: lookalike judge renew shop bob --expires 14
     """
-    from lookalike.study import Study
+    from lookalike.study.study import Study
 
     study = Study.open(folder)
     _needs_packages()
-    from lookalike.judging.links import Keys
-    from lookalike.judging.sessions import expert_link
+    from lookalike.judging.pages.links import Keys
+    from lookalike.judging.pages.sessions import expert_link
 
     keys = Keys.of(study.path)
     with _opened(study) as store:
@@ -301,7 +301,7 @@ def renew(
         tables().print(_link_lines(links))
 
 
-def _needs_packages(part: Literal["serving", "store"] = "store") -> None:
+def _needs_packages(part: Literal["pages.workers", "store.store"] = "store.store") -> None:
     """Raise where packages are missing that this part of judging needs."""
     try:
         importlib.import_module(f"lookalike.judging.{part}")
@@ -314,8 +314,8 @@ def _needs_packages(part: Literal["serving", "store"] = "store") -> None:
 @contextlib.contextmanager
 def _opened(study: "Study", database: str | None = None) -> Iterator["Store"]:
     """The store of a study; what goes wrong with its database is said like any other error."""
-    from lookalike.judging.remembering import forget_database
-    from lookalike.judging.store import Store, StoreAwayError, StoreFullError
+    from lookalike.judging.store.location import forget_database
+    from lookalike.judging.store.store import Store, StoreAwayError, StoreFullError
 
     if database is not None and database != "sqlite" and not database.startswith(("postgresql://", "postgres://")):
         raise ValueError("--database must be like postgresql://USER@HOST/NAME, or sqlite for the study's own file")
@@ -370,8 +370,8 @@ def _links(
     store: "Store", study: "Study", names: tuple[str, ...], expires: float | None, address: str
 ) -> dict[str, Any]:
     """The organiser's link and those of experts, by name."""
-    from lookalike.judging.links import Keys
-    from lookalike.judging.sessions import expert_link, organiser_link
+    from lookalike.judging.pages.links import Keys
+    from lookalike.judging.pages.sessions import expert_link, organiser_link
 
     keys, until = Keys.of(study.path), _moment(expires)
     for name in names:
@@ -407,7 +407,7 @@ def _moment(days: float | None) -> int | None:
 
 
 def _run(service: Any, listening: "socket.socket") -> None:
-    from lookalike.judging.store import StoreAwayError, StoreFullError
+    from lookalike.judging.store.store import StoreAwayError, StoreFullError
 
     try:
         service.run(listening)
@@ -432,7 +432,7 @@ def _check_images(study: "Study") -> None:
 
 
 def _say(study: "Study", address: str, links: dict[str, Any], found: "Status") -> None:
-    from lookalike.web.guarding import LOOPBACK, host_of
+    from lookalike.web.guard import LOOPBACK, host_of
 
     say = tables().print
     settings = found.settings

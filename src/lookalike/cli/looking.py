@@ -45,13 +45,13 @@ def look(
 
     Example: lookalike look shop --port 0 --json
     """
-    from lookalike.study import Study
+    from lookalike.study.study import Study
 
     opened = Study.open(study)
     try:
-        from lookalike.web.guarding import LOOPBACK
-        from lookalike.web.look import create_look_app
-        from lookalike.web.serving import listen, serve
+        from lookalike.web.guard import LOOPBACK
+        from lookalike.web.look.app import create_look_app
+        from lookalike.web.server import listen, serve
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
             f"a page in a browser needs {error.name}, which is not installed: pip install 'lookalike[judge]'"
@@ -73,7 +73,7 @@ def allowed_hosts(host: str, more: tuple[str, ...]) -> tuple[str, ...]:
 
     Where it is on all addresses, that of this machine in its network comes first, for links that others can follow.
     """
-    from lookalike.web.guarding import host_of
+    from lookalike.web.guard import host_of
 
     wrong = [name for name in more if host_of(name) != name.lower()]
     if wrong:

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from lookalike.files import check_target
-from lookalike.places import Place
+from lookalike.core.files import check_target
+from lookalike.shards.storage import Place
 
 STUDY_MARKS = ("study.toml", "study.lock", ".study.ready")  # what a study's folder has, also one that is being made
 GALLERY_MARK = "manifest.json"

@@ -13,16 +13,16 @@ from lookalike.cli.hashing import choose
 from lookalike.cli.outputs import Output
 from lookalike.cli.studies import judgements_of, open_judged, write_result
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, prose, remark, say_how_to_open, table, tables
-from lookalike.results import shown, without_nan
+from lookalike.evaluation.results import shown, without_nan
 
 if TYPE_CHECKING:
-    from lookalike.demo import Story
+    from lookalike.experiments.demo import Story
+    from lookalike.experiments.task import Task
+    from lookalike.experiments.trials import Trials
     from lookalike.hashers import Hasher
     from lookalike.report.collection import JudgedStudy
-    from lookalike.study import Study
-    from lookalike.survey import Survey
-    from lookalike.tasks import Task
-    from lookalike.trials import Trials
+    from lookalike.study.study import Study
+    from lookalike.study.survey import Survey
 
 LENGTHS, STUDY_LENGTHS = "12 24 48", "32 64 128"
 
@@ -46,7 +46,7 @@ def demo(
 
     Example: lookalike demo --data cifar10
     """
-    from lookalike.demo import tell
+    from lookalike.experiments.demo import tell
     from lookalike.report import check_installed
 
     check_installed()
@@ -169,7 +169,7 @@ def _report_study(
 ) -> None:
     """Survey a study, and where experts voted, compare its models on what they said."""
     from lookalike.report.collection import write_collection
-    from lookalike.survey import survey
+    from lookalike.study.survey import survey
 
     opened = open_judged(folder)
     if not opened.models():
@@ -285,8 +285,8 @@ def _refuse(why: str, **options: Any) -> None:
 
 
 def _items_task(queries: Path, gallery: Path, fit: Path | None) -> "Task":
-    from lookalike.items import read_items
-    from lookalike.tasks import items_task
+    from lookalike.evaluation.item_files import read_items
+    from lookalike.experiments.task import items_task
 
     return items_task(read_items(queries), read_items(gallery), None if fit is None else read_items(fit))
 
@@ -316,8 +316,8 @@ def _hashers(names: str | None, bits: str, seed: int) -> list[tuple[str, "Hasher
 
 def _given(task: "Task", others: list[tuple[str, Path, Path]]) -> list[Any]:
     """Names, and codes of queries and gallery that were made elsewhere."""
-    from lookalike.codes import Codes
-    from lookalike.items import read_items
+    from lookalike.core.codes import Codes
+    from lookalike.evaluation.item_files import read_items
 
     given = []
     for name, *paths in others:
@@ -331,7 +331,7 @@ def _given(task: "Task", others: list[tuple[str, Path, Path]]) -> list[Any]:
 
 
 def _try(task: "Task", chosen: list[tuple[str, "Hasher"]], given: Any = (), similarity: str = "euclidean") -> "Trials":
-    from lookalike.trials import try_hashers
+    from lookalike.experiments.trials import try_hashers
 
     with progress():
         return try_hashers(task, chosen, given, similarity=similarity)

@@ -12,10 +12,10 @@ from lookalike.cli.studies import STUDY
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, remark, say_how_to_open, table, tables
 
 if TYPE_CHECKING:
-    from lookalike.encoding import Encoded
-    from lookalike.finding import Finder, Looks
-    from lookalike.images import ImageFile
-    from lookalike.study import Study
+    from lookalike.study.encode import Encoded
+    from lookalike.study.finder import Finder, Looks
+    from lookalike.study.image_files import ImageFile
+    from lookalike.study.study import Study
 
 SHOWN = 5  # files of each reason that are listed on the terminal; the study lists all
 
@@ -70,7 +70,7 @@ def encode(
 
     Example: lookalike encode products --labels products.csv --study shop --model onnx:clip.onnx
     """
-    from lookalike.encoding import NothingUsableError, encode_folder
+    from lookalike.study.encode import NothingUsableError, encode_folder
 
     images, place = _images_and_study(folder, study)
     started = time.monotonic()
@@ -93,7 +93,7 @@ def encode(
 def _images_and_study(folder: Path, study: Path | None) -> tuple[Path, Path]:
     """The folder of images, and that of the study."""
     if (folder / "study.toml").is_file():
-        from lookalike.study import Study
+        from lookalike.study.study import Study
 
         opened = Study.open(folder)
         if opened.folder is None:
@@ -200,9 +200,9 @@ def index(
 
     Example: lookalike index photos-study --model efficientnet-lite0 --hasher ITQ --bits 64
     """
-    from lookalike.finding import build_index, default_model
-    from lookalike.hashed import hash_model
-    from lookalike.study import Study
+    from lookalike.study.finder import build_index, default_model
+    from lookalike.study.hashed_models import hash_model
+    from lookalike.study.study import Study
 
     opened = Study.open(folder)
     if bits is not None and hasher is None:
@@ -268,8 +268,8 @@ def search(
 
     Example: lookalike search photos-study shoes/001.jpg -k 50 --html
     """
-    from lookalike.finding import Finder, default_model
-    from lookalike.study import Study
+    from lookalike.study.finder import Finder, default_model
+    from lookalike.study.study import Study
 
     opened = Study.open(folder)
     finder = Finder(opened, model or default_model(opened))
@@ -279,7 +279,7 @@ def search(
         finder.like_item(item, k, among=among) if item is not None else finder.like_picture(Path(image), k, among=among)
     )
     if html:
-        from lookalike.report.looks import write_looks
+        from lookalike.report.search_results import write_looks
 
         query = opened.image_path(item) if item is not None else Path(image)
         write_looks(output, finder, looks, query, image)
@@ -329,7 +329,7 @@ def _among(opened: "Study", where: str) -> Any:
 
 def _rows(finder: "Finder", looks: "Looks") -> list[dict[str, Any]]:
     """What was found, a dictionary for each item; tied items share the ranks from the first to the last of them."""
-    from lookalike.finding import grouped
+    from lookalike.study.finder import grouped
 
     catalogue = finder.study.catalogue
     labels = {"category": catalogue.categories, "identity": catalogue.identities}
@@ -362,7 +362,7 @@ def _looks_facts(finder: "Finder", looks: "Looks", image: str, is_item: bool) ->
 
 
 def _show_looks(finder: "Finder", looks: "Looks") -> None:
-    from lookalike.finding import grouped, nearness
+    from lookalike.study.finder import grouped, nearness
 
     catalogue = finder.study.catalogue
     labels = {"category": catalogue.categories, "identity": catalogue.identities}

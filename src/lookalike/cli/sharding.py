@@ -11,7 +11,7 @@ from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import JSON, print_json, progress, tables
 
 if TYPE_CHECKING:
-    from lookalike.shards import Shards
+    from lookalike.shards.gallery import Shards
 
 DASK = Annotated[
     str | None,
@@ -32,13 +32,13 @@ __all__ = ["DASK", "PARTIALS", "THREADS", "opened", "rank", "shard"]
 @contextlib.contextmanager
 def opened(where: str | Path, dask: str | None = None) -> Iterator["Shards"]:
     """A gallery in shards, counted here or by the workers of a cluster."""
-    from lookalike.shards import Shards
+    from lookalike.shards.gallery import Shards
 
     shards = Shards.open(where)
     if dask is None:
         yield shards
         return
-    from lookalike.cluster import connected
+    from lookalike.shards.dask import connected
 
     with connected(dask) as client:
         yield shards.on(client)
@@ -69,7 +69,7 @@ def shard(
 
     Example: lookalike shard codes.npy s3://bucket/gallery --table items.csv
     """
-    from lookalike.sharding import shard_file
+    from lookalike.shards.convert import shard_file
 
     with progress():
         written = shard_file(items, output, table=table, n_bits=bits, rows=rows, replace=replace)
@@ -105,10 +105,10 @@ def rank(
 
     Example: lookalike rank queries.npz s3://bucket/gallery nearest.run.gz --k 100 --dask tcp://scheduler:8786
     """
-    from lookalike.codes import Codes
-    from lookalike.discovery.sharded import nearest, run_of
-    from lookalike.items import read_items
-    from lookalike.trec import write_run
+    from lookalike.core.codes import Codes
+    from lookalike.discovery.sharded_rankers import nearest, run_of
+    from lookalike.evaluation.item_files import read_items
+    from lookalike.evaluation.trec import write_run
 
     if k < 1:
         raise ValueError(f"--k must be a whole number from 1, got {k}")

@@ -10,11 +10,12 @@ from lookalike.cli.terminal import JSON, SEED, print_json, remark, table, tables
 
 if TYPE_CHECKING:
     from lookalike.discovery import Catalogue, Judgements, Votes
-    from lookalike.study import Study
+    from lookalike.study.study import Study
 
 STUDY = Annotated[Path, Parameter(help="the folder of the study")]
 RULE = Annotated[
-    Literal["majority", "unanimous", "dawid-skene"], Parameter(help="how votes become judgements (docs/discovery.md)")
+    Literal["majority", "unanimous", "dawid-skene"],
+    Parameter(help="how votes become judgements (docs/guide/discovery.md)"),
 ]
 
 RAW = Annotated[
@@ -72,7 +73,7 @@ def new(
 
     Example: lookalike study new street --catalogue items.csv --queries photos.csv --wild
     """
-    from lookalike.study import Study
+    from lookalike.study.study import Study
 
     items = _catalogue(catalogue)
     if (queries is None) == (draw is None):
@@ -108,8 +109,8 @@ def add(
 
     Example: lookalike study add shop old-search search.run.gz
     """
-    from lookalike.items import read_items
-    from lookalike.study import Study
+    from lookalike.evaluation.item_files import read_items
+    from lookalike.study.study import Study
 
     opened = Study.open(folder)
     if gallery.suffix in (".npz", ".npy", ".parquet"):
@@ -133,7 +134,7 @@ def remove(folder: STUDY, name: Annotated[str, Parameter(help="of the model")], 
 
     Example: lookalike study remove shop old-search
     """
-    from lookalike.study import Study
+    from lookalike.study.study import Study
 
     opened = Study.open(folder)
     opened.remove_model(name)
@@ -157,7 +158,7 @@ def queries(
 
     Example: lookalike study queries photos-study --draw 100 --stratify category
     """
-    from lookalike.study import Study
+    from lookalike.study.study import Study
 
     opened = Study.open(folder)
     if (draw is None) == (file is None):
@@ -192,7 +193,7 @@ def votes(
 
     Example: lookalike study votes shop annotations.json --expert panel
     """
-    from lookalike.study import Study
+    from lookalike.study.study import Study
 
     opened = Study.open(folder)
     if gold and again:
@@ -289,7 +290,7 @@ def show(folder: STUDY, /, *, as_json: JSON = False) -> None:
 
 def _kinds(opened: "Study") -> tuple[dict[str, str], dict[str, str]]:
     """What each model is, and of those that cannot be read, why."""
-    from lookalike.stored import UNREADABLE, unreadable
+    from lookalike.study.model import UNREADABLE, unreadable
 
     kinds, problems = {}, {}
     for name in opened.models():
@@ -302,12 +303,12 @@ def _kinds(opened: "Study") -> tuple[dict[str, str], dict[str, str]]:
 
 def open_judged(folder: Path) -> "Study":
     """A study with all of its votes: those that are kept in a database elsewhere are brought over first."""
-    from lookalike.judging.remembering import remembered_database
-    from lookalike.study import Study
+    from lookalike.judging.store.location import remembered_database
+    from lookalike.study.study import Study
 
     opened = Study.open(folder)
     if remembered_database(opened) is not None:
-        from lookalike.judging.store import Store, StoreAwayError, StoreFullError
+        from lookalike.judging.store.store import Store, StoreAwayError, StoreFullError
 
         try:
             with Store.open(None, opened, patience=3.0) as store:
@@ -329,7 +330,7 @@ def release_again(opened: "Study") -> None:
     """Let experts who judge have what a changed pool proposes; nothing, where nobody does."""
     if not (opened.path / "judging").is_dir():
         return
-    from lookalike.judging.store import Store, StoreAwayError, StoreFullError
+    from lookalike.judging.store.store import Store, StoreAwayError, StoreFullError
 
     try:
         with Store.open(None, opened, patience=3.0) as store:
@@ -388,7 +389,7 @@ def _known(opened: "Study") -> dict[str, set[str]]:
 
 def _check_known(file: Path, record: "Votes", known: dict[str, set[str]]) -> None:
     """Raise for a vote on a query or an item that the study does not have, with its line."""
-    from lookalike.discovery.csv_files import read_csv
+    from lookalike.core.csv_files import read_csv
 
     for kind, ids, there in (("query", record.queries, known["queries"]), ("item", record.items, known["items"])):
         for row, name in enumerate(ids.tolist()):
@@ -421,7 +422,7 @@ def _say(opened: "Study", what: str, as_json: bool) -> None:
 
 def judgements_of(opened: "Study", rule: str) -> "Judgements":
     """What a rule makes of the votes of a study."""
-    from lookalike.discovery.reliability import RULES
+    from lookalike.discovery.dawid_skene import RULES
 
     record = opened.votes()
     if not len(record):

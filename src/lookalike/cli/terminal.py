@@ -14,9 +14,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
-from lookalike.file_errors import naming
-from lookalike.progress import reporting
-from lookalike.results import without_nan
+from lookalike.core.file_errors import naming
+from lookalike.core.progress import reporting
+from lookalike.evaluation.results import without_nan
 
 JSON = Annotated[bool, Parameter(name="--json", help="print the result as JSON")]
 SEED = Annotated[

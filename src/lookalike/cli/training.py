@@ -11,8 +11,8 @@ from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import JSON, SEED, print_json, progress, remark, table, tables
 
 if TYPE_CHECKING:
+    from lookalike.experiments.task import Task
     from lookalike.learning import LearnedHasher
-    from lookalike.tasks import Task
 
 __all__ = ["train"]
 
@@ -122,8 +122,8 @@ def _training_items(
 
 
 def _file_items(path: Path, labels: Path | None) -> tuple[Any, Any]:
-    from lookalike.codes import Codes
-    from lookalike.items import read_items
+    from lookalike.core.codes import Codes
+    from lookalike.evaluation.item_files import read_items
 
     read = read_items(path, labels)
     if isinstance(read.vectors, Codes):
@@ -155,7 +155,7 @@ def _fit(hasher: "LearnedHasher", items: Any, labels: Any, checkpoint: Path | No
 
 def _examined(task: "Task", hasher: "LearnedHasher") -> dict[str, Any]:
     """Figures of the queries, none of which was learned from."""
-    from lookalike.trials import try_hashers
+    from lookalike.experiments.trials import try_hashers
 
     with progress():
         return try_hashers(task, [(hasher.title, hasher)]).rows()[0]

@@ -7,10 +7,10 @@ from lookalike.datasets.cache import cache_folder
 from lookalike.datasets.cifar import CIFAR10, CIFAR100
 from lookalike.datasets.dataset import Dataset, Split
 from lookalike.datasets.digits import read_digits
+from lookalike.datasets.export import write_images
 from lookalike.datasets.fashion_mnist import FASHION_MNIST
 from lookalike.datasets.folder import image_folder
-from lookalike.datasets.origins import obtain
-from lookalike.datasets.writing import write_images
+from lookalike.datasets.source import obtain
 
 NAMES = ("digits", "cifar10", "cifar100", "fashion-mnist")
 _ORIGINS = {origin.name: origin for origin in (CIFAR10, CIFAR100, FASHION_MNIST)}

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import IO
 
-from lookalike.file_errors import reading
+from lookalike.core.file_errors import reading
 
 __all__ = ["members"]
 

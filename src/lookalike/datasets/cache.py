@@ -6,8 +6,8 @@ from pathlib import Path
 
 import numpy as np
 
+from lookalike.core.files import digest, provenance, read_arrays, write_arrays
 from lookalike.datasets.dataset import Dataset
-from lookalike.files import digest, provenance, read_arrays, write_arrays
 
 logger = logging.getLogger("lookalike")
 

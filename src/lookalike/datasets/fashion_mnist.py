@@ -10,8 +10,8 @@ import numpy as np
 
 from lookalike.datasets.archives import members
 from lookalike.datasets.dataset import Dataset
-from lookalike.datasets.fetching import Archive
-from lookalike.datasets.origins import Origin
+from lookalike.datasets.download import Archive
+from lookalike.datasets.source import Origin
 
 __all__ = ["FASHION_MNIST", "has_files", "read_fashion_mnist", "read_idx"]
 

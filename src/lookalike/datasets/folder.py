@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from lookalike.core.progress import track
 from lookalike.datasets.dataset import Dataset
 from lookalike.datasets.pictures import SUFFIXES, guarded, square
-from lookalike.progress import track
 
 logger = logging.getLogger("lookalike")
 

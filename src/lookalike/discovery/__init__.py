@@ -6,11 +6,11 @@ from lookalike.discovery.catalogue import Catalogue
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.contest import Contest
 from lookalike.discovery.coverage import Coverage, coverage
+from lookalike.discovery.dawid_skene import dawid_skene
+from lookalike.discovery.judging_order import judge_in_order, next_pairs
 from lookalike.discovery.leaderboard import Leaderboard, discovery_metrics, leaderboard
-from lookalike.discovery.ordering import judge_in_order, next_pairs
 from lookalike.discovery.pool import Pool
 from lookalike.discovery.prevalence import Prevalence, prevalence
-from lookalike.discovery.reliability import dawid_skene
 from lookalike.discovery.votes import Judgements, Votes, majority, unanimous
 
 __all__ = [

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lookalike.discovery.tables import aligned, percent
+from lookalike.core.text_table import aligned, percent
 from lookalike.discovery.votes import CANT_TELL, NOT_SIMILAR, SIMILAR, Ballots, Judgements, Votes
-from lookalike.results import as_table, shown
+from lookalike.evaluation.results import as_table, shown
 
 if TYPE_CHECKING:
     import pandas

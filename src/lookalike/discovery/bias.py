@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lookalike.core.text_table import aligned
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.contest import Contest, tally_of
+from lookalike.discovery.dawid_skene import RULES
 from lookalike.discovery.leaderboard import OWN_OUT, Leaderboard, board_of, proposed_alone
-from lookalike.discovery.models import as_model
 from lookalike.discovery.pool import Pool
-from lookalike.discovery.reliability import RULES
-from lookalike.discovery.tables import aligned
+from lookalike.discovery.rankers import as_model
 from lookalike.discovery.votes import Votes
-from lookalike.evaluation import evaluate_tally
-from lookalike.metrics.names import Metric, parse_all
-from lookalike.relevance import Unranked
-from lookalike.results import Evaluation, as_table
+from lookalike.evaluation.evaluate import evaluate_tally
+from lookalike.evaluation.relevance import Unranked
+from lookalike.evaluation.results import Evaluation, as_table
+from lookalike.metrics.metric import Metric, parse_all
 
 if TYPE_CHECKING:
     import pandas

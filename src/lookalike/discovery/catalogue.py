@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.codes import as_numpy
-from lookalike.discovery.csv_files import read_csv, write_csv
-from lookalike.files import digest, provenance, read_arrays, write_arrays
+from lookalike.core.codes import as_numpy
+from lookalike.core.csv_files import read_csv, write_csv
+from lookalike.core.files import digest, provenance, read_arrays, write_arrays
 
 COLUMNS = {"id": "ids", "identity": "identities", "category": "categories", "path": "paths"}
 

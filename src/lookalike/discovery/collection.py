@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.files import digest
-from lookalike.relevance import Groups
+from lookalike.core.files import digest
+from lookalike.evaluation.relevance import Groups
 
 __all__ = ["Collection"]
 

@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.files import digest
 from lookalike.discovery.collection import Collection
-from lookalike.discovery.models import Model, Ranked, as_model
 from lookalike.discovery.pool import Pool
+from lookalike.discovery.rankers import Model, Ranked, as_model
 from lookalike.discovery.votes import Judgements
-from lookalike.evaluation import evaluate_tally
-from lookalike.files import digest
-from lookalike.metrics.names import Metric, parse_all
-from lookalike.relevance import UNJUDGED, Unranked
-from lookalike.results import Evaluation, Score
-from lookalike.tally import Tally
+from lookalike.evaluation.evaluate import evaluate_tally
+from lookalike.evaluation.relevance import UNJUDGED, Unranked
+from lookalike.evaluation.results import Evaluation, Score
+from lookalike.evaluation.tally import Tally
+from lookalike.metrics.metric import Metric, parse_all
 
 OF_PAIRS = ("AUC", "PRAUC", "Bpref")  # metrics of judged pairs, wherever they rank
 LEVELS = ("image", "product")

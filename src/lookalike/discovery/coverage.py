@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.text_table import percent
 from lookalike.discovery.pool import Pool
-from lookalike.discovery.tables import percent
 from lookalike.discovery.votes import NOT_SIMILAR, SIMILAR, Votes
 
 __all__ = ["Coverage", "coverage"]

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.csv_files import read_csv, write_csv
+from lookalike.core.files import provenance, read_arrays, read_json, write_arrays, write_text
 from lookalike.discovery.catalogue import Catalogue, as_text
-from lookalike.discovery.csv_files import read_csv, write_csv
-from lookalike.files import provenance, read_arrays, read_json, write_arrays, write_text
-from lookalike.relevance import MAX_GRADE
-from lookalike.trec import rows_of_qrels, write_qrels
+from lookalike.evaluation.relevance import MAX_GRADE
+from lookalike.evaluation.trec import rows_of_qrels, write_qrels
 
 Row = tuple[str, str, int]  # query, item, grade
 Found = Iterator[tuple[str, str, str, int]]  # the same with the place in the file first

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lookalike.comparison import Comparison, compare
+from lookalike.core.files import provenance, write_text
+from lookalike.core.text_table import aligned
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.contest import OF_PAIRS, Contest
 from lookalike.discovery.pool import Pool
-from lookalike.discovery.tables import aligned
 from lookalike.discovery.votes import Judgements
-from lookalike.files import provenance, write_text
-from lookalike.metrics.names import Metric, parse_all
-from lookalike.results import Evaluation, as_table, shown, without_nan
+from lookalike.evaluation.compare import Comparison, compare
+from lookalike.evaluation.results import Evaluation, as_table, shown, without_nan
+from lookalike.metrics.metric import Metric, parse_all
 
 if TYPE_CHECKING:
     import pandas

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.csv_files import write_csv
+from lookalike.core.files import digest, provenance, read_arrays, write_arrays
+from lookalike.core.text_table import aligned, times
 from lookalike.discovery.collection import Collection
-from lookalike.discovery.csv_files import write_csv
-from lookalike.discovery.models import as_model
-from lookalike.discovery.tables import aligned, times
-from lookalike.files import digest, provenance, read_arrays, write_arrays
+from lookalike.discovery.rankers import as_model
 
 RANDOM = "random"  # the provenance of pairs drawn by chance, which no model can be named
 

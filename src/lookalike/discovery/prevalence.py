@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lookalike.core.text_table import aligned, times
 from lookalike.discovery.pool import Pool
-from lookalike.discovery.tables import aligned, times
 from lookalike.discovery.votes import Judgements, Votes, as_pairs
-from lookalike.results import as_table, shown
+from lookalike.evaluation.results import as_table, shown
 
 if TYPE_CHECKING:
     import pandas

@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.codes import as_numpy
-from lookalike.discovery.csv_files import read_csv, write_csv
-from lookalike.file_errors import reading
-from lookalike.files import PARQUET, digest, provenance, read_arrays, writing
-from lookalike.relevance import Judged, Relevance, judged
+from lookalike.core.codes import as_numpy
+from lookalike.core.csv_files import read_csv, write_csv
+from lookalike.core.file_errors import reading
+from lookalike.core.files import PARQUET, digest, provenance, read_arrays, writing
+from lookalike.evaluation.relevance import Judged, Relevance, judged
 
 SIMILAR, NOT_SIMILAR, CANT_TELL = 1, 0, -1
 WORDS = {SIMILAR: "similar", NOT_SIMILAR: "not similar", CANT_TELL: "can't tell"}

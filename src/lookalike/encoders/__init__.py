@@ -5,17 +5,17 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+from lookalike.encoders.base import Encoder
+from lookalike.encoders.cached_features import features
 from lookalike.encoders.colour import Colour
 from lookalike.encoders.decoding import MAX_PIXELS, decode
 from lookalike.encoders.efficientnet import EfficientNetLite0
-from lookalike.encoders.encoder import Encoder
-from lookalike.encoders.features import features
-from lookalike.encoders.hashes import DHash, PHash
-from lookalike.encoders.libraries import HuggingFace, OpenClip, Timm
 from lookalike.encoders.onnx import Onnx
+from lookalike.encoders.perceptual_hashes import DHash, PHash
 from lookalike.encoders.pixels import Pixels
 from lookalike.encoders.preprocessing import Preprocessing
-from lookalike.encoders.streaming import EncodedFiles, encode_files
+from lookalike.encoders.pretrained import HuggingFace, OpenClip, Timm
+from lookalike.encoders.stream import EncodedFiles, encode_files
 
 ENCODERS: dict[str, type[Encoder]] = {cls.name: cls for cls in (Pixels, EfficientNetLite0, PHash, DHash, Colour)}
 KINDS: dict[str, type[Encoder]] = {"onnx": Onnx, "timm": Timm, "open_clip": OpenClip, "hf": HuggingFace}  # KIND:NAME

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from lookalike.encoders.encoder import Encoder
+from lookalike.encoders.base import Encoder
 
 __all__ = ["Colour"]
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.file_errors import no_memory
 from lookalike.datasets.pictures import _upright, guarded, pillow
-from lookalike.file_errors import no_memory
 
 __all__ = ["MAX_PIXELS", "decode", "guard", "opened"]
 

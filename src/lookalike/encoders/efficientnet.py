@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lookalike.encoders.encoder import Encoder
+from lookalike.encoders.base import Encoder
 from lookalike.encoders.preprocessing import Preprocessing
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ class EfficientNetLite0(Encoder):
 def _lite0() -> ModuleType:
     """The module that imports torch."""
     with _needed():
-        return importlib.import_module("lookalike.encoders.lite0")
+        return importlib.import_module("lookalike.encoders.efficientnet_torch")
 
 
 def _weights() -> Path:

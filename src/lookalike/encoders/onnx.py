@@ -12,10 +12,10 @@ from typing import IO, Any
 
 import numpy as np
 
-from lookalike.encoders.encoder import Encoder
+from lookalike.core.file_errors import no_memory, short_of_memory
+from lookalike.core.files import read_json
+from lookalike.encoders.base import Encoder
 from lookalike.encoders.preprocessing import Preprocessing
-from lookalike.file_errors import no_memory, short_of_memory
-from lookalike.files import read_json
 
 __all__ = ["Onnx", "Settings"]
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.encoders.encoder import Encoder
+from lookalike.encoders.base import Encoder
 from lookalike.encoders.preprocessing import Preprocessing
 
 __all__ = ["Pixels"]

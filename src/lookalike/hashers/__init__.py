@@ -2,8 +2,8 @@
 
 import difflib
 
+from lookalike.hashers.base import Hasher, kind, load
 from lookalike.hashers.density import DensityDSH
-from lookalike.hashers.hasher import Hasher, kind, load
 from lookalike.hashers.kernelised import SKLSH
 from lookalike.hashers.linear import ITQ, LSH, PCAH, PCARR
 from lookalike.hashers.spectral import SH

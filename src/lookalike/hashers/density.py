@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.hashers.hasher import Hasher, check_number, check_whole
-from lookalike.hashers.projecting import centred_blocks
-from lookalike.progress import track
+from lookalike.core.progress import track
+from lookalike.hashers.base import Hasher, check_number, check_whole
+from lookalike.hashers.projection import centred_blocks
 
 __all__ = ["DensityDSH"]
 

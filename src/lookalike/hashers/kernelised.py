@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from lookalike._compiled import bend_kernels
-from lookalike.hashers.hasher import Hasher, check_number
-from lookalike.hashers.projecting import centred_blocks, sample_rows
+from lookalike.core.kernels import bend_kernels
+from lookalike.hashers.base import Hasher, check_number
+from lookalike.hashers.projection import centred_blocks, sample_rows
 
 __all__ = ["SKLSH"]
 

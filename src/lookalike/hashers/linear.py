@@ -4,9 +4,9 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.hashers.hasher import Hasher, check_whole
-from lookalike.hashers.projecting import centred_blocks, sample_rows
-from lookalike.progress import track
+from lookalike.core.progress import track
+from lookalike.hashers.base import Hasher, check_whole
+from lookalike.hashers.projection import centred_blocks, sample_rows
 
 __all__ = ["ITQ", "LSH", "PCAH", "PCARR", "principal_directions"]
 

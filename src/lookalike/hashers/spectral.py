@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from lookalike._compiled import bend_kernels
-from lookalike.hashers.hasher import Hasher
+from lookalike.core.kernels import bend_kernels
+from lookalike.hashers.base import Hasher
 from lookalike.hashers.linear import principal_directions
-from lookalike.hashers.projecting import centred_blocks
+from lookalike.hashers.projection import centred_blocks
 
 __all__ = ["SH"]
 

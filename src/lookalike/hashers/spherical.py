@@ -4,10 +4,10 @@ from typing import Any
 
 import numpy as np
 
-from lookalike._compiled import bend_kernels
-from lookalike.hashers.hasher import Hasher, check_number, check_whole
-from lookalike.hashers.projecting import centred_blocks, sample_rows
-from lookalike.progress import track
+from lookalike.core.kernels import bend_kernels
+from lookalike.core.progress import track
+from lookalike.hashers.base import Hasher, check_number, check_whole
+from lookalike.hashers.projection import centred_blocks, sample_rows
 
 __all__ = ["SpH"]
 

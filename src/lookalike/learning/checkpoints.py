@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from lookalike.files import check_format, provenance, writing
+from lookalike.core.files import check_format, provenance, writing
 
 __all__ = ["read_checkpoint", "write_checkpoint"]
 

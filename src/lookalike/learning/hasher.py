@@ -11,10 +11,10 @@ import torch
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
-from lookalike.codes import Codes
+from lookalike.core.codes import Codes
 from lookalike.hashers import Hasher
-from lookalike.hashers.hasher import check_whole
-from lookalike.learning.augmenting import flip_and_shift
+from lookalike.hashers.base import check_whole
+from lookalike.learning.augment import flip_and_shift
 from lookalike.learning.networks import NETWORKS, Standardised
 from lookalike.learning.training import Settings, activations, train
 

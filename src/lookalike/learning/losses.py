@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lookalike.learning import relaxed
+from lookalike.learning import relaxed_metrics as relaxed
 from lookalike.learning.labels import check_labels, check_tags
 from lookalike.learning.soft_tally import Ranking, RankingLoss
 

@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from lookalike._compiled import soft_kernels
-from lookalike.learning.relaxed import Metric
+from lookalike.core.kernels import soft_kernels
+from lookalike.learning.relaxed_metrics import Metric
 
 BLOCK = 1 << 18  # pairs that are visited at a time
 

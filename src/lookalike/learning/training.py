@@ -14,14 +14,14 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lookalike.codes import Codes
-from lookalike.evaluation import evaluate
-from lookalike.files import digest
-from lookalike.hashers.hasher import check_number, check_whole
+from lookalike.core.codes import Codes
+from lookalike.core.files import digest
+from lookalike.core.progress import report
+from lookalike.evaluation.evaluate import evaluate
+from lookalike.evaluation.relevance import same_label, shared_tags
+from lookalike.hashers.base import check_number, check_whole
 from lookalike.learning.checkpoints import read_checkpoint, write_checkpoint
 from lookalike.learning.objectives import Objective, are_tags, make_objective
-from lookalike.progress import report
-from lookalike.relevance import same_label, shared_tags
 
 __all__ = ["Settings", "Training", "activations", "batches", "held_out", "train"]
 

@@ -1,18 +1,18 @@
 """Metrics: functions of counts, for each query expected, best and worst over all orders of tied items."""
 
+from lookalike.metrics.areas import area_under_precision_recall, area_under_roc
 from lookalike.metrics.average_precision import average_precision
-from lookalike.metrics.discovery import discovery_hit_rate, discovery_reciprocal_rank
-from lookalike.metrics.first import hit, reciprocal_rank
-from lookalike.metrics.gain import dcg, ndcg
-from lookalike.metrics.local_group import local_group_average_precision
-from lookalike.metrics.measures import MEASURES, Measure
-from lookalike.metrics.names import Metric
-from lookalike.metrics.pooled import PooledPrecisionRecall, PooledRoc, ratio_of_sums
-from lookalike.metrics.preference import binary_preference
-from lookalike.metrics.rank_biased import rank_biased_precision, rank_biased_residual
-from lookalike.metrics.retrieved import precision, precision_within, recall, recall_within
-from lookalike.metrics.thresholds import area_under_precision_recall, area_under_roc
+from lookalike.metrics.bpref import binary_preference
+from lookalike.metrics.dcg import dcg, ndcg
+from lookalike.metrics.lgap import local_group_average_precision
+from lookalike.metrics.metric import Metric
+from lookalike.metrics.micro_average import PooledPrecisionRecall, PooledRoc, ratio_of_sums
+from lookalike.metrics.precision_recall import precision, precision_within, recall, recall_within
+from lookalike.metrics.rbp import rank_biased_precision, rank_biased_residual
+from lookalike.metrics.reciprocal_rank import hit, reciprocal_rank
+from lookalike.metrics.registry import MEASURES, Measure
 from lookalike.metrics.values import Values
+from lookalike.metrics.vsd import discovery_hit_rate, discovery_reciprocal_rank
 
 __all__ = [
     "MEASURES",

@@ -4,8 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lookalike._compiled import kernels
-from lookalike.metrics.ranks import inverse_ranks, places_before
+from lookalike.core.kernels import kernels
+from lookalike.metrics.rank_sums import inverse_ranks, places_before
 from lookalike.metrics.values import Values, divide
 
 NORMS = ("retrieved", "total", "min")

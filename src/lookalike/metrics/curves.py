@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from lookalike.metrics.retrieved import precision, precision_within, recall, recall_within
+from lookalike.metrics.precision_recall import precision, precision_within, recall, recall_within
 
 if TYPE_CHECKING:
-    from lookalike.tally import Tally
+    from lookalike.evaluation.tally import Tally
 
 __all__ = ["Curve", "by_cutoff", "by_radius"]
 

@@ -3,8 +3,8 @@
 import importlib.util
 from pathlib import Path
 
-from lookalike.files import write_text
-from lookalike.trials import Trials
+from lookalike.core.files import write_text
+from lookalike.experiments.trials import Trials
 
 NEEDED = ("altair", "vl_convert", "PIL")
 

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import altair as alt
 
-from lookalike.report.drawing import Layer, Look, Rows, Spec, drawn, layer, shortened
 from lookalike.report.numbers import number
+from lookalike.report.vega import Layer, Look, Rows, Spec, drawn, layer, shortened
 
 ROW = 27  # pixels of a model's bar and the space below it
 NARROW = "containerSize()[0] < 420"  # a phone

@@ -7,9 +7,9 @@ import altair as alt
 import numpy as np
 
 from lookalike.metrics.curves import Curve
-from lookalike.report.drawing import Layer, Look, Rows, Spec, drawn, layer
 from lookalike.report.entries import Comparison, Entry
-from lookalike.report.markup import COLOURS
+from lookalike.report.html import COLOURS
+from lookalike.report.vega import Layer, Look, Rows, Spec, drawn, layer
 
 POINTS = 64  # of a curve
 

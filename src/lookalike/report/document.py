@@ -8,10 +8,10 @@ from typing import Any
 
 import vl_convert
 
-from lookalike._version import __version__
-from lookalike.report.drawing import CONFIG
-from lookalike.report.markup import facts, script_json, text
+from lookalike.core.version import __version__
+from lookalike.report.html import facts, script_json, text
 from lookalike.report.templates import filled, head, resource
+from lookalike.report.vega import CONFIG
 
 __all__ = ["about", "document", "filled", "resource"]
 

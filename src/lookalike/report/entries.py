@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from lookalike.trials import Trial, Trials
+from lookalike.experiments.trials import Trial, Trials
 
 __all__ = ["Comparison", "Entry"]
 

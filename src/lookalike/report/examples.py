@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.codes import Codes
+from lookalike.core.codes import Codes
+from lookalike.experiments.task import Task
 from lookalike.report.entries import Comparison, Entry
-from lookalike.report.markup import text
+from lookalike.report.html import text
+from lookalike.report.inline_images import PIXELATED, uri
 from lookalike.report.numbers import percent, plural
-from lookalike.report.pictures import PIXELATED, uri
-from lookalike.tasks import Task
 
 SHOWN, FEWEST = 12, 4  # pictures of a group, at most and where there are many groups
 BUDGET = 3200  # pictures on the page, about

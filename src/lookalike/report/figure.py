@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from lookalike.report.drawing import Spec
-from lookalike.report.markup import text
+from lookalike.report.html import text
+from lookalike.report.vega import Spec
 
 __all__ = ["Figure", "Panel"]
 

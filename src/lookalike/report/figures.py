@@ -7,7 +7,7 @@ import numpy as np
 from lookalike.report import charts
 from lookalike.report.entries import Comparison, Entry
 from lookalike.report.figure import Figure, Panel
-from lookalike.report.markup import data_table, mark, text
+from lookalike.report.html import data_table, mark, text
 from lookalike.report.numbers import listed, number, percent, plural, whole
 from lookalike.report.words import all_codes, random_codes
 

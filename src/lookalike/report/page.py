@@ -1,14 +1,14 @@
 """The page that compares hashers: its parts, filled with what the trials found."""
 
+from lookalike.experiments.trials import Trials
 from lookalike.report.document import about, document, filled, resource
 from lookalike.report.entries import Comparison, Entry
 from lookalike.report.examples import Examples
 from lookalike.report.figures import all_figures
-from lookalike.report.markup import Card, cards, choice, mark, menu, text
+from lookalike.report.html import Card, cards, choice, mark, menu, text
 from lookalike.report.numbers import number, plural
 from lookalike.report.table import comparison_table, meanings
 from lookalike.report.words import all_codes, summary
-from lookalike.trials import Trials
 
 __all__ = ["page"]
 

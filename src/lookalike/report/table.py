@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from lookalike.report.entries import Comparison, Entry
-from lookalike.report.markup import header, mark, sortable, text
+from lookalike.report.html import header, mark, sortable, text
 from lookalike.report.numbers import entropy, number, percent, seconds, whole
 from lookalike.report.words import all_codes
 

@@ -3,7 +3,7 @@
 import importlib.resources
 from collections.abc import Mapping, Sequence
 
-from lookalike.report.markup import text
+from lookalike.report.html import text
 
 __all__ = ["filled", "head", "resource"]
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 
-from lookalike.nearness import Group, Pair
 from lookalike.report.collection.thumbnails import Thumbnails
 from lookalike.report.collection.words import MANY, apart, rule, usual, within
-from lookalike.report.markup import choice, text
+from lookalike.report.html import choice, text
 from lookalike.report.numbers import plural
-from lookalike.survey import Alike, Survey
+from lookalike.search.near_duplicates import Group, Pair
+from lookalike.study.survey import Alike, Survey
 
 GROUPS, ITEMS = 16, 8  # of a model that are shown, and of a group
 MIXED = 12  # groups that are shown for having several labels

@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lookalike.metrics.names import Metric
+from lookalike.metrics.metric import Metric
 from lookalike.report.bars import Bar, interval_bars
 from lookalike.report.collection.words import called
 from lookalike.report.discovery.standing import Number, Standing
 from lookalike.report.discovery.standing import called as called_on_board
 from lookalike.report.discovery.words import interval
 from lookalike.report.figure import Figure, Panel
-from lookalike.report.markup import data_table, mark, short, text
+from lookalike.report.html import data_table, mark, short, text
 from lookalike.report.numbers import MISSING, number, plural
-from lookalike.survey import Retrieval, Survey
+from lookalike.study.survey import Retrieval, Survey
 
 if TYPE_CHECKING:
     from lookalike.discovery import Leaderboard

@@ -12,12 +12,12 @@ from lookalike.report.collection.words import MANY, TASKS, apart, good_enough, s
 from lookalike.report.discovery.page import Parts, parts
 from lookalike.report.discovery.words import interval
 from lookalike.report.document import about, document, filled, resource
-from lookalike.report.markup import Card, cards, mark, menu, text
+from lookalike.report.html import Card, cards, mark, menu, text
 from lookalike.report.numbers import number, percent, plural
-from lookalike.survey import Survey
+from lookalike.study.survey import Survey
 
 if TYPE_CHECKING:
-    from lookalike.study import Study
+    from lookalike.study.study import Study
 
 LISTED = 200  # files that were left out
 

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lookalike.datasets.pictures import fitted, guarded
-from lookalike.report.markup import text
-from lookalike.report.pictures import PIXELATED, uri
+from lookalike.report.html import text
+from lookalike.report.inline_images import PIXELATED, uri
 
 if TYPE_CHECKING:
-    from lookalike.study import Study
+    from lookalike.study.study import Study
 
 PIXELS = 144  # a picture's longest side
 

@@ -7,11 +7,11 @@ import altair as alt
 
 from lookalike.report.collection.words import TASKS, memory
 from lookalike.report.discovery.words import interval
-from lookalike.report.drawing import Layer, Look, Rows, Spec, drawn, layer
 from lookalike.report.figure import Figure, Panel
-from lookalike.report.markup import data_table, mark, text
+from lookalike.report.html import data_table, mark, text
 from lookalike.report.numbers import MISSING, number, plural
-from lookalike.survey import Option, Tradeoff
+from lookalike.report.vega import Layer, Look, Rows, Spec, drawn, layer
+from lookalike.study.survey import Option, Tradeoff
 
 MILLION = 1_000_000
 

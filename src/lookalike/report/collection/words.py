@@ -4,7 +4,7 @@ import math
 
 from lookalike.report.discovery.words import interval, signed
 from lookalike.report.numbers import number, percent, plural
-from lookalike.survey import Alike, Option, Retrieval, Survey, Tradeoff
+from lookalike.study.survey import Alike, Option, Retrieval, Survey, Tradeoff
 
 TASKS = {"identity": "the same identity", "category": "the same category"}
 MANY = {"identity": "identities", "category": "categories"}

@@ -3,13 +3,13 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lookalike.files import write_text
+from lookalike.core.files import write_text
 from lookalike.report import check_installed
 
 if TYPE_CHECKING:
     from lookalike.discovery import Judgements, Leaderboard, Pool, Votes
     from lookalike.discovery.bias import LeaveOneOut
-    from lookalike.study import Study
+    from lookalike.study.study import Study
 
 __all__ = ["render_leaderboard", "write_leaderboard"]
 

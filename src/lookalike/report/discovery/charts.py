@@ -7,12 +7,12 @@ from typing import NamedTuple
 import altair as alt
 
 from lookalike.discovery.bias import LeftOut
-from lookalike.metrics.names import Metric
+from lookalike.metrics.metric import Metric
 from lookalike.report.bars import ROW, Bar, interval_bars, margin, rowed, ticks
 from lookalike.report.discovery.standing import Number, Standing, called
 from lookalike.report.discovery.words import signed
-from lookalike.report.drawing import Layer, Look, Rows, Spec, drawn, layer
-from lookalike.report.markup import short
+from lookalike.report.html import short
+from lookalike.report.vega import Layer, Look, Rows, Spec, drawn, layer
 
 NAME = 20  # characters of a name beside its mark
 

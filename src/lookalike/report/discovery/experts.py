@@ -10,13 +10,13 @@ import numpy as np
 from lookalike.datasets.pictures import fitted, guarded
 from lookalike.discovery.agreement import Agreement, agreement
 from lookalike.discovery.votes import CANT_TELL, NOT_SIMILAR, SIMILAR
-from lookalike.report.markup import Card, cards, data_table, text
+from lookalike.report.html import Card, cards, data_table, text
+from lookalike.report.inline_images import PIXELATED, uri
 from lookalike.report.numbers import MISSING, number, percent, plural
-from lookalike.report.pictures import PIXELATED, uri
 
 if TYPE_CHECKING:
     from lookalike.discovery import Catalogue, Judgements, Votes
-    from lookalike.study import Study
+    from lookalike.study.study import Study
 
 SHOWN = 12  # disputed pairs
 PIXELS = 224  # a picture's longest side

@@ -4,13 +4,13 @@ import math
 
 from lookalike.discovery.bias import P_VALUE, LeaveOneOut, LeftOut
 from lookalike.discovery.leaderboard import effect
-from lookalike.metrics.names import Metric
+from lookalike.metrics.metric import Metric
 from lookalike.report.discovery import charts
 from lookalike.report.discovery.standing import BUILT, LATER, Number, Standing, called
 from lookalike.report.discovery.table import columns
 from lookalike.report.discovery.words import interval, signed
 from lookalike.report.figure import Figure, Panel
-from lookalike.report.markup import data_table, text
+from lookalike.report.html import data_table, text
 from lookalike.report.numbers import MISSING, number
 
 __all__ = ["all_figures"]

@@ -12,14 +12,14 @@ from lookalike.report.discovery.standing import Number, Standing, called
 from lookalike.report.discovery.table import leaderboard_table, meanings
 from lookalike.report.discovery.words import interval, signed, summary
 from lookalike.report.document import about, document, filled, resource
-from lookalike.report.drawing import Spec
-from lookalike.report.markup import Card, cards, choice, menu, short, text
+from lookalike.report.html import Card, cards, choice, menu, short, text
 from lookalike.report.numbers import number, percent, plural
+from lookalike.report.vega import Spec
 
 if TYPE_CHECKING:
     from lookalike.discovery import Judgements, Leaderboard, Pool, Votes
     from lookalike.discovery.bias import LeaveOneOut
-    from lookalike.study import Study
+    from lookalike.study.study import Study
 
 __all__ = ["Parts", "page", "parts"]
 

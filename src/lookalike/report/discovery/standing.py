@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 from lookalike.discovery.contest import OF_PAIRS
 from lookalike.discovery.leaderboard import LOW, Leaderboard
-from lookalike.metrics.names import Metric
-from lookalike.report.markup import mark, text
-from lookalike.results import Evaluation
+from lookalike.evaluation.results import Evaluation
+from lookalike.metrics.metric import Metric
+from lookalike.report.html import mark, text
 
 # what tells hits in the top k, the likeliest first
 RANKS = ("VSDHR", "VSDMRR", "Hit", "P", "R", "nDCG", "AP", "RR")

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from functools import partial
 
 from lookalike.discovery.leaderboard import effect
-from lookalike.metrics.names import Metric
+from lookalike.metrics.metric import Metric
 from lookalike.report.discovery.standing import Number, Standing, called, kind
 from lookalike.report.discovery.words import interval
-from lookalike.report.markup import header, short, sortable, text
+from lookalike.report.html import header, short, sortable, text
 from lookalike.report.numbers import MISSING, number, percent
 
 TOP, GUARDS, UNJUDGED, OTHERS = "In the top k", "How much was judged", "For gaps in judging", "Others"

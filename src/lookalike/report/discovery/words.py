@@ -3,7 +3,7 @@
 import math
 from dataclasses import replace
 
-from lookalike.comparison import Difference
+from lookalike.evaluation.compare import Difference
 from lookalike.report.discovery.standing import Standing, called
 from lookalike.report.numbers import listed, number, plural
 

@@ -1,0 +1,1 @@
+"""What every room uses: codes, files, locks, progress, and the compiled loops."""

@@ -1,0 +1,177 @@
+"""Codes: binary codes packed into 64-bit words."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lookalike.core.files import arrow_to_numpy, digest, provenance, read_arrays, write_arrays
+
+MAX_BITS = 4096
+
+__all__ = ["Codes"]
+
+
+class Codes:
+    """Binary codes of equal length, 64 bits a word; made by `Codes.pack` or `Codes.from_bytes`, never changed.
+
+    >>> codes = Codes.pack([[1, 0, 1], [0, 0, 1]])
+    >>> codes
+    Codes(2 codes of 3 bits)
+    >>> codes.words
+    array([[5],
+           [4]], dtype=uint64)
+    """
+
+    __slots__ = ("_digest", "n_bits", "words")
+
+    words: np.ndarray
+    n_bits: int
+
+    def __init__(self, words: np.ndarray, n_bits: int) -> None:
+        """Take words (n, ceil(n_bits / 64)) of uint64, least significant bit first, unused bits zero."""
+        words = np.ascontiguousarray(words)
+        check_n_bits(n_bits)
+        width = -(-n_bits // 64)
+        if words.dtype != np.uint64 or words.ndim != 2 or words.shape[1] != width:
+            raise ValueError(
+                f"words of {n_bits}-bit codes must be (n, {width}) of uint64, got {words.shape} of {words.dtype}"
+            )
+        if n_bits % 64 and (words[:, -1] >> np.uint64(n_bits % 64)).any():
+            raise ValueError(
+                f"bits beyond the {n_bits} of a code are set: n_bits is too small or the words are not codes"
+            )
+        words = words.copy() if words.flags.writeable else words  # nobody else may change it
+        words.flags.writeable = False
+        self.words, self.n_bits, self._digest = words, n_bits, ""
+
+    @classmethod
+    def pack(cls, bits: Any) -> "Codes":
+        """Pack (n, n_bits) of 0/1, bool or -1/+1: a numpy, torch or pyarrow array, or lists."""
+        values = as_numpy(bits)
+        if values.ndim != 2:
+            raise ValueError(f"bits must be a matrix (n, n_bits), got shape {values.shape}")
+        check_n_bits(values.shape[1])
+        if values.dtype.kind not in "biuf":
+            raise TypeError(f"bits must be numbers or booleans, got {values.dtype}")
+        ones = values if values.dtype == bool else values == 1
+        if values.dtype != bool:
+            zeros = (values == 0) | (values == -1)
+            if not (ones | zeros).all():
+                row, bit = np.argwhere(~(ones | zeros))[0]
+                raise ValueError(f"bits must be 0/1 or -1/+1, got {values[row, bit]} in row {row}, bit {bit}")
+            if (values == 0).any() and (values == -1).any():
+                raise ValueError("bits must be 0/1 or -1/+1, got -1, 0 and others together: what is a 0?")
+        return cls.from_bytes(np.packbits(ones, axis=1, bitorder="little"), n_bits=values.shape[1])
+
+    @classmethod
+    def from_bytes(cls, packed: Any, *, n_bits: int) -> "Codes":
+        """Take packed bytes (n, ceil(n_bits / 8)) of uint8, least significant bit first, as faiss has them."""
+        packed = as_numpy(packed)
+        check_n_bits(n_bits)
+        width = -(-n_bits // 8)
+        if packed.ndim != 2 or packed.shape[1] != width or packed.dtype != np.uint8:
+            raise ValueError(
+                f"packed codes of {n_bits} bits must be (n, {width}) of uint8, got {packed.shape} of {packed.dtype}"
+            )
+        padded = np.zeros((len(packed), -(-width // 8) * 8), np.uint8)
+        padded[:, :width] = packed
+        words = padded.view("<u8").astype(np.uint64, copy=False)
+        words.flags.writeable = False
+        return cls(words, int(n_bits))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Codes":
+        """Read codes from a .npz or .parquet file."""
+        arrays, about = read_arrays(path, ("codes", "packed", "n_bits"))
+        return cls.from_arrays(arrays, about, path)
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray], about: dict[str, Any], path: str | Path) -> "Codes":
+        """Find codes among the named arrays of a file: `codes` as bits or bytes, or `packed` with `n_bits`."""
+        n_bits = about.get("n_bits")
+        if n_bits is None and len(given := np.unique(arrays.get("n_bits", ()))) == 1:
+            n_bits = given[0]
+        if "packed" in arrays:
+            packed = arrays["packed"]
+            if n_bits is None:
+                raise ValueError(f"{path} has packed codes but not their `n_bits`: add it")
+        elif "codes" in arrays and Path(path).suffix == ".parquet" and arrays["codes"].dtype == np.uint8:
+            packed = arrays["codes"]
+        elif "codes" in arrays:
+            return cls.pack(arrays["codes"])
+        else:
+            raise ValueError(f"{path} holds no codes: expected an array 'codes' or 'packed', or 'embeddings'")
+        if packed.ndim != 2:
+            raise ValueError(f"{path}: packed codes must be a matrix (n, bytes), got shape {packed.shape}")
+        return cls.from_bytes(packed, n_bits=packed.shape[1] * 8 if n_bits is None else n_bits)
+
+    def save(self, path: str | Path) -> None:
+        """Write to .npz (arrays `packed` and `n_bits`) or .parquet (a fixed-size binary column `codes`)."""
+        parquet = Path(path).suffix == ".parquet"
+        arrays = {"codes": self.to_bytes()} if parquet else {"packed": self.to_bytes(), "n_bits": np.array(self.n_bits)}
+        write_arrays(path, arrays, provenance("codes", n_bits=self.n_bits, digest=self.digest))
+
+    def to_bytes(self) -> np.ndarray:
+        """Packed bytes (n, ceil(n_bits / 8)) of uint8, least significant bit first, as faiss has them."""
+        octets = self.words.astype("<u8", copy=False).view(np.uint8)
+        return np.ascontiguousarray(octets[:, : -(-self.n_bits // 8)])
+
+    def unpack(self) -> np.ndarray:
+        """The bits, (n, n_bits) of uint8, 0 or 1.
+
+        >>> Codes.pack([[1, -1, 1]]).unpack()
+        array([[1, 0, 1]], dtype=uint8)
+        """
+        return np.unpackbits(self.to_bytes(), axis=1, count=self.n_bits, bitorder="little")
+
+    @property
+    def digest(self) -> str:
+        """A fingerprint of the codes."""
+        if not self._digest:
+            self._digest = digest(np.array(self.n_bits), self.words)
+        return self._digest
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of codes and of bits, as of the matrix that `unpack` makes."""
+        return len(self.words), self.n_bits
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """The bits, for functions that want a matrix; they have to be unpacked, which is a copy."""
+        if copy is False:
+            raise ValueError("packed codes cannot be seen as a matrix without a copy")
+        return self.unpack().astype(dtype or np.uint8, copy=False)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __getitem__(self, rows: Any) -> "Codes":
+        words = np.atleast_2d(self.words[rows])
+        words.flags.writeable = False
+        return Codes(words, self.n_bits)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Codes):
+            return NotImplemented
+        return self.n_bits == other.n_bits and np.array_equal(self.words, other.words)
+
+    __hash__ = None  # type: ignore[assignment]  # equal by content, and content can be large
+
+    def __repr__(self) -> str:
+        return f"Codes({len(self):,} codes of {self.n_bits} bits)"
+
+
+def as_numpy(values: Any) -> np.ndarray:
+    """A numpy array of what users bring: numpy, torch (any device), pyarrow, pandas, lists."""
+    if hasattr(values, "detach"):  # torch
+        values = values.detach().cpu().numpy()
+    elif type(values).__module__.partition(".")[0] == "pyarrow":
+        values = arrow_to_numpy(values, "the array")
+    return np.asarray(values)
+
+
+def check_n_bits(n_bits: int) -> None:
+    """Raise where this is no length of a code."""
+    if isinstance(n_bits, bool) or not isinstance(n_bits, int | np.integer) or not 1 <= n_bits <= MAX_BITS:
+        raise ValueError(f"n_bits must be a whole number from 1 to {MAX_BITS}, got {n_bits!r}")

@@ -1,0 +1,110 @@
+"""CSV files as exact as text is: what is written is what is read, and no spreadsheet takes a text for a formula.
+
+A text that begins as a formula does gets an apostrophe before it, and so does one that begins with apostrophes and then
+as a formula does. That apostrophe is taken away again when the file is read. So every text comes back, and of the
+files of others only such cells as '=1 are read otherwise than they stand there, as =1.
+"""
+
+import csv
+import io
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lookalike.core.file_errors import fitting
+from lookalike.core.files import write_text
+
+__all__ = ["Table", "read_csv", "write_csv"]
+
+_FORMULA = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # the last four are = + - @ of full width
+
+
+@dataclass(frozen=True)
+class Table:
+    """Columns of a CSV file by name, and the line that each row begins on."""
+
+    columns: dict[str, list[str]]
+    lines: list[int]
+
+
+def read_csv(path: str | Path, required: Iterable[str]) -> Table:
+    """Read a CSV file in UTF-8 whose first line names its columns; values stay text, without marks of `write_csv`."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    with fitting(path):
+        return _read(path, required)
+
+
+def _read(path: Path, required: Iterable[str]) -> Table:
+    try:
+        reader = csv.reader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline=""), strict=True)
+        header = [_unmarked(name.strip()) for name in next(reader, [])]
+        _check_header(path, header, required)
+        rows, lines, before = [], [], reader.line_num
+        for row in reader:
+            line, before = before + 1, reader.line_num  # a quoted value may go over several lines
+            if not row:
+                continue
+            if len(row) != len(header):
+                raise ValueError(
+                    f"{path}, line {line}: {len(header)} values are expected, as in line 1, got {len(row)}"
+                )
+            rows.append([_unmarked(text) for text in row])
+            lines.append(line)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"{path} is not a CSV file in UTF-8: {error}") from error
+    named = [(place, name) for place, name in enumerate(header) if name]  # pandas leaves its index without a name
+    return Table({name: [row[place] for row in rows] for place, name in named}, lines)
+
+
+def write_csv(path: str | Path, columns: Mapping[str, Iterable[Any]], *, raw: bool = False) -> None:
+    """Write equally long columns of text and numbers; nan is left empty.
+
+    raw: write text as it is, also what a spreadsheet takes for a formula.
+
+    >>> import pathlib, tempfile
+    >>> path = pathlib.Path(tempfile.mkdtemp()) / "table.csv"
+    >>> write_csv(path, {"id": ["=1+1", "'=1", "'n"], "score": [-0.5, 1, math.nan]})
+    >>> print(path.read_text(), end="")
+    id,score
+    '=1+1,-0.5
+    ''=1,1
+    'n,
+    >>> read_csv(path, ["id"]).columns["id"]
+    ['=1+1', "'=1", "'n"]
+    """
+    rows = [columns, *zip(*columns.values(), strict=True)]
+    marked = str if raw else _marked
+    write_text(path, "".join(",".join(_cell(value, marked) for value in row) + "\n" for row in rows))
+
+
+def _check_header(path: Path, header: list[str], required: Iterable[str]) -> None:
+    for name in required:
+        if name not in header:
+            raise ValueError(
+                f"the first line of {path} must name its columns, {name!r} among them, "
+                f"got {', '.join(map(repr, header)) or 'nothing'}"
+            )
+    twice = [name for name in header if name and header.count(name) > 1]
+    if twice:
+        raise ValueError(f"the first line of {path} names the column {twice[0]!r} twice")
+
+
+def _marked(value: Any) -> str:
+    return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else str(value)
+
+
+def _unmarked(text: str) -> str:
+    return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
+
+
+def _cell(value: Any, marked: Callable[[Any], str]) -> str:
+    if isinstance(value, float) and math.isnan(value):
+        return ""
+    text = marked(value)
+    # csv.writer leaves a carriage return unquoted, which csv.reader takes for the end of a line
+    return '"' + text.replace('"', '""') + '"' if not text or any(mark in text for mark in '",\r\n') else text

@@ -1,0 +1,213 @@
+"""Embeddings and how near they are: cosines, dot products and distances, the same bits however the work is divided."""
+
+import copy
+import threading
+from typing import Any
+
+import numpy as np
+
+from lookalike.core.codes import as_numpy
+from lookalike.core.kernels import product_kernel
+
+SIMILARITIES = ("cosine", "dot", "euclidean")
+
+__all__ = ["SIMILARITIES", "Embeddings", "Scores", "as_floats"]
+
+
+class Scores:
+    """Scores that the user brought, higher is better."""
+
+    similarity = None
+    query_lengths = None
+
+    def __init__(self, matrix: Any) -> None:
+        self.matrix = as_floats(matrix, "scores")
+        if np.isnan(self.matrix).any():
+            row, column = np.argwhere(np.isnan(self.matrix))[0]
+            raise ValueError(f"scores hold nan, first in row {row}, column {column}")
+        self.n_queries, self.n_gallery = self.matrix.shape
+
+    def rows(self, block: slice) -> np.ndarray:
+        """Scores of a block of queries with the whole gallery, for the caller to change."""
+        return self.matrix[block].copy()
+
+
+class Embeddings:
+    """Scores of embeddings, computed a block of queries at a time, bit for bit the same however they are divided."""
+
+    def __init__(self, queries: Any, gallery: Any, similarity: str) -> None:
+        if similarity not in SIMILARITIES:
+            raise ValueError(f"similarity must be one of {', '.join(map(repr, SIMILARITIES))}, got {similarity!r}")
+        left, right = as_floats(queries, "query embeddings"), as_floats(gallery, "gallery embeddings")
+        self.similarity = similarity
+        self.n_gallery, self._n_columns = right.shape
+        # differences of float32 are exact in float64, but for those of numbers of very different size
+        self._dtype = np.dtype(np.float64) if similarity == "euclidean" else np.result_type(left, right)
+        self._ask(left)
+        self._lay_out(right)
+
+    def with_queries(self, queries: Any) -> "Embeddings":
+        """The same gallery, which is laid out already, with other queries; they must not be wider floats.
+
+        >>> gallery = np.array([[3.0, 4.0], [1.0, 0.0]])
+        >>> Embeddings(gallery, gallery, "dot").with_queries([[1.0, 1.0]]).rows(slice(0, 1))
+        array([[7., 1.]])
+        """
+        left = as_floats(queries, "query embeddings")
+        if np.result_type(left, self._dtype) != self._dtype:
+            raise ValueError(f"the gallery is laid out as {self._dtype}, queries are {left.dtype}: round them first")
+        other = copy.copy(self)
+        other._ask(left)
+        return other
+
+    def _ask(self, queries: np.ndarray) -> None:
+        """Take these queries."""
+        if queries.shape[1] != self._n_columns:
+            raise ValueError(
+                f"gallery embeddings have {self._n_columns} columns, queries have {queries.shape[1]}: "
+                "compute both with the same model"
+            )
+        if self._n_columns == 0:
+            raise ValueError("embeddings have no column: there is nothing to compare")
+        self.n_queries = len(queries)
+        # query_lengths: where scores are cosines times a number for each query, that number
+        self._queries, self._query_scales, self.query_lengths = self._scaled(queries, "query")
+        self._buffers = threading.local()
+
+    def _lay_out(self, gallery: np.ndarray) -> None:
+        """Take this gallery."""
+        rows, scales, self._lengths = self._scaled(gallery, "gallery")
+        self._factors: np.ndarray | None = None
+        if self._lengths is not None:
+            self._factors, self._lengths = _factored(rows, self._lengths)
+        self._gallery = _panels(rows, scales, product_kernel().panel_width(self._dtype))
+
+    def _scaled(self, rows: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+        """Rows to compare, a power of two to multiply each by, and, where cosines are asked for, their lengths then."""
+        rows = np.ascontiguousarray(rows, self._dtype)
+        if self.similarity == "cosine":
+            return _directions(rows, what)
+        ones = np.ones(len(rows), rows.dtype)
+        squares = _squares(rows, ones)
+        _check_finite(rows, squares, what)
+        _check_range(rows, squares, what)
+        return rows, ones, None
+
+    def rows(self, block: slice) -> np.ndarray:
+        """Scores of a block of queries with the whole gallery, for the caller to change, until the thread's next call.
+
+        Dot products, squared distances below zero, or cosines times `query_lengths`.
+        """
+        queries = _panels(self._queries[block], self._query_scales[block], product_kernel().ROWS)
+        shape = (len(queries) * queries.shape[2], len(self._gallery) * self._gallery.shape[2])
+        # One buffer a thread, used again for the next block: fresh memory costs half as much as the product.
+        out = getattr(self._buffers, "out", None)
+        if out is None or out.shape != shape:
+            out = self._buffers.out = np.empty(shape, self._queries.dtype)
+        score = product_kernel().distances if self.similarity == "euclidean" else product_kernel().product
+        score(queries, self._gallery, out)
+        out = out[: len(self._queries[block]), : self.n_gallery]
+        if self._factors is not None:
+            out /= self._factors
+        if self._lengths is not None:
+            out /= self._lengths
+        return out
+
+
+def as_floats(values: Any, what: str) -> np.ndarray:
+    """A matrix of float32 or float64."""
+    values = as_numpy(values)
+    if values.ndim != 2:
+        raise ValueError(f"{what} must be a matrix, got shape {values.shape}")
+    if values.dtype.kind not in "biuf":
+        raise TypeError(f"{what} must be numbers, got {values.dtype}")
+    if values.dtype.kind in "iu" and values.size and max(int(values.max()), -int(values.min())) > 1 << 53:
+        raise ValueError(f"{what} are whole numbers beyond 2^53, which floats cannot tell apart")
+    small = values.dtype.kind == "f" and values.dtype.itemsize <= 4
+    return values.astype(np.float32 if small else np.float64, copy=False)
+
+
+def _squares(rows: np.ndarray, scales: np.ndarray) -> np.ndarray:
+    """Squared length of each row times its scale."""
+    out = np.empty(len(rows), rows.dtype)
+    product_kernel().squares(rows, scales, out)
+    return out
+
+
+def _check_finite(rows: np.ndarray, sizes: np.ndarray, what: str) -> None:
+    """Raise where a number is not finite; sizes: of the rows, not finite where a number is not."""
+    for row in np.flatnonzero(~np.isfinite(sizes)):  # nan, infinity, or a square too large: look closer
+        for column in np.flatnonzero(~np.isfinite(rows[row])):
+            raise ValueError(f"{what} embeddings hold {rows[row, column]}, first in row {row}, column {column}")
+
+
+def _check_range(rows: np.ndarray, squares: np.ndarray, what: str) -> None:
+    """Raise where a product or squared distance of two rows could pass the largest or smallest number of its type."""
+    # |q - g|² ≤ (|q| + |g|)² ≤ 4 times the larger square
+    too_large = squares > np.finfo(squares.dtype).max / 8
+    if too_large.any():
+        raise ValueError(f"{what} embedding in row {too_large.argmax()} is too large for {squares.dtype}: scale them")
+    limits = np.finfo(squares.dtype)
+    for row in np.flatnonzero(squares < limits.tiny / limits.eps):
+        if rows[row].any():  # products of such rows have lost their digits; rows of zeros have none to lose
+            raise ValueError(f"{what} embedding in row {row} is too small for {squares.dtype}: scale them")
+
+
+def _directions(rows: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Rows that only say where they point, a power of two for each that brings its length near 1, and that length.
+
+    A row and its positive multiples, unless these lost digits, become the same: a number is odd · 2^power, and all of a
+    row are divided by the largest number that divides every odd one. In real embeddings that is 1.
+    """
+    kernel, limits = product_kernel(), np.finfo(rows.dtype)
+    bits: np.ndarray = rows.view(_whole_type(rows))
+    largest, divisors = np.empty(len(rows), bits.dtype), np.empty(len(rows), np.int64)
+    kernel.divisors(bits, limits.nmant, largest, divisors)
+    largest, by = largest.view(rows.dtype), divisors.astype(rows.dtype)
+    _check_finite(rows, largest, what)
+    if not largest.all():
+        raise ValueError(f"{what} embedding in row {largest.argmin()} is zero: it has no cosine")
+    lifts = np.where(largest / by < limits.tiny / limits.eps, limits.eps**-2, 1).astype(rows.dtype)
+    if (by != 1).any() or (lifts != 1).any():
+        rows = rows.copy()
+        kernel.divide(rows, by, lifts)
+    # Lengths are those of rows whose largest number is near 1: of longer or shorter rows squares would be rounded
+    # differently, or not be floats.
+    scales = _near_one(largest / by * lifts)
+    lengths = np.sqrt(_squares(rows, scales))
+    return rows, scales * _near_one(lengths), lengths * _near_one(lengths)
+
+
+def _near_one(sizes: np.ndarray) -> np.ndarray:
+    """The powers of two that bring these numbers to at least a half and below 1."""
+    return np.ldexp(np.ones(len(sizes), sizes.dtype), -np.frexp(sizes)[1])
+
+
+def _factored(rows: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
+    """Lengths as two factors, of which products are divided in turn; None in place of the first where all are 1.
+
+    Of rows of small whole numbers the first is whole, and the second the root of a number without squares: t·√r. Then
+    equal cosines are equal floats: where p / (t·√r) = p' / (t'·√r'), r = r', and p / t = p' / t' are rounded alike.
+    """
+    kernel, limits = product_kernel(), np.finfo(rows.dtype)
+    factors, rest = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
+    limit = min(1 << (limits.nmant + 1), kernel.LARGEST)  # squares below are exact
+    kernel.square_factors(rows.view(_whole_type(rows)), limits.nmant, limit, factors, rest)
+    many = np.flatnonzero(factors > 1)
+    if not len(many):
+        return None, lengths
+    whole = np.sqrt((factors**2 * rest)[many].astype(rows.dtype))
+    lengths[many] = np.sqrt(rest[many].astype(rows.dtype)) * (lengths[many] / whole)  # the ratio is a power of two
+    return factors.astype(rows.dtype), lengths
+
+
+def _whole_type(rows: np.ndarray) -> type:
+    """Whole numbers as wide as these floats."""
+    return np.int32 if rows.dtype.itemsize == 4 else np.int64
+
+
+def _panels(rows: np.ndarray, scales: np.ndarray, width: int) -> np.ndarray:
+    """Scaled rows in panels of `width`, (panels, columns, width), the last filled up with zeros."""
+    out = np.empty((-(-len(rows) // width), rows.shape[1], width), rows.dtype)
+    product_kernel().pack(rows, scales, out)
+    return out

@@ -1,0 +1,367 @@
+"""Named arrays on disk, as npz or Parquet: written whole or not at all, never pickled, always traceable."""
+
+import contextlib
+import errno
+import itertools
+import json
+import os
+import stat
+import threading
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from lookalike.core.file_errors import ContentError, naming, reading
+from lookalike.core.locks import take
+from lookalike.core.npy import read_npz
+from lookalike.core.version import __version__
+
+FORMAT = 1
+PARQUET = "Parquet file"
+
+__all__ = [
+    "FORMAT",
+    "check_format",
+    "check_target",
+    "digest",
+    "fingerprints",
+    "is_whole",
+    "provenance",
+    "read_arrays",
+    "read_json",
+    "read_toml",
+    "said_by",
+    "seal",
+    "write_arrays",
+    "write_text",
+    "writing",
+]
+
+
+def digest(*arrays: np.ndarray) -> str:
+    """A short fingerprint of arrays, to trace a number back to what it was computed from.
+
+    >>> digest(np.arange(3))
+    '129d7c8430eea69d'
+    """
+    import hashlib  # here and below: what only files need is not loaded with the package
+
+    total = hashlib.sha256()
+    for array in arrays:
+        total.update(f"{array.dtype.str}{array.shape}".encode())
+        if array.dtype.kind == "O":
+            total.update(json.dumps([str(value) for value in array.ravel()]).encode())
+        else:
+            total.update(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data if array.size else b"")
+    return total.hexdigest()[:16]
+
+
+def fingerprints(inputs: Any) -> Any:
+    """Inputs as they are saved: the fingerprint of each, which it may have or be."""
+    if isinstance(inputs, dict):
+        return {name: fingerprints(value) for name, value in inputs.items()}
+    if isinstance(inputs, list):
+        return [fingerprints(value) for value in inputs]
+    return getattr(inputs, "digest", inputs)
+
+
+def provenance(kind: str, **facts: Any) -> dict[str, Any]:
+    """What everything saved carries: the format's number, the library's version and the given facts."""
+    return {"lookalike": kind, "format": FORMAT, "version": __version__, **facts}
+
+
+def seal(arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> str:
+    """A fingerprint of all that a file holds: kept in it, it shows whether anything has changed."""
+    facts = {name: value for name, value in about.items() if name != "seal"}
+    names = sorted(arrays)
+    return digest(np.array([json.dumps(facts, sort_keys=True), *names]), *(arrays[name] for name in names))
+
+
+def is_whole(arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> bool:
+    """Whether a file holds what was written to it; files once had no seal, and then nothing speaks against it."""
+    return "seal" not in about or about["seal"] == seal(arrays, about)
+
+
+def check_target(path: Path) -> None:
+    """Raise where no file of this name can be written."""
+    import tempfile
+
+    if path.is_dir():
+        raise ValueError(f"cannot write {path}: it is a folder")
+    if not path.parent.is_dir():
+        raise ValueError(f"cannot write {path}: the folder {path.parent} does not exist")
+    if path.is_file() or not path.exists():
+        try:
+            with tempfile.TemporaryFile(dir=path.parent):
+                pass
+        except OSError as error:
+            raise ValueError(f"cannot write {path}: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def writing(path: str | Path) -> Iterator[IO[bytes]]:
+    """A binary file that takes its name only when the block has ended well."""
+    given = Path(path)
+    path = given.resolve()  # a link stays, and what it leads to is replaced
+    check_target(path)
+    with naming(given):
+        if path.exists() and not path.is_file():  # a pipe or a device has no halves
+            with path.open("wb") as file:
+                yield file
+            return
+        part, handle = _part_of(path)
+        with os.fdopen(handle, "wb") as file:  # it holds the lock: nobody else takes the part for one that was left
+            try:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+                part.replace(path)
+            except BaseException:
+                part.unlink(missing_ok=True)
+                raise
+
+
+def _part_of(path: Path) -> tuple[Path, int]:
+    """A hidden file beside a path, locked and open for writing: `.name.0.part`, or the next number that is free.
+
+    The lock goes with its process. So a part that nobody holds was left by a process that was killed: one is used
+    again, others are removed.
+    """
+    mine: tuple[Path, int] | None = None
+    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None  # who may read the old one may read the new one
+    for number in itertools.count():
+        part = path.with_name(f".{path.name}.{number}.part")
+        if mine is not None and not part.exists():
+            return mine
+        try:
+            handle = _locked(part, 0o666 if mode is None else 0o600)
+        except OSError as error:
+            if error.errno not in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+                raise
+            part.unlink(missing_ok=True)  # a file system without locks
+            part = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
+            return part, os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
+        if handle is None:
+            continue
+        if mine is None:
+            os.ftruncate(handle, 0)
+            if mode is not None:
+                os.fchmod(handle, mode)
+            mine = part, handle
+        else:
+            part.unlink()
+            os.close(handle)
+    raise AssertionError("there is always another number")
+
+
+def _locked(part: Path, mode: int) -> int | None:
+    """Open a part, which is made with this mode if it is not there, and take its lock; None where that is another's."""
+    while True:
+        try:
+            handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
+        except OSError:
+            if part.is_symlink() or part.exists():  # something that is no part of ours
+                return None
+            raise
+        try:
+            state = os.fstat(handle)
+            if stat.S_ISREG(state.st_mode) and state.st_uid == os.geteuid() and take(handle):
+                if _is_still(part, state):
+                    return handle
+                os.close(handle)  # its owner gave it its name meanwhile: it is no part any more
+                continue
+        except BaseException:
+            os.close(handle)
+            raise
+        os.close(handle)
+        return None
+
+
+def _is_still(path: Path, state: os.stat_result) -> bool:
+    """Whether an open file has this name."""
+    try:
+        now = path.lstat()
+    except FileNotFoundError:
+        return False
+    return (now.st_dev, now.st_ino) == (state.st_dev, state.st_ino)
+
+
+def write_text(path: str | Path, text: str) -> None:
+    """Write a text file whole or not at all."""
+    with writing(path) as file:
+        file.write(text.encode())
+
+
+def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
+    """Write arrays with one line `about` them to a .npz or .parquet file (there: a column each, equally long)."""
+    path = Path(path)
+    if path.suffix == ".npz":
+        with writing(path) as file:
+            np.savez(file, allow_pickle=False, about=np.array(json.dumps(about)), **arrays)
+    elif path.suffix == ".parquet":
+        _write_parquet(path, arrays, about)
+    else:
+        raise ValueError(f"cannot write {path}: the name must end in .npz or .parquet")
+
+
+def read_arrays(path: str | Path, names: Collection[str] | None = None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read what `write_arrays`, or anyone else, wrote: arrays (of these names only), and what the file says of them."""
+    path = Path(path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    if path.suffix == ".npz":
+        arrays = read_npz(path, None if names is None else {*names, "about"})
+        about = said_by(arrays.pop("about", "{}"))
+    elif path.suffix == ".parquet":
+        arrays, about = _read_parquet(path, names)
+    else:
+        raise ValueError(f"cannot read {path}: the name must end in .npz or .parquet")
+    check_format(about, path)
+    return arrays, about
+
+
+def check_format(about: Mapping[str, Any], path: str | Path) -> None:
+    """Raise for a file that a later version wrote in a form that this one does not know."""
+    if isinstance(about.get("format"), int) and about["format"] > FORMAT:
+        raise ValueError(f"{path} was written by lookalike {about.get('version')}, which is newer: upgrade to read it")
+
+
+def said_by(text: Any) -> dict[str, Any]:
+    """What a file says about itself; of a foreign file, nothing."""
+    try:
+        about = read_json(str(text), "what a file says")
+    except ValueError:
+        return {}
+    return about if isinstance(about, dict) and "lookalike" in about else {}
+
+
+def read_json(content: str | bytes, path: object) -> Any:
+    """What JSON in UTF-8 says; raises ValueError with the file's name for anything else, however deep or long."""
+    try:
+        text = content if isinstance(content, str) else content.decode("utf-8-sig")
+        return json.loads(text.removeprefix("\ufeff"))
+    except json.JSONDecodeError as error:
+        raise ContentError(f"{path} is not a JSON file in UTF-8: line {error.lineno}, {error.msg}") from error
+    except (UnicodeDecodeError, RecursionError) as error:
+        raise ContentError(f"{path} is not a JSON file in UTF-8: {error}") from error
+    except ValueError as error:
+        raise ContentError(f"{path} has a number of too many digits") from error
+
+
+def read_toml(content: str | bytes, path: object) -> dict[str, Any]:
+    """The same for TOML."""
+    import tomllib
+
+    try:
+        return tomllib.loads(content if isinstance(content, str) else content.decode())
+    except RecursionError as error:
+        raise ContentError(f"{path} is damaged: it has too many brackets in brackets") from error
+    except ValueError as error:  # also of text that is not in UTF-8, and of numbers of too many digits
+        raise ContentError(f"{path} is damaged: {error}") from error
+
+
+def _write_parquet(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
+    import pyarrow.parquet as pq
+
+    table = arrow_table(arrays, about)
+    with writing(path) as file:
+        pq.write_table(table, file)
+
+
+def arrow_table(arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Any:
+    """A pyarrow table with a column for each array, and what is to be known about it."""
+    import pyarrow as pa
+
+    columns: dict[str, Any] = {}
+    for name, array in arrays.items():
+        if array.ndim == 1:
+            columns[name] = pa.array(array)
+        elif array.dtype == np.uint8:
+            flat = np.ascontiguousarray(array)
+            width = array.shape[1]
+            columns[name] = pa.FixedSizeBinaryArray.from_buffers(
+                pa.binary(width), len(array), [None, pa.py_buffer(flat)]
+            )
+        else:
+            columns[name] = pa.FixedSizeListArray.from_arrays(pa.array(array.ravel()), array.shape[1])
+    return pa.table(columns, metadata={"lookalike": json.dumps(about)})
+
+
+def _read_parquet(path: Path, names: Collection[str] | None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    return read_table(path, path, names)
+
+
+def read_table(
+    source: Any, path: str | Path, names: Collection[str] | None = None
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """The columns (of these names only) of a Parquet file, or of its bytes as pyarrow has them, and what it says.
+
+    path: what it is called when something is wrong with it.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with reading(path, PARQUET):
+        metadata = pq.read_metadata(source)
+        schema = metadata.schema.to_arrow_schema()
+        columns = [name for name in schema.names if names is None or name in names]
+        for name, n in Counter(columns).items():
+            if n > 1:
+                raise ContentError(f"{path} is not a readable {PARQUET}: it has the column {name!r} twice")
+        # of the schema alone: asked for its columns one by one, pyarrow ends the process where these are damaged
+        n_bytes = metadata.num_rows * sum(_bytes_of(schema.field(name).type) for name in columns)
+    with reading(path, PARQUET, n_bytes):
+        table = pq.read_table(source, columns=columns)
+        arrays = {name: arrow_to_numpy(table[name], f"column {name!r} of {path}") for name in columns}
+    about = said_by((table.schema.metadata or {}).get(b"lookalike", b"{}").decode(errors="replace"))
+    for name, array in arrays.items():
+        if array.dtype == np.uint8 and not pa.types.is_fixed_size_binary(table.schema.field(name).type):
+            arrays[name] = array.astype(np.int16)  # only fixed-size binary is packed bytes
+    return arrays, about
+
+
+def _bytes_of(kind: Any) -> int:
+    """How many bytes a value of an Arrow type takes, at least.
+
+    >>> import pyarrow as pa
+    >>> _bytes_of(pa.list_(pa.float32(), 64)), _bytes_of(pa.binary(8)), _bytes_of(pa.string())
+    (256, 8, 1)
+    """
+    import pyarrow as pa
+
+    if pa.types.is_fixed_size_list(kind):
+        return int(kind.list_size) * _bytes_of(kind.value_type)
+    if pa.types.is_fixed_size_binary(kind):
+        return int(kind.byte_width)
+    return max(1, int(kind.bit_width) // 8) if pa.types.is_primitive(kind) else 1
+
+
+def arrow_to_numpy(column: Any, what: str) -> np.ndarray:
+    """A pyarrow array as numpy: fixed-size binary becomes (n, bytes) uint8, a fixed-size list (n, length)."""
+    import pyarrow as pa
+
+    if isinstance(column, pa.ChunkedArray):
+        column = column.combine_chunks()
+    if isinstance(column, pa.ChunkedArray):  # what combine_chunks gives for a column without rows
+        column = pa.array([], column.type)
+    if column.null_count:
+        raise ContentError(f"{what} has {column.null_count} empty values")
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    if pa.types.is_fixed_size_binary(column.type):
+        width = column.type.byte_width
+        flat = np.frombuffer(column.buffers()[1] or b"", np.uint8)
+        return flat[column.offset * width :][: len(column) * width].reshape(len(column), width)
+    if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        lengths = set(column.value_lengths().to_pylist())
+        if len(lengths) > 1:
+            raise ContentError(f"{what} has lists of different lengths, from {min(lengths)} to {max(lengths)}")
+        return np.asarray(column.flatten().to_numpy(zero_copy_only=False)).reshape(len(column), *lengths or (0,))
+    if pa.types.is_fixed_size_list(column.type):
+        values = column.flatten().to_numpy(zero_copy_only=False)
+        return np.asarray(values).reshape(len(column), column.type.list_size)
+    values = np.asarray(column.to_numpy(zero_copy_only=False))
+    return values.astype(str) if values.dtype.kind == "O" else values

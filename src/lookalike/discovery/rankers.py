@@ -1,0 +1,258 @@
+"""Models: whatever ranks items for queries, be it embeddings, codes, a matrix of scores or a run."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lookalike.core.codes import Codes
+from lookalike.core.embeddings import Embeddings, Scores
+from lookalike.core.kernels import kernels
+from lookalike.core.progress import track
+from lookalike.core.threads import n_threads
+from lookalike.discovery.collection import Collection
+from lookalike.shards.gallery import Shards
+
+__all__ = ["Model", "Ranked", "as_model"]
+
+
+@dataclass(frozen=True, eq=False)
+class Ranked:
+    """What a model ranks first: every item that scores no less than the `depth`-th, sorted by query and score.
+
+    queries, items, scores: (n,). Items that tie with the `depth`-th are all here.
+    """
+
+    depth: int
+    queries: np.ndarray
+    items: np.ndarray
+    scores: np.ndarray
+
+    def first(self, k: int, tie_order: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Rows of the k best of each query and their ranks, from 1; tied items stand as in `tie_order`, or by place."""
+        order = np.arange(len(self.queries))
+        if tie_order is not None:
+            order = np.lexsort((tie_order[self.items], -self.scores, self.queries))
+        ranks = _within(self.queries[order]) + 1
+        return order[ranks <= k], ranks[ranks <= k]
+
+
+class Model(ABC):
+    """Ranks the items of a collection for its queries; higher scores are better."""
+
+    n_queries = n_gallery = -1  # of which it has scores; -1 for those that it lists
+
+    @abstractmethod
+    def top(
+        self, collection: Collection, depth: int, *, one_per_identity: bool = False, threads: int | None = None
+    ) -> Ranked:
+        """The best items of each query: its own are left out, and where asked for, all but the best of an identity."""
+
+    @abstractmethod
+    def scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        """Scores of single pairs of positions, -inf for what is not ranked."""
+
+
+class Dense(Model):
+    """A model that has a score for every pair, computed a block of queries at a time."""
+
+    lengths: np.ndarray | None = None  # what to divide each query's scores by, to compare them with other queries'
+
+    @abstractmethod
+    def rows(self, block: slice) -> np.ndarray:
+        """Scores of a block of queries with all items, for the caller to change."""
+
+    def top(
+        self, collection: Collection, depth: int, *, one_per_identity: bool = False, threads: int | None = None
+    ) -> Ranked:
+        size = min(96, max(6, (1 << 28) // (8 * self.n_gallery) // 6 * 6))
+        blocks = [slice(start, min(start + size, self.n_queries)) for start in range(0, self.n_queries, size)]
+        _ = collection.own.order, collection.members  # once, not in every thread
+
+        def work(block: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            return self._top_of_block(collection, block, depth, one_per_identity)
+
+        with ThreadPoolExecutor(n_threads(threads)) as pool:
+            parts = list(track(pool.map(work, blocks), len(blocks), "ranking"))
+        return Ranked(depth, *(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    def _top_of_block(
+        self, collection: Collection, block: slice, depth: int, one_per_identity: bool
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        rows = self.rows(block)
+        rows[collection.own.pairs(block)] = -np.inf
+        best, (order, starts) = rows, collection.members
+        if one_per_identity:
+            best = np.maximum.reduceat(rows[:, order], starts, axis=1)
+        found = []
+        for query, row in enumerate(best):
+            least = kernels().kth_largest(row, depth)
+            places = np.flatnonzero(row >= least if least > -np.inf else row > -np.inf)
+            if one_per_identity:  # the first of the identity's best items
+                ends = np.append(starts[1:], len(order))
+                places = np.array([_best(rows[query], order[starts[p] : ends[p]]) for p in places], np.int64)
+            scores = rows[query, places].astype(float) / (1 if self.lengths is None else self.lengths[block][query])
+            found.append((np.full(len(places), block.start + query), places, scores))
+        queries, items, values = (np.concatenate(column) for column in zip(*found, strict=True))
+        order = np.lexsort((items, -values, queries))
+        return queries[order], items[order], values[order]
+
+
+class EmbeddingModel(Dense):
+    """A model by its embeddings of queries and items."""
+
+    def __init__(self, queries: np.ndarray, gallery: np.ndarray, similarity: str) -> None:
+        self._queries, self._gallery, self._similarity = queries, gallery, similarity
+        self._embeddings = Embeddings(queries, gallery, similarity)
+        self.n_queries, self.n_gallery = self._embeddings.n_queries, self._embeddings.n_gallery
+        self.lengths = self._embeddings.query_lengths
+
+    def rows(self, block: slice) -> np.ndarray:
+        return self._embeddings.rows(block)
+
+    def scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        # a score depends on its two rows alone, to the last bit: that of a small product is that of the large one
+        out = np.empty(len(queries))
+        for query, rows in _by_query(queries):
+            small = Embeddings(self._queries[query : query + 1], self._gallery[items[rows]], self._similarity)
+            out[rows] = small.rows(slice(0, 1))[0]
+        return out if self.lengths is None else out / self.lengths[queries]
+
+
+class CodeModel(Dense):
+    """A model by its codes, compared by Hamming distance."""
+
+    def __init__(self, queries: Codes, gallery: Codes) -> None:
+        if queries.n_bits != gallery.n_bits:
+            raise ValueError(f"query codes have {queries.n_bits} bits, those of the items {gallery.n_bits}")
+        self._queries, self._gallery = queries.words, gallery.words
+        self.n_queries, self.n_gallery = len(queries), len(gallery)
+
+    def rows(self, block: slice) -> np.ndarray:
+        out = np.zeros((len(self._queries[block]), self.n_gallery), np.float32)
+        for query_word, words in zip(self._queries[block].T, self._gallery.T, strict=True):
+            out -= np.bitwise_count(query_word[:, None] ^ words)
+        return out
+
+    def scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        return -np.bitwise_count(self._queries[queries] ^ self._gallery[items]).sum(1, dtype=float)
+
+
+class ScoreModel(Dense):
+    """A model by the scores that the user brought."""
+
+    def __init__(self, matrix: Any) -> None:
+        self._scores = Scores(matrix)
+        self.n_queries, self.n_gallery = self._scores.n_queries, self._scores.n_gallery
+
+    def rows(self, block: slice) -> np.ndarray:
+        return self._scores.rows(block)
+
+    def scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        return self._scores.matrix[queries, items].astype(float)
+
+
+class RunModel(Model):
+    """A model by its run: what it lists has a place, everything else stands tied below."""
+
+    def __init__(self, run: Mapping[str, Mapping[str, float]], collection: Collection) -> None:
+        if not all(isinstance(ranked, Mapping) for ranked in run.values()):
+            raise TypeError("a run is {query: {item: score}}")
+        pairs = [(str(query), str(item)) for query, ranked in run.items() for item in ranked]
+        queries, items = collection.positions(pairs, "run entry")
+        scores = np.array([score for ranked in run.values() for score in ranked.values()], float)
+        if np.isnan(scores).any():
+            query, item = pairs[int(np.isnan(scores).argmax())]
+            raise ValueError(f"the run scores query {query!r} with item {item!r} by nan")
+        order = np.argsort(collection.keys(queries, items))
+        self._keys = collection.keys(queries, items)[order]
+        self._queries, self._items, self._scores = queries[order], items[order], scores[order]
+        self._collection = collection
+
+    def top(
+        self,
+        collection: Collection,
+        depth: int,
+        *,
+        one_per_identity: bool = False,
+        threads: int | None = None,  # noqa: ARG002  # there is little to do
+    ) -> Ranked:
+        kept = ~collection.is_own(self._queries, self._items)
+        queries, items, scores = self._queries[kept], self._items[kept], self._scores[kept]
+        order = np.lexsort((items, -scores, queries))
+        if one_per_identity:
+            identities = collection.identities[items[order]]
+            _, first = np.unique(queries[order] * (collection.identities.max() + 1) + identities, return_index=True)
+            order = order[np.sort(first)]
+        queries, items, scores = queries[order], items[order], scores[order]
+        starts = np.searchsorted(queries, np.arange(collection.n_queries))
+        last = np.minimum(starts[queries] + depth, np.searchsorted(queries, queries, "right")) - 1
+        kept = scores >= scores[last]
+        return Ranked(depth, queries[kept], items[kept], scores[kept])
+
+    def scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        if not len(self._keys):
+            return np.full(len(queries), -np.inf)
+        wanted = self._collection.keys(queries, items)
+        places = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
+        return np.where(self._keys[places] == wanted, self._scores[places], -np.inf)
+
+
+def as_model(given: Any, collection: Collection, name: str = "model") -> Model:
+    """A model from (queries, gallery) or (queries, gallery, similarity), a matrix of scores, or a run.
+
+    The gallery may be `la.Shards`, which are read one at a time.
+    """
+    try:
+        model = _as_model(given, collection)
+    except (ValueError, TypeError) as error:
+        raise type(error)(f"{name}: {error}") from error
+    if model.n_gallery >= 0 and (model.n_queries, model.n_gallery) != (collection.n_queries, collection.n_items):
+        raise ValueError(
+            f"{name} is of {model.n_queries} queries and {model.n_gallery} items, but the collection has "
+            f"{collection.n_queries} and {collection.n_items}: models must rank the same catalogue"
+        )
+    return model
+
+
+def _as_model(given: Any, collection: Collection) -> Model:
+    if isinstance(given, Model):
+        return given
+    if isinstance(given, Mapping):
+        return RunModel(given, collection)
+    if isinstance(given, tuple) and len(given) in (2, 3):
+        queries, gallery, *rest = given
+        if isinstance(gallery, Shards):
+            from lookalike.discovery.sharded_rankers import ShardModel  # which is made of the models here
+
+            return ShardModel(queries if isinstance(queries, Codes) else np.asarray(queries), gallery, *rest)
+        if isinstance(queries, Codes) and isinstance(gallery, Codes) and not rest:
+            return CodeModel(queries, gallery)
+        if isinstance(queries, Codes) or isinstance(gallery, Codes):
+            raise TypeError("codes are given as (query codes, gallery codes), compared by Hamming distance")
+        return EmbeddingModel(np.asarray(queries), np.asarray(gallery), *(rest or ["cosine"]))
+    if hasattr(given, "ndim") and given.ndim == 2:
+        return ScoreModel(given)
+    raise TypeError(
+        "a model is (queries, gallery) embeddings or Codes, a matrix of scores (n_queries, n_items), or a run "
+        f"{{query: {{item: score}}}}, got {type(given).__name__}"
+    )
+
+
+def _best(row: np.ndarray, items: np.ndarray) -> int:
+    return int(items[row[items].argmax()])
+
+
+def _within(queries: np.ndarray) -> np.ndarray:
+    """The place of each row among those of its query, from 0; rows are sorted by query."""
+    return np.arange(len(queries)) - np.searchsorted(queries, queries)
+
+
+def _by_query(queries: np.ndarray) -> list[tuple[int, np.ndarray]]:
+    """Each query that occurs and the rows where it does."""
+    order = np.argsort(queries, kind="stable")
+    starts = np.flatnonzero(np.diff(queries[order])) + 1
+    return [(int(queries[rows[0]]), rows) for rows in np.split(order, starts) if len(rows)]

@@ -1,0 +1,257 @@
+"""Models whose gallery lies in shards: what they rank first is found shard by shard, and merged."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from lookalike.core.codes import Codes
+from lookalike.core.files import digest
+from lookalike.core.kernels import kernels
+from lookalike.core.threads import n_threads
+from lookalike.discovery.collection import Collection
+from lookalike.discovery.rankers import CodeModel, EmbeddingModel, Model, Ranked
+from lookalike.shards.gallery import Part, Shards
+from lookalike.shards.map_reduce import Arrays, gather
+
+QUERIES = 1024  # whose first places are sought in one pass, so that memory stays bounded
+
+__all__ = ["Nearest", "ShardModel", "nearest", "run_of"]
+
+
+@dataclass(frozen=True)
+class Found:
+    """Items that may be among the first `depth` of each query, with their identities: all that tie with the last too.
+
+    queries, items, identities, scores: (n,), sorted by query and score, tied ones by item.
+    """
+
+    depth: int
+    queries: np.ndarray
+    items: np.ndarray
+    identities: np.ndarray
+    scores: np.ndarray
+
+    def __add__(self, other: "Found") -> "Found":
+        columns = ("queries", "items", "identities", "scores")
+        return Found(self.depth, *(np.concatenate([getattr(self, c), getattr(other, c)]) for c in columns)).cut()
+
+    def cut(self) -> "Found":
+        """Without what stands behind the first, and without all but the best of an identity."""
+        order = np.lexsort((self.items, -self.scores, self.queries))
+        queries, identities, scores = self.queries[order], self.identities[order], self.scores[order]
+        keys = queries.astype(np.int64) * (identities.max(initial=0) + 1) + identities
+        _, first = np.unique(keys, return_index=True)
+        order = order[np.sort(first)]
+        queries, scores = self.queries[order], self.scores[order]
+        starts = np.searchsorted(queries, queries)
+        last = np.minimum(starts + self.depth, np.searchsorted(queries, queries, "right")) - 1
+        kept = order[scores >= scores[last]] if len(order) else order
+        return Found(self.depth, self.queries[kept], self.items[kept], self.identities[kept], self.scores[kept])
+
+    def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Everything as named arrays, and the depth."""
+        return {c: getattr(self, c) for c in ("queries", "items", "identities", "scores")}, {"depth": self.depth}
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> "Found":
+        """Take what `to_arrays` gave."""
+        return cls(about["depth"], **arrays)
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """Work: what each shard has among the first `depth` of each query.
+
+    own: the group of each query, and of each item of the gallery: a query does not find those of its own. identities:
+    of each item, where only the best of one counts. ids: of each item, to be compared with those in the shards.
+    """
+
+    queries: Codes | np.ndarray
+    similarity: str
+    depth: int
+    blocks: Sequence[slice]
+    own: tuple[np.ndarray, np.ndarray] | None = None
+    identities: np.ndarray | None = None
+    ids: np.ndarray | None = None
+    gives = Found
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return () if self.ids is None else ("ids",)
+
+    @property
+    def digest(self) -> str:
+        queries = self.queries.digest if isinstance(self.queries, Codes) else digest(self.queries)
+        arrays = [array for array in (*(self.own or ()), self.identities, self.ids) if array is not None]
+        return digest(np.array(["nearest", queries, self.similarity, str(self.depth)]), *arrays)
+
+    def do(self, part: Part, block: slice) -> Found:
+        here = slice(part.start, part.start + len(part))
+        if self.ids is not None and not np.array_equal(self.ids[here], part.values["ids"].astype(str)):
+            raise ValueError("the items of the shards are not those of the collection, in the same order: ids differ")
+        model = _model(self.queries[block], part.vectors, self.similarity)
+        identities = np.arange(here.start, here.stop) if self.identities is None else self.identities[here]
+        order = np.argsort(identities, kind="stable")
+        starts = np.flatnonzero(np.diff(identities[order], prepend=-1))
+        found = []
+        size = max(6, min(96, (1 << 26) // max(1, len(part)) // 6 * 6))
+        for start in range(0, block.stop - block.start, size):
+            rows = model.rows(slice(start, min(start + size, block.stop - block.start)))
+            for query, row in enumerate(rows, block.start + start):
+                if self.own is not None:
+                    row[self.own[1][here] == self.own[0][query]] = -np.inf
+                best = row if self.identities is None else np.maximum.reduceat(row[order], starts)
+                least = kernels().kth_largest(best, self.depth)
+                items = np.flatnonzero(row >= least if least > -np.inf else row > -np.inf)
+                found.append((np.full(len(items), query), items + here.start, identities[items], row[items]))
+        return Found(self.depth, *(np.concatenate(column) for column in zip(*found, strict=True))).cut()
+
+
+@dataclass(frozen=True)
+class PairScores(Arrays):
+    """Scores of pairs: 0 for those whose item lies in another shard."""
+
+    scores: np.ndarray
+
+    def __add__(self, other: "PairScores") -> "PairScores":
+        return PairScores(self.scores + other.scores)
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """Work: the scores of some pairs of a query and an item."""
+
+    queries: Codes | np.ndarray
+    similarity: str
+    pairs: tuple[np.ndarray, np.ndarray]
+    columns: tuple[str, ...] = ()
+    blocks: Sequence[slice] = field(default=(slice(0, 1),))
+    gives = PairScores
+
+    @property
+    def digest(self) -> str:
+        queries = self.queries.digest if isinstance(self.queries, Codes) else digest(self.queries)
+        return digest(np.array(["scores", queries, self.similarity]), *self.pairs)
+
+    def do(self, part: Part, block: slice) -> PairScores:  # noqa: ARG002
+        queries, items = self.pairs
+        mine = np.flatnonzero((items >= part.start) & (items < part.start + len(part)))
+        out = np.zeros(len(items))
+        if len(mine):
+            model = _model(self.queries, part.vectors, self.similarity)
+            out[mine] = model.scores(queries[mine], items[mine] - part.start)
+        return PairScores(out)
+
+
+class ShardModel(Model):
+    """A model by its codes or embeddings, of which those of the items lie in shards."""
+
+    def __init__(self, queries: Codes | np.ndarray, shards: Shards, similarity: str = "cosine") -> None:
+        if isinstance(queries, Codes) != (shards.n_bits is not None):
+            raise TypeError("queries and shards must both be of codes or both of embeddings")
+        if isinstance(queries, Codes) and queries.n_bits != shards.n_bits:
+            raise ValueError(f"query codes have {queries.n_bits} bits, those of the shards {shards.n_bits}")
+        self._queries, self._shards, self._similarity = queries, shards, similarity
+        self.n_queries, self.n_gallery = len(queries), len(shards)
+
+    def top(
+        self, collection: Collection, depth: int, *, one_per_identity: bool = False, threads: int | None = None
+    ) -> Ranked:
+        return nearest(
+            self._queries,
+            self._shards,
+            depth,
+            similarity=self._similarity,
+            own=(collection.own.queries, collection.own.gallery),
+            identities=collection.identities if one_per_identity else None,
+            ids=collection.item_ids if "ids" in self._shards.columns else None,
+            threads=threads,
+        )
+
+    def scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        work = Scoring(self._queries, self._similarity, (queries, items))
+        (found,) = gather(self._shards, work, threads=n_threads(None), what="scoring")
+        return np.asarray(found.scores)
+
+
+def nearest(
+    queries: Codes | np.ndarray,
+    shards: Shards,
+    depth: int,
+    *,
+    similarity: str = "cosine",
+    threads: int | None = None,
+    **about: Any,
+) -> Ranked:
+    """The items of a gallery in shards that are nearest to each query, with all that tie with the last of them."""
+    parts = []
+    for start in range(0, len(queries), QUERIES):
+        block = slice(start, min(start + QUERIES, len(queries)))
+        work = Nearest(queries, similarity, depth, [block], **about)
+        (found,) = gather(shards, work, threads=n_threads(threads), what="ranking")
+        parts.append(found)
+    of_queries, items, scores = (
+        np.concatenate([getattr(part, column) for part in parts]) for column in ("queries", "items", "scores")
+    )
+    lengths = None
+    if not isinstance(queries, Codes):
+        lengths = EmbeddingModel(queries, np.ones((1, shards.width), queries.dtype), similarity).lengths
+    values = scores.astype(float) / (1 if lengths is None else lengths[of_queries])
+    order = np.lexsort((items, -values, of_queries))
+    return Ranked(depth, of_queries[order], items[order], values[order])
+
+
+def run_of(
+    ranked: Ranked, query_ids: np.ndarray | None, shards: Shards, threads: int | None = None
+) -> list[tuple[Any, Any, float]]:
+    """What is ranked as rows (query id, item id, score); ids are positions where there are none."""
+    queries = ranked.queries if query_ids is None else query_ids[ranked.queries]
+    items = ranked.items
+    if "ids" in shards.columns:
+        work = Naming(np.unique(items))
+        (names,) = gather(shards, work, threads=n_threads(threads), what="naming")
+        items = names.of(items)
+    return list(zip(queries.tolist(), items.tolist(), ranked.scores.tolist(), strict=True))
+
+
+@dataclass(frozen=True)
+class Names(Arrays):
+    """The ids of some positions."""
+
+    places: np.ndarray
+    ids: np.ndarray
+
+    def __add__(self, other: "Names") -> "Names":
+        return Names(np.concatenate([self.places, other.places]), np.concatenate([self.ids, other.ids]))
+
+    def of(self, items: np.ndarray) -> np.ndarray:
+        """The ids of items at these positions."""
+        order = np.argsort(self.places)
+        return np.asarray(self.ids[order][np.searchsorted(self.places[order], items)])
+
+
+@dataclass(frozen=True)
+class Naming:
+    """Work: the ids of some positions of the gallery, which rise."""
+
+    wanted: np.ndarray
+    columns: tuple[str, ...] = ("ids",)
+    blocks: Sequence[slice] = field(default=(slice(0, 1),))
+    gives = Names
+
+    @property
+    def digest(self) -> str:
+        return digest(np.array(["names"]), self.wanted)
+
+    def do(self, part: Part, block: slice) -> Names:  # noqa: ARG002
+        mine = self.wanted[(self.wanted >= part.start) & (self.wanted < part.start + len(part))]
+        return Names(mine, part.values["ids"][mine - part.start])
+
+
+def _model(queries: Codes | np.ndarray, gallery: Codes | np.ndarray, similarity: str) -> CodeModel | EmbeddingModel:
+    if isinstance(queries, Codes):
+        assert isinstance(gallery, Codes)
+        return CodeModel(queries, gallery)
+    return EmbeddingModel(np.asarray(queries), np.asarray(gallery), similarity)

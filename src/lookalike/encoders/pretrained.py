@@ -1,0 +1,240 @@
+"""Networks of timm, OpenCLIP and transformers, for those who have these packages and the weights."""
+
+import contextlib
+import difflib
+import functools
+import importlib
+import importlib.metadata
+import importlib.util
+import os
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
+
+import numpy as np
+
+from lookalike.encoders.base import Encoder
+from lookalike.encoders.preprocessing import Preprocessing
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import torch
+
+__all__ = ["HuggingFace", "OpenClip", "Timm"]
+
+PREPROCESSING = 1  # raised whenever the same weights are made to give other numbers
+LONGEST = 64  # times as long as wide, up to which a picture is resized before it is cropped
+
+
+class Loaded(NamedTuple):
+    """A network with what it takes to use it."""
+
+    network: "torch.nn.Module"
+    rows: "Callable[[torch.Tensor], torch.Tensor]"
+    prepare: "Callable[[np.ndarray], np.ndarray]"
+    size: int
+    unused: frozenset[str] = frozenset()  # names of weights that were never trained
+
+
+class _Library(Encoder):
+    """What all share: the package is needed at once, the network is loaded when it is first used."""
+
+    kind: ClassVar[str]  # what stands before the colon
+    module: ClassVar[str]
+    package: ClassVar[str]  # what pip calls it
+
+    def __init__(self, model: str) -> None:
+        self.model, self.name = model, f"{self.kind}:{model}"
+        if not _is_installed(self.module):
+            raise self._missing(self.module)
+
+    @abstractmethod
+    def _load(self, library: Any) -> Loaded:
+        """The network of this name, by the library that has it."""
+
+    @functools.cached_property
+    def _loaded(self) -> Loaded:
+        with self._needed():
+            library = importlib.import_module(self.module)
+        loaded = self._load(library)
+        loaded.network.eval().requires_grad_(False)
+        return loaded
+
+    @functools.cached_property
+    def version(self) -> str:
+        from lookalike.encoders.torch_network import fingerprint
+
+        package = importlib.metadata.version(self.package)
+        weights = fingerprint(self._loaded.network, self._loaded.unused)
+        return f"{self.package} {package}, preprocessing {PREPROCESSING}, weights {weights}"
+
+    @functools.cached_property
+    def n_features(self) -> int:
+        black = np.zeros((self._loaded.size, self._loaded.size, 3), np.uint8)
+        return self._rows([self._prepare(black)]).shape[1]
+
+    @property
+    def size(self) -> int:  # type: ignore[override]  # known only of a network that is loaded
+        return self._loaded.size
+
+    @property
+    def enough(self) -> int:  # type: ignore[override]
+        return 2 * self._loaded.size
+
+    def _prepare(self, picture: np.ndarray) -> np.ndarray:
+        return self._loaded.prepare(picture)
+
+    def _rows(self, prepared: list[np.ndarray]) -> np.ndarray:
+        from lookalike.encoders.torch_network import batch, run
+
+        return run(self._loaded.rows, batch(prepared))
+
+    def _missing(self, module: str | None) -> ModuleNotFoundError:
+        return ModuleNotFoundError(
+            f"{self.name} needs {module}, which is not installed: pip install {self.package}", name=module
+        )
+
+    @contextlib.contextmanager
+    def _needed(self) -> Iterator[None]:
+        """Within this block, a missing package is an error that says how to get it."""
+        try:
+            yield
+        except ModuleNotFoundError as error:
+            raise self._missing(error.name) from error
+
+    @contextlib.contextmanager
+    def _weights(self) -> Iterator[None]:
+        """Within this block, whatever goes wrong is an error that says how to get the weights."""
+        try:
+            with self._needed():
+                yield
+        except ModuleNotFoundError:
+            raise
+        except Exception as error:  # each library, and each of its hubs, has errors of its own
+            why = (str(error) or type(error).__name__).strip().partition("\n")[0].partition(". ")[0]
+            raise OSError(
+                f"the weights of {self.name} cannot be had: {why} "
+                "(they are fetched when first used: where there is no network, fetch them where there is one and copy "
+                f"the cache, {os.environ.get('HF_HOME') or '~/.cache/huggingface'}, or export the network to ONNX and "
+                "use onnx:FILE)"
+            ) from error
+
+    def _check_known(self, model: str, known: list[str]) -> None:
+        if model not in known:
+            nearest = difflib.get_close_matches(model, known, 3, 0.5)
+            hint = f": did you mean {' or '.join(f'{self.kind}:{name}' for name in nearest)}?" if nearest else ""
+            raise ValueError(f"{self.package} has no network {model!r}{hint}")
+
+
+class Timm(_Library):
+    """The pooled features of a network of timm (Wightman 2019), as timm:resnet50.a1_in1k."""
+
+    kind, module, package = "timm", "timm", "timm"
+
+    def _load(self, library: Any) -> Loaded:
+        if ":" not in self.model:  # with it, the name is of a hub
+            self._check_known(self.model.partition(".")[0], library.list_models())
+        with self._weights():
+            network = library.create_model(self.model, pretrained=True, num_classes=0)
+        wants = library.data.resolve_model_data_config(network)
+        preprocessing = Preprocessing(
+            size=tuple(wants["input_size"][1:]),
+            mean=tuple(wants["mean"]),
+            std=tuple(wants["std"]),
+            resize={"center": "crop", "squash": "squash", "border": "pad"}[wants.get("crop_mode") or "center"],
+            crop=wants["crop_pct"],
+            interpolation=_interpolation(wants),
+        )
+        return Loaded(network, network, preprocessing, preprocessing.shorter)
+
+
+class OpenClip(_Library):
+    """The image embeddings of a network of OpenCLIP (Ilharco et al. 2021), as open_clip:ViT-B-32/laion2b_s34b_b79k."""
+
+    kind, module, package = "open_clip", "open_clip", "open_clip_torch"
+
+    def _load(self, library: Any) -> Loaded:
+        model, tag = self.model, ""
+        if ":" not in self.model:
+            model, _, tag = self.model.partition("/")
+            self._check_known(model, library.list_models())
+            tags = library.list_pretrained_tags_by_model(model)
+            if tag not in tags:
+                raise ValueError(
+                    f"{self.name} must say whose weights, as {self.kind}:{model}/TAG; TAG may be {', '.join(tags)}"
+                )
+        with self._weights():
+            network = library.create_model(model, pretrained=tag or None)
+        wants = network.visual.preprocess_cfg
+        size = wants["size"]
+        preprocessing = Preprocessing(
+            size=(size, size) if isinstance(size, int) else tuple(size),
+            mean=tuple(wants["mean"]),
+            std=tuple(wants["std"]),
+            resize={"shortest": "crop", "squash": "squash", "longest": "pad"}[wants.get("resize_mode") or "shortest"],
+            interpolation=_interpolation(wants),
+            fill=wants.get("fill_color") or 0,
+        )
+        return Loaded(network, network.encode_image, preprocessing, preprocessing.shorter)
+
+
+class HuggingFace(_Library):
+    """The image embeddings of a network of transformers (Wolf et al. 2020), as hf:facebook/dinov2-base, or of a folder.
+
+    They are what the network says stands for the whole image, the image features of CLIP and its like, or else what
+    its pooling gives; where that was not trained, the first token, or the mean of the last feature map.
+    """
+
+    kind, module, package = "hf", "transformers", "transformers"
+
+    def _load(self, library: Any) -> Loaded:
+        with self._weights():
+            processor = library.AutoImageProcessor.from_pretrained(self.model)
+            network, loading = library.AutoModel.from_pretrained(self.model, output_loading_info=True)
+        untrained = frozenset(loading["missing_keys"])
+        if needed := [name for name in sorted(untrained) if "pooler" not in name]:
+            raise ValueError(f"{self.name} lacks weights of its network, {needed[0]} among them: it is not complete")
+
+        def rows(images: "torch.Tensor") -> "torch.Tensor":
+            if hasattr(network, "get_image_features"):
+                found = network.get_image_features(pixel_values=images)
+                return found if hasattr(found, "shape") else found.pooler_output
+            output = network(pixel_values=images)
+            pooled = getattr(output, "pooler_output", None)
+            if pooled is not None and not untrained:
+                return pooled.flatten(1)
+            last = output.last_hidden_state
+            return last[:, 0] if last.ndim == 3 else last.mean((2, 3))
+
+        def prepare(picture: np.ndarray) -> np.ndarray:
+            if max(picture.shape[:2]) > LONGEST * min(picture.shape[:2]):  # resized, its memory would have no bounds
+                raise ValueError(f"{self.name} takes no picture that is {LONGEST} times as long as wide or more")
+            colours = picture if picture.ndim == 3 else np.repeat(picture[..., None], 3, axis=2)
+            values = processor(images=[colours], return_tensors="np", input_data_format="channels_last")
+            return np.asarray(values["pixel_values"][0], np.float32).transpose(1, 2, 0)
+
+        return Loaded(network, rows, prepare, _size(processor), untrained)
+
+
+def _interpolation(wants: Mapping[str, Any]) -> str:
+    """The interpolation that a network wants; where it may be any, bicubic."""
+    name = str(wants.get("interpolation") or "bicubic").lower()
+    return "bicubic" if name == "random" else name
+
+
+def _size(processor: Any) -> int:
+    """The side of the square that a processor makes all of its input of."""
+    for name in ("size", "crop_size"):
+        wants = getattr(processor, name, None) or {}
+        sides = [wants.get(side) for side in ("shortest_edge", "longest_edge", "height", "width")]
+        if any(sides):
+            return max(int(side) for side in sides if side)
+    return 224
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ValueError:  # of a module without a specification, which was made by hand
+        return True

@@ -1,0 +1,119 @@
+"""The rows of many image files: decoded by threads while the network works on those before."""
+
+import os
+import time
+from collections import deque
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from lookalike.core.progress import report
+from lookalike.encoders.base import Encoder
+from lookalike.encoders.decoding import MAX_PIXELS, guard, opened
+
+__all__ = ["EncodedFiles", "encode_files"]
+
+AHEAD = 2  # batches that are decoded while one is encoded
+
+
+class EncodedFiles:
+    """The rows of files, batch by batch, as they are iterated over; `reasons` says why files have none."""
+
+    def __init__(
+        self,
+        paths: Sequence[str | Path],
+        encoder: Encoder,
+        *,
+        batch: int,
+        threads: int | None,
+        max_pixels: int,
+        whole: bool,
+    ) -> None:
+        if isinstance(paths, str | Path):
+            raise ValueError(f"paths must be a list of paths, got the single {paths!r}: pass [path]")
+        for name, value in (("batch", batch), ("threads", threads)):
+            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
+                raise ValueError(f"{name} must be a whole number from 1, got {value!r}")
+        self.paths, self.encoder, self.batch, self.max_pixels = [*map(Path, paths)], encoder, batch, max_pixels
+        self.threads = threads or os.cpu_count() or 1
+        self.enough = None if whole else encoder.enough
+        self.reasons: dict[int, str] = {}
+
+    def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Positions in `paths`, in order, (n,) of int64, and their rows, (n, n_features) of float32."""
+        self.reasons.clear()
+        start = time.monotonic()
+        with guard(self.max_pixels), ThreadPoolExecutor(self.threads, "decoding") as pool:
+            waiting = iter(self.paths)
+            ahead: deque[Future[np.ndarray | str]] = deque()
+            try:
+                for first in range(0, len(self.paths), self.batch):
+                    wanted = (1 + AHEAD) * self.batch - len(ahead)
+                    ahead.extend(pool.submit(self._prepared, path) for path in islice(waiting, wanted))
+                    few = [ahead.popleft().result() for _ in range(min(self.batch, len(ahead)))]
+                    self.reasons |= {first + n: found for n, found in enumerate(few) if isinstance(found, str)}
+                    readable = {first + n: found for n, found in enumerate(few) if not isinstance(found, str)}
+                    vectors = self.encoder._rows([*readable.values()]) if readable else None
+                    self._report(first + len(few), time.monotonic() - start)
+                    if vectors is not None:
+                        yield np.array([*readable], np.int64), vectors
+            finally:
+                for future in ahead:
+                    future.cancel()
+
+    def _prepared(self, path: Path) -> np.ndarray | str:
+        """A picture as the encoder takes it, or why there is none."""
+        try:
+            picture = opened(path, self.max_pixels, self.enough)
+        except (ValueError, OSError, MemoryError) as error:
+            return str(error)
+        try:
+            return self.encoder._prepare_file(picture)
+        except ValueError as error:
+            return f"{path} cannot be encoded: {error}"
+        except MemoryError:
+            return f"{path} cannot be encoded: it takes more memory than there is"
+
+    def _report(self, done: int, seconds: float) -> None:
+        rate = done / max(seconds, 1e-9)
+        shown = f"{rate:,.0f} images/s" if rate >= 10 else f"{rate:.1f} images/s"
+        left = _duration((len(self.paths) - done) / rate)
+        report(f"encoding ({self.encoder.name}): {shown}, {left} left", done, len(self.paths))
+
+
+def encode_files(
+    paths: Sequence[str | Path],
+    encoder: Encoder,
+    *,
+    batch: int = 64,
+    threads: int | None = None,
+    max_pixels: int = MAX_PIXELS,
+    whole: bool = False,
+) -> EncodedFiles:
+    """The rows of image files: iterate for (positions, rows) of a batch each, in order; `reasons` tells of the others.
+
+    threads decode ahead of the network, by default as many as there are cores. A picture of more than `max_pixels` is
+    refused before it is decoded. Of large JPEGs, only as much is decoded as the encoder needs; `whole` decodes all.
+
+    >>> from lookalike.encoders import Pixels
+    >>> files = encode_files(["no-such.jpg"], Pixels())
+    >>> list(files), files.reasons
+    ([], {0: 'there is no file no-such.jpg'})
+    """
+    return EncodedFiles(paths, encoder, batch=batch, threads=threads, max_pixels=max_pixels, whole=whole)
+
+
+def _duration(seconds: float) -> str:
+    """A time as people say it.
+
+    >>> _duration(9.6), _duration(95), _duration(7300)
+    ('10 s', '1 min 35 s', '2 h 1 min')
+    """
+    whole = round(seconds)
+    hours, minutes = whole // 3600, whole // 60 % 60
+    if hours:
+        return f"{hours:,} h {minutes} min"
+    return f"{minutes} min {whole % 60} s" if minutes else f"{whole} s"

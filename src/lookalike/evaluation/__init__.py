@@ -1,0 +1,1 @@
+"""Relevance, counting, metrics of counts, results and their comparison."""

@@ -1,0 +1,337 @@
+"""Counting the tally of codes: by table for short codes, by scanning for long ones, plainly for checking.
+
+table   from the number of items on each of the 2^b codes follow the counts around every code at once
+scan    every query meets every item: exclusive-or, count the ones, add one to a histogram
+plain   the same in a few lines of numpy, slow and obvious
+"""
+
+import functools
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+import numpy as np
+
+from lookalike.core.codes import Codes
+from lookalike.core.kernels import kernels
+from lookalike.evaluation.relevance import UNJUDGED, Groups, Relevance, SameLabel
+from lookalike.evaluation.tally import Ball, Tally
+
+METHODS = ("auto", "table", "scan", "plain")
+MAX_TABLE_BITS = 20
+
+__all__ = ["METHODS", "CodeCounter", "distinct_codes"]
+
+
+@dataclass
+class CodeCounter:
+    """Counts blocks of queries against a gallery of codes; what does not depend on the block is done once."""
+
+    queries: Codes
+    gallery: Codes
+    relevance: Relevance
+    query_ids: np.ndarray
+    excluded: Groups | None
+    method: str
+    radius: int | None = None  # count the items on each code within it, for LGAP
+    keep_ball: bool = False  # and keep those counts, so that tallies of shards add up
+    threads: int = 1
+
+    def __post_init__(self) -> None:
+        if self.queries.n_bits != self.gallery.n_bits:
+            raise ValueError(
+                f"gallery codes have {self.gallery.n_bits} bits, queries have {self.queries.n_bits}: "
+                "encode both with the same hasher"
+            )
+        self.n_bits = self.queries.n_bits
+        if self.method == "table" and self.n_bits > MAX_TABLE_BITS:
+            raise ValueError(f"method 'table' is for codes of up to {MAX_TABLE_BITS} bits, these have {self.n_bits}")
+        # Labels that form a hierarchy are counted a level at a time, as runs of a gallery sorted by them;
+        # judged pairs one by one; other kinds of relevance in blocks of grades.
+        labels = self.relevance if isinstance(self.relevance, SameLabel) and self.relevance.nested else None
+        self.levels = list(labels.levels) if labels else []
+        self.sparse = self.relevance.background == UNJUDGED
+        if self.method == "table" and not (self.levels or self.sparse):
+            raise ValueError("method 'table' is for labels or judged pairs: other relevance needs every pair")
+        if self.method == "auto":
+            self.method = "table" if self._table_pays() else "scan"
+        if self.method == "table":
+            self._tables = self._count_tables()
+        if self.method == "scan":
+            order = self.levels[-1].order if self.levels else None
+            if len(self.levels) > 1:
+                order = np.lexsort([level.gallery for level in reversed(self.levels)])
+            words = self.gallery.words if order is None else self.gallery.words[order]
+            self._words = np.ascontiguousarray(words.T)
+            self._sorted_labels = [level.gallery[order] for level in self.levels]
+        # what several threads would otherwise each make for themselves
+        if self.excluded is not None:
+            _ = self.excluded.order
+        if self.radius is not None and not self.keep_ball:
+            _ = self._largest_table if self.method == "table" and self.excluded is None else self._repeated
+
+    @functools.cached_property
+    def _on_code(self) -> np.ndarray:
+        return _on_code(self.gallery)
+
+    @functools.cached_property
+    def _distinct(self) -> "DistinctCodes":
+        return distinct_codes(self.gallery, with_index=self.excluded is not None)
+
+    @functools.cached_property
+    def _distinct_words(self) -> np.ndarray:
+        return np.ascontiguousarray(self._distinct.words.T)
+
+    @functools.cached_property
+    def _largest_table(self) -> np.ndarray:
+        table = np.zeros((min(self.radius or 0, self.n_bits) + 1, 2**self.n_bits), np.uint32)
+        table[0] = self._on_code
+        kernels().spread_largest(table)
+        return table
+
+    @functools.cached_property
+    def _repeated(self) -> "DistinctCodes":
+        return self._distinct.repeated()
+
+    def _table_pays(self) -> bool:
+        """Whether spreading tables costs less than meeting every item; an addition there is half a pair here."""
+        by_block = not self.levels and not self.sparse
+        if self.n_bits > MAX_TABLE_BITS or by_block:
+            return False
+        labels = sum(len(np.unique(level.queries)) for level in self.levels)
+        additions = (1 + labels) * self.n_bits * (self.n_bits + 1) / 2 * 2**self.n_bits
+        return additions / 2 + len(self.gallery) < len(self.queries) * len(self.gallery)
+
+    def __call__(self, block: slice) -> Tally:
+        """The tally of the queries in a slice."""
+        block = slice(*block.indices(len(self.queries)))
+        n = block.stop - block.start
+        # kept grade by grade, so that the items of one grade are contiguous
+        by_grade = np.zeros((self.relevance.max_grade + 1, n, self.n_bits + 1), np.int64)
+        counts, unjudged = np.moveaxis(by_grade, 0, 2), np.zeros(by_grade.shape[1:], np.int64)
+        if self.method == "plain":
+            self._plain(block, counts, unjudged)
+        else:
+            if self.levels or self.sparse:
+                by_level = self._tables[:, block] if self.method == "table" else self._scan(block)
+                if self.sparse:
+                    unjudged += by_level[0]
+                    self._move_judged(block, counts, unjudged)
+                else:
+                    by_grade[:] = by_level  # items of grade v or more, less those of a higher grade
+                    by_grade[:-1] -= by_level[1:]
+            else:
+                self._scan_blocks(block, by_grade)
+            self._take_out(block, counts, unjudged)
+        ball = self._ball(block) if self.keep_ball else None
+        largest = None
+        if self.radius is not None:
+            largest = self._largest(block, counts.sum(2) + unjudged) if ball is None else ball.largest(n)
+        return Tally(
+            query_ids=self.query_ids[block],
+            counts=counts,
+            unjudged=unjudged,
+            method=self.method,
+            n_bits=self.n_bits,
+            largest=largest,
+            ball=ball,
+            unranked=self.relevance.unranked_of(block),
+        )
+
+    def _count_tables(self) -> np.ndarray:
+        """Items at each distance from every query: all of them, then those of the query's label at each level."""
+        words, codes = self.gallery.words[:, 0], self.queries.words[:, 0].astype(np.int64)
+        out = np.zeros((1 + len(self.levels), len(codes), self.n_bits + 1), np.int64)
+
+        def spread(task: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
+            on_code, queries, target = task
+            table = np.zeros((self.n_bits + 1, 2**self.n_bits), np.uint32)
+            table[0] = on_code
+            kernels().spread(table)
+            target[queries] = table[:, codes[queries]].T
+
+        per_batch = max(1, (1 << 26) >> self.n_bits)  # labels whose items per code fit into 256 MB
+        with ThreadPoolExecutor(self.threads) as pool:
+            for target, level in zip(out[1:], self.levels, strict=True):
+                wanted = np.unique(level.queries)
+                for batch in np.array_split(wanted, -(-len(wanted) // per_batch)):
+                    number = np.full(level.n_groups, -1, np.int32)
+                    number[batch] = np.arange(len(batch))
+                    on_code = np.zeros((len(batch), 2**self.n_bits), np.uint32)
+                    kernels().tabulate(words, level.gallery, number, on_code)
+                    if len(batch) == level.n_groups:  # no label is missing: their sum is the whole gallery
+                        self._on_code = on_code.sum(0, dtype=np.int64)
+                    mine = [np.flatnonzero(level.queries == label) for label in batch]
+                    list(pool.map(spread, zip(on_code, mine, [target] * len(batch), strict=True)))
+        spread((self._on_code, np.arange(len(codes)), out[0]))
+        return out
+
+    def _scan(self, block: slice) -> np.ndarray:
+        """As `_count_tables`, for the queries of a block, by comparing each with the whole gallery."""
+        n = block.stop - block.start
+        out = np.zeros((1 + len(self.levels), n, self.n_bits + 1), np.int64)
+        words = self.queries.words[block]
+        self._run(words, np.array([[0, n, 0, len(self.gallery)]]), out[0])
+        for target, level, labels in zip(out[1:], self.levels, self._sorted_labels, strict=True):
+            mine = level.queries[block]
+            order = np.argsort(mine, kind="stable")  # queries of one label together: they share their items
+            distinct, firsts = np.unique(mine[order], return_index=True)
+            runs = np.stack([firsts, [*firsts[1:], n], *_runs(labels, distinct)], axis=1).astype(np.int64)
+            counted = np.zeros((n, self.n_bits + 1), np.int64)
+            self._run(np.ascontiguousarray(words[order]), runs, counted)
+            target[order] = counted
+        return out
+
+    def _run(self, words: np.ndarray, runs: np.ndarray, out: np.ndarray) -> None:
+        kernels().scan(words, self._words, runs, kernels().HAS_VECTOR_POPCOUNT, out)
+
+    def _scan_blocks(self, block: slice, counts: np.ndarray) -> None:
+        """Any relevance: grades of a block of items at a time, some megabytes each."""
+        step = max(1024, (1 << 24) // counts.shape[1])
+        words = self.queries.words[block]
+        for start in range(0, len(self.gallery), step):
+            grades = self.relevance.block(block, slice(start, min(start + step, len(self.gallery))))
+            kernels().scan_graded(words, self._words, start, grades, counts)
+
+    def _pair_distances(self, block: slice, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        differ = self.queries.words[block][queries] ^ self.gallery.words[items]
+        return np.bitwise_count(differ).sum(1, dtype=np.int64)
+
+    def _move_judged(self, block: slice, counts: np.ndarray, unjudged: np.ndarray) -> None:
+        special = [self.relevance.special(query) for query in range(block.start, block.stop)]
+        queries = np.repeat(np.arange(len(special)), [len(items) for items, _ in special])
+        items, grades = (np.concatenate([pair[i] for pair in special]) for i in (0, 1))
+        distances = self._pair_distances(block, queries, items)
+        np.add.at(counts, (queries, distances, grades), 1)
+        np.subtract.at(unjudged, (queries, distances), 1)
+
+    def _take_out(self, block: slice, counts: np.ndarray, unjudged: np.ndarray) -> None:
+        """Undo the counting of excluded items."""
+        if self.excluded is None:
+            return
+        queries, items = self.excluded.pairs(block)
+        distances = self._pair_distances(block, queries, items)
+        grades = self.relevance.of_pairs(queries + block.start, items)
+        known = grades != UNJUDGED
+        np.subtract.at(counts, (queries[known], distances[known], grades[known]), 1)
+        np.subtract.at(unjudged, (queries[~known], distances[~known]), 1)
+
+    def moved(self, block: slice) -> tuple[np.ndarray, np.ndarray]:
+        """What judged and excluded items change of counts of all items, and of unjudged ones; it may be below zero."""
+        counts = np.zeros((block.stop - block.start, self.n_bits + 1, self.relevance.max_grade + 1), np.int64)
+        unjudged = np.zeros(counts.shape[:2], np.int64)
+        if self.sparse:
+            self._move_judged(block, counts, unjudged)
+        self._take_out(block, counts, unjudged)
+        return counts, unjudged
+
+    def _plain(self, block: slice, counts: np.ndarray, unjudged: np.ndarray) -> None:
+        for i, query in enumerate(range(block.start, block.stop)):
+            distances = np.bitwise_count(self.gallery.words ^ self.queries.words[query]).sum(1, dtype=np.int64)
+            grades = self.relevance.block(slice(query, query + 1), slice(0, len(self.gallery)))[0]
+            ranks = np.ones(len(distances), bool)
+            if self.excluded is not None:
+                ranks[self.excluded.items(query)] = False
+            for grade in range(counts.shape[2]):
+                counts[i, :, grade] = np.bincount(distances[ranks & (grades == grade)], minlength=self.n_bits + 1)
+            unjudged[i] = np.bincount(distances[ranks & (grades == UNJUDGED)], minlength=self.n_bits + 1)
+
+    def _excluded_codes(self, block: slice, codes: "DistinctCodes") -> tuple[np.ndarray, np.ndarray]:
+        """For each query the places, among the distinct codes, of the items that it leaves out."""
+        n = block.stop - block.start
+        if self.excluded is None:
+            return np.zeros(n + 1, np.int64), np.zeros(0, np.int64)
+        queries, items = self.excluded.pairs(block)
+        assert codes.index is not None
+        places = codes.index[items]
+        known = places >= 0
+        return np.searchsorted(queries[known], np.arange(n + 1)), places[known]
+
+    def _largest(self, block: slice, present: np.ndarray) -> np.ndarray:
+        """The largest number of items on one code at each distance up to the radius, given how many items are there.
+
+        A code with one item matters only where there is no other: the codes that have several are compared with.
+        """
+        assert self.radius is not None
+        radius = min(self.radius, self.n_bits)
+        if self.method == "table" and self.excluded is None:
+            return self._largest_table[:, self.queries.words[block, 0].astype(np.int64)].T.astype(np.int64)
+        out = (present[:, : radius + 1] > 0).astype(np.int64)
+        starts, excluded = self._excluded_codes(block, self._repeated)
+        words = np.ascontiguousarray(self._repeated.words.T)
+        kernels().largest(self.queries.words[block], words, self._repeated.counts, starts, excluded, out)
+        return out
+
+    def _ball(self, block: slice) -> Ball:
+        assert self.radius is not None
+        starts, excluded = self._excluded_codes(block, self._distinct)
+        parts, room = [], 1024
+        for i, words in enumerate(self.queries.words[block]):
+            places, distances = np.empty(room, np.int64), np.empty(room, np.int64)
+            found = kernels().near(words, self._distinct_words, self.radius, places, distances)
+            if found > room:
+                room = 2 * found
+                places, distances = np.empty(room, np.int64), np.empty(room, np.int64)
+                kernels().near(words, self._distinct_words, self.radius, places, distances)
+            places, distances = places[:found], distances[:found]
+            counts = self._distinct.counts[places]
+            mine = excluded[starts[i] : starts[i + 1]]
+            if len(mine):
+                counts = counts - (places[:, None] == mine).sum(1)
+            there = counts > 0
+            parts.append(
+                (np.full(there.sum(), i), self._distinct.words[places[there]], distances[there], counts[there])
+            )
+        return Ball(min(self.radius, self.n_bits), *(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+@dataclass(frozen=True)
+class DistinctCodes:
+    """Each code that occurs, once: words, number of items, and (if asked) the place of every item's code."""
+
+    words: np.ndarray
+    counts: np.ndarray
+    index: np.ndarray | None
+
+    def repeated(self) -> "DistinctCodes":
+        """Those that several items have; the place of any other is -1."""
+        several = self.counts > 1
+        place = np.where(several, np.cumsum(several) - 1, -1)
+        index = None if self.index is None else place[self.index]
+        return DistinctCodes(self.words[several], self.counts[several], index)
+
+
+def distinct_codes(codes: Codes, *, with_index: bool = False) -> DistinctCodes:
+    """The codes that occur, in rising order, and how many items are on each."""
+    if codes.n_bits <= MAX_TABLE_BITS and not with_index:
+        on_code = _on_code(codes)
+        used = np.flatnonzero(on_code)
+        return DistinctCodes(used.astype(np.uint64)[:, None], on_code[used], None)
+    if codes.words.shape[1] == 1 and not with_index:
+        order, words = None, np.sort(codes.words, axis=0)
+    else:
+        order = np.lexsort(codes.words.T[::-1])
+        words = codes.words[order]
+    first = np.concatenate([[True], (words[1:] != words[:-1]).any(1)])[: len(words)]
+    starts = np.flatnonzero(first)
+    index = None
+    if with_index:
+        index = np.empty(len(words), np.int64)
+        index[order] = np.cumsum(first) - 1
+    return DistinctCodes(words[starts], np.diff(starts, append=len(words)), index)
+
+
+def _on_code(codes: Codes) -> np.ndarray:
+    """Number of items on each of the 2^n_bits codes."""
+    return np.bincount(codes.words[:, 0].view(np.int64), minlength=2**codes.n_bits)
+
+
+def _runs(labels: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """First and last place of each wanted label, where equal labels stand together but in any order."""
+    changes = np.flatnonzero(labels[1:] != labels[:-1]) + 1
+    starts = np.concatenate([[0], changes])
+    ends = np.concatenate([changes, [len(labels)]])
+    order = np.argsort(labels[starts], kind="stable")
+    names = labels[starts][order]
+    place = np.minimum(np.searchsorted(names, wanted), len(names) - 1)
+    found = names[place] == wanted
+    return np.where(found, starts[order][place], 0), np.where(found, ends[order][place], 0)

@@ -1,0 +1,161 @@
+"""Counting the tally of float scores: embeddings, score matrices and run files.
+
+A query's row of scores is sorted, and the items that are not of the background's grade (the relevant, or the
+judged ones) mark it: other items are counted around them, so that a tally is a few groups, not one for each item.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lookalike.core.embeddings import Embeddings, Scores
+from lookalike.core.ids import id_array
+from lookalike.core.kernels import kernels
+from lookalike.evaluation.relevance import UNJUDGED, Groups, Judged, Relevance, SameLabel, Unranked
+from lookalike.evaluation.tally import Tally, stack_ragged
+
+METHODS = ("auto", "around", "plain")
+
+__all__ = [
+    "METHODS",
+    "ScoreCounter",
+    "background_runs",
+    "count_run",
+    "groups_of",
+]
+
+
+@dataclass
+class ScoreCounter:
+    """Counts blocks of queries by their scores with the whole gallery."""
+
+    scores: Scores | Embeddings
+    relevance: Relevance
+    query_ids: np.ndarray
+    excluded: Groups | None
+    method: str
+    keep_scores: bool = False  # every group with its score, so that tallies of shards add up
+    keep_marks: bool = False  # the scores of groups that hold an item not of the background's grade
+
+    def __post_init__(self) -> None:
+        if self.method == "auto":
+            self.method = "around"
+
+    @property
+    def block_rows(self) -> int:
+        """Queries to score at a time: enough to keep the processor busy, few enough to take half a gigabyte at most."""
+        # Where grades have no background, every item may become a group of its own.
+        sparse = isinstance(self.relevance, SameLabel | Judged) and not self.keep_scores
+        per_query = self.scores.n_gallery * (12 if sparse else 8 * (self.relevance.max_grade + 4))
+        return min(96, max(6, (1 << 29) // per_query // 6 * 6))
+
+    def __call__(self, block: slice) -> Tally:
+        """The tally of the queries in a slice."""
+        block = slice(*block.indices(self.scores.n_queries))
+        rows = self.scores.rows(block)
+        scores, by_grade = self._plain(rows, block) if self.method == "plain" else self._around(rows, block)
+        return Tally(
+            query_ids=self.query_ids[block],
+            counts=np.moveaxis(by_grade[:-1], 0, 2),
+            unjudged=by_grade[-1],
+            scores=scores if self.keep_scores or self.keep_marks else None,
+            method=self.method,
+            similarity=self.scores.similarity,
+            lengths=None if self.scores.query_lengths is None else self.scores.query_lengths[block],
+            complete=self.keep_scores,
+            unranked=self.relevance.unranked_of(block),
+        )
+
+    def _around(self, rows: np.ndarray, block: slice) -> tuple[np.ndarray, np.ndarray]:
+        """Scores of each query's groups, (queries, groups), and counts, (grades and the unjudged, queries, groups)."""
+        marks = [self._marks(row, query) for row, query in zip(rows, range(block.start, block.stop), strict=True)]
+        most = rows.shape[1] if self.keep_scores else min(rows.shape[1], 1 + 2 * max(len(mark[0]) for mark in marks))
+        rows.sort(axis=1)  # all rows at once: numpy sorts with vector instructions
+        scores = np.full((len(rows), most if self.keep_scores or self.keep_marks else 0), np.nan)
+        by_grade = np.zeros((self.relevance.max_grade + 2, len(rows), most), np.int64)
+        background = self.relevance.background % len(by_grade)
+        n_groups = [
+            kernels().around(rows[i], *mark, self.keep_scores, background, scores[i], by_grade[:, i])
+            for i, mark in enumerate(marks)
+        ]
+        widest = max(n_groups)
+        return scores[:, :widest], by_grade[:, :, :widest]
+
+    def _marks(self, row: np.ndarray, query: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Scores of the items not of the background's grade, rising within each grade; where grades start; excluded."""
+        items, grades = self.relevance.special(query)
+        excluded = np.zeros(0, row.dtype)
+        if self.excluded is not None:
+            left_out = self.excluded.items(query)
+            excluded = np.sort(row[left_out])
+            ranks = np.ones(len(row), bool)
+            ranks[left_out] = False
+            items, grades = items[ranks[items]], grades[ranks[items]]
+        sizes = np.bincount(grades, minlength=self.relevance.max_grade + 1)
+        by_grade = [
+            np.sort(row[items if size == len(items) else items[grades == v]]) for v, size in enumerate(sizes) if size
+        ]
+        marks = np.concatenate([np.zeros(0, row.dtype), *by_grade])
+        return marks, np.concatenate([[0], np.cumsum(sizes)]), excluded
+
+    def _plain(self, rows: np.ndarray, block: slice) -> tuple[np.ndarray, np.ndarray]:
+        """As `_around`, in the obvious way: every score a group, then neighbours of background items merged."""
+        found = []
+        for row, query in zip(rows, range(block.start, block.stop), strict=True):
+            grades = self.relevance.block(slice(query, query + 1), slice(0, len(row)))[0]
+            ranks = np.ones(len(row), bool)
+            if self.excluded is not None:
+                ranks[self.excluded.items(query)] = False
+            scores, counts = groups_of(row[ranks], grades[ranks], self.relevance.max_grade + 2)
+            if not self.keep_scores and len(scores):
+                plain, starts = background_runs(counts, self.relevance.background)
+                scores = np.where(plain, np.nan, scores)[starts] if self.keep_marks else scores[:0]
+                counts = np.add.reduceat(counts, starts, axis=0)
+            found.append((scores, counts))
+        return _stacked(found)
+
+
+def count_run(run: Mapping[Any, Mapping[Any, float]], relevance: Judged) -> Tally:
+    """The tally of a run, {query_id: {item_id: score}}: only what it ranks has a place, all that is judged counts."""
+    query_ids = list(relevance.judgements)
+    found, missing = [], []
+    for i, query in enumerate(query_ids):
+        ranked, judged = run.get(query, {}), relevance.judgements[query]
+        values = np.array(list(ranked.values()), float)
+        if np.isnan(values).any():
+            raise ValueError(f"the run gives query {query!r} a score that is not a number")
+        grades = np.array([judged.get(item, UNJUDGED) for item in ranked], np.int64)
+        found.append(groups_of(values, grades, relevance.max_grade + 2))
+        missing += [(i, item, grade) for item, grade in judged.items() if item not in ranked]
+    scores, by_grade = _stacked(found)
+    return Tally(
+        query_ids=id_array(query_ids, "queries of a run"),
+        counts=np.moveaxis(by_grade[:-1], 0, 2),
+        unjudged=by_grade[-1],
+        scores=scores,
+        method="run",
+        unranked=Unranked.of(missing),
+    )
+
+
+def background_runs(counts: np.ndarray, background: int) -> tuple[np.ndarray, np.ndarray]:
+    """Which groups, (n, columns), hold only items of the background's grade; where groups start if neighbours merge."""
+    plain = np.delete(counts, background, axis=1).sum(1) == 0
+    return plain, np.flatnonzero(~(plain & np.concatenate([[False], plain[:-1]])))
+
+
+def groups_of(scores: np.ndarray, grades: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct scores, the highest first, and how many items of each grade (last: unjudged) have them."""
+    distinct, place = np.unique(scores, return_inverse=True)
+    counts = np.zeros((len(distinct), n_columns), np.int64)
+    np.add.at(counts, (place, grades), 1)
+    return distinct[::-1], counts[::-1]
+
+
+def _stacked(found: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+    scores, counts = (
+        stack_ragged(list(part), filler) for part, filler in zip(zip(*found, strict=True), (np.nan, 0), strict=True)
+    )
+    return scores.astype(float), np.ascontiguousarray(np.moveaxis(counts, 2, 0))

@@ -1,0 +1,284 @@
+"""Results: what an evaluation found, to look at, compare and keep."""
+
+import json
+import reprlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lookalike.core.files import check_format, fingerprints, provenance, read_json, write_text
+from lookalike.core.ids import id_array
+from lookalike.metrics.metric import Metric
+from lookalike.metrics.values import Values
+
+if TYPE_CHECKING:
+    import pandas
+
+LONGEST_IDS = 1 << 28  # letters of all query ids that are read, each as long as the longest
+
+__all__ = ["Evaluation", "Score", "as_table", "bootstrap_interval", "shown", "without_nan"]
+
+
+@dataclass(frozen=True, eq=False)
+class Score:
+    """One metric of an evaluation: expected, best and worst over all orders of tied items.
+
+    per_query, best_per_query, worst_per_query: (n_queries,), 0 or nan where undefined, as was asked. Of a metric of all
+    queries together (a ratio of sums, average='micro') each query has the whole plus its influence on it, which may
+    pass 0 or 1: their mean is the whole, and intervals and comparisons are right to first order.
+    """
+
+    metric: Metric
+    values: Values
+    undefined: int  # queries for which the metric has no value
+
+    @property
+    def per_query(self) -> np.ndarray:
+        """Expected value of each query."""
+        return self.values.expected
+
+    @property
+    def best_per_query(self) -> np.ndarray:
+        """Best value of each query."""
+        return self.values.best
+
+    @property
+    def worst_per_query(self) -> np.ndarray:
+        """Worst value of each query."""
+        return self.values.worst
+
+    @property
+    def mean(self) -> float:
+        """The number to report: the expected value, averaged over queries; nan if no query has one."""
+        return _mean(self.per_query)
+
+    @property
+    def best(self) -> float:
+        """Mean over queries of the best that an order of tied items can give."""
+        return _mean(self.best_per_query)
+
+    @property
+    def worst(self) -> float:
+        """Mean over queries of the worst that an order of tied items can give."""
+        return _mean(self.worst_per_query)
+
+    def interval(self, level: float = 0.95, *, random_state: int = 0, resamples: int = 2000) -> tuple[float, float]:
+        """Bootstrap interval of the mean over queries: what other queries like these might have given."""
+        return bootstrap_interval(self.per_query, level, random_state, resamples)
+
+    def __repr__(self) -> str:
+        return f"{self.metric.label} {shown(self.mean)} (best {shown(self.best)}, worst {shown(self.worst)})"
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """Every metric of one evaluation; `evaluation["AP@1000"]` is its `Score`."""
+
+    scores: dict[Metric, Score]
+    query_ids: np.ndarray
+    about: dict[str, Any]  # where the numbers come from
+
+    def __getitem__(self, metric: str | Metric) -> Score:
+        wanted = Metric.parse(metric)
+        if wanted not in self.scores:
+            raise KeyError(f"{wanted} was not evaluated, only {', '.join(map(str, self.scores))}")
+        return self.scores[wanted]
+
+    def __iter__(self) -> Iterator[Metric]:
+        return iter(self.scores)
+
+    def __len__(self) -> int:
+        return len(self.scores)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each metric, as they are printed and saved."""
+        return [
+            {
+                "metric": metric.label,
+                "mean": score.mean,
+                "best": score.best,
+                "worst": score.worst,
+                "undefined": score.undefined,
+                "queries": len(score.per_query),
+            }
+            for metric, score in self.scores.items()
+        ]
+
+    def __str__(self) -> str:
+        rows = [["metric", "expected", "best", "worst", "undefined"]]
+        for row in self.rows():
+            numbers = [shown(row[name]) for name in ("mean", "best", "worst")]
+            rows.append([row["metric"], *numbers, str(row["undefined"])])
+        widths = [max(len(row[i]) for row in rows) for i in range(5)]
+        lines = [
+            "  ".join(
+                [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+            )
+            for row in rows
+        ]
+        return "\n".join([*lines, f"{len(self.query_ids):,} queries, {self.about['items']:,} items"])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        import html
+
+        cells = "".join(
+            f"<tr><td>{html.escape(row['metric'])}</td><td><b>{shown(row['mean'])}</b></td><td>{shown(row['best'])}</td>"
+            f"<td>{shown(row['worst'])}</td><td>{row['undefined']}</td></tr>"
+            for row in self.rows()
+        )
+        head = "".join(f"<th>{name}</th>" for name in ("metric", "expected", "best", "worst", "undefined"))
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>"
+
+    def to_pandas(self, *, per_query: bool = False) -> "pandas.DataFrame":
+        """A table with a row for each metric, or with a row for each query and a column for each metric."""
+        if not per_query:
+            return as_table(self.rows()).set_index("metric")
+        columns = {metric.label: score.per_query for metric, score in self.scores.items()}
+        return as_table({"query": self.query_ids, **columns}).set_index("query")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, as plain Python values."""
+        scores = [
+            row
+            | {"name": str(metric)}
+            | {name: _plain(getattr(score, name)) for name in ("per_query", "best_per_query", "worst_per_query")}
+            for row, (metric, score) in zip(self.rows(), self.scores.items(), strict=True)
+        ]
+        about = self.about | {"inputs": fingerprints(self.about.get("inputs", {}))}
+        return provenance("evaluation", **about, query_ids=self.query_ids.tolist(), scores=scores)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Everything as JSON, written to `path` if given; nan becomes null."""
+        text = json.dumps(without_nan(self.to_dict()), indent=1, allow_nan=False)
+        if path is not None:
+            write_text(path, text + "\n")
+        return text
+
+    @classmethod
+    def from_json(cls, path: str | Path) -> "Evaluation":
+        """Read what `to_json` wrote; raises where that cannot be an evaluation."""
+        saved = read_json(Path(path).read_bytes(), path)
+        if not isinstance(saved, dict) or saved.get("lookalike") != "evaluation":
+            raise ValueError(f"{path} holds no evaluation: it was not written by Evaluation.to_json")
+        check_format(saved, path)
+        try:
+            query_ids = _read_ids(saved["query_ids"])
+            scores = [_read_score(row, len(query_ids)) for row in _checked("scores", saved["scores"], list)]
+            _checked("inputs", saved.get("inputs", {}), dict)
+            if _checked("items", saved["items"], int) < 0 or len({score.metric for score in scores}) < len(scores):
+                raise ValueError("it has fewer than 0 items, or a metric twice")
+        except KeyError as error:
+            raise ValueError(f"{path} is damaged: it lacks {error.args[0]}") from None
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ValueError(f"{path} is damaged: {error}") from error
+        known = ("lookalike", "format", "version", "query_ids", "scores")
+        about = {key: value for key, value in saved.items() if key not in known}
+        return cls({score.metric: score for score in scores}, query_ids, about)
+
+
+# Reading what was saved: each raises where it is not what `to_dict` gives
+
+
+def _read_ids(saved: Any) -> np.ndarray:
+    ids = _checked("query_ids", saved, list)
+    longest = max((len(value) for value in ids if isinstance(value, str)), default=0)
+    if len(ids) * longest > LONGEST_IDS:  # an array has room for the longest in every place
+        raise ValueError(f"{len(ids):,} query_ids of up to {longest:,} letters are too long")
+    return id_array(ids, "query_ids")
+
+
+def _read_score(saved: Any, n: int) -> Score:
+    row = _checked("a score", saved, dict)
+    metric, undefined = Metric.parse(row["name"]), _checked("undefined", row["undefined"], int)
+    if Metric.parse(row["metric"]) != metric or row["queries"] != n:
+        raise ValueError(f"{metric} of {n} queries is called {row['metric']} of {row['queries']}")
+    values = np.array([_read_values(row, f"{part}per_query", n) for part in ("", "best_", "worst_")])
+    missing, zero = np.isnan(values), (values == 0).all(axis=0)
+    if (missing != missing[0]).any():
+        raise ValueError(f"a query has some values of {metric}, but not all")
+    if undefined not in ({missing[0].sum()} if missing.any() else range(zero.sum() + 1)):
+        raise ValueError(f"{metric} cannot be undefined for {undefined} queries: their values say otherwise")
+    score = Score(metric, Values(*values), undefined)
+    for name in ("mean", "best", "worst"):
+        said, is_so = row[name], getattr(score, name)
+        number = float("nan") if said is None else float(_checked(name, said, int, float))
+        if not np.isclose(number, is_so, rtol=1e-9, atol=1e-12, equal_nan=True):
+            raise ValueError(f"the {name} of {metric} is {said}, but that of its values is {is_so}")
+    return score
+
+
+def _read_values(row: dict[str, Any], name: str, n: int) -> np.ndarray:
+    values = _checked(name, row[name], list)
+    if len(values) != n:
+        raise ValueError(f"{name} has {len(values)} values, but there are {n} queries")
+    numbers = np.array([np.nan if value is None else float(_checked(name, value, int, float)) for value in values])
+    if np.isfinite(numbers).sum() != len(values) - values.count(None):
+        raise ValueError(f"{name} has a value that is not finite")
+    return numbers
+
+
+def _checked(name: str, value: Any, *kinds: type) -> Any:
+    """A value that is of one of these kinds, of which bool is none."""
+    if type(value) not in kinds:
+        raise TypeError(f"{name} must be {' or '.join(kind.__name__ for kind in kinds)}, got {reprlib.repr(value)}")
+    return value
+
+
+def as_table(columns: Any) -> "pandas.DataFrame":
+    """A pandas table, if pandas is there."""
+    try:
+        import pandas
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError("to_pandas needs pandas: pip install pandas; .rows() does without") from error
+    return pandas.DataFrame(columns)
+
+
+def shown(value: float) -> str:
+    """A number in tables: four digits, or where these would be zeros, its size.
+
+    >>> shown(0.25), shown(0.0000123), shown(0.0)
+    ('0.2500', '1.2e-05', '0.0000')
+    """
+    return f"{value:.1e}" if 0 < abs(value) < 5e-4 else f"{value:.4f}"
+
+
+def bootstrap_interval(values: np.ndarray, level: float, random_state: int, resamples: int) -> tuple[float, float]:
+    """Percentile interval of the mean of values (nan left out) under resampling."""
+    if not 0 < level < 1:
+        raise ValueError(f"the level of an interval must be between 0 and 1, got {level}")
+    if resamples < 1:
+        raise ValueError(f"resamples must be a whole number from 1, got {resamples}")
+    values = values[~np.isnan(values)]
+    if not len(values):
+        return float("nan"), float("nan")
+    generator = np.random.default_rng(random_state)
+    step = max(1, 10_000_000 // len(values))
+    means = [
+        values[generator.integers(len(values), size=(min(step, resamples - done), len(values)))].mean(1)
+        for done in range(0, resamples, step)
+    ]
+    low, high = np.quantile(np.concatenate(means), [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
+
+
+def _mean(values: np.ndarray) -> float:
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else float("nan")
+
+
+def _plain(values: np.ndarray) -> list[float]:
+    return [float(value) for value in values]
+
+
+def without_nan(value: Any) -> Any:
+    """The same with None for nan, which JSON does not know."""
+    if isinstance(value, dict):
+        return {key: without_nan(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [without_nan(inner) for inner in value]
+    return None if isinstance(value, float) and np.isnan(value) else value

@@ -1,0 +1,471 @@
+"""Tally: how many items of each grade stand in each tie group of each query, in rank order."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lookalike.core.codes import MAX_BITS
+from lookalike.core.files import fingerprints, is_whole, provenance, read_arrays, seal, write_arrays
+from lookalike.evaluation.relevance import Unranked
+
+POLICIES = {"irrelevant": 0, "relevant": 1, "condensed": None}  # the grade that unjudged items get
+NO_DISTANCE = "a radius needs a distance: Codes, or embeddings with similarity='euclidean'"
+TOO_MANY = "the sum of the tallies passes 2^63 items: it cannot be counted in 64 bits"
+
+__all__ = ["Ball", "Tally", "concatenate", "stack_ragged", "unranked_in_both"]
+
+
+@dataclass(frozen=True)
+class Ball:
+    """The codes within a radius of each query and how many items lie on each: what LGAP needs, in a form that adds up.
+
+    queries, distances, counts: (n,); words: (n, words of a code). One row for each query and code.
+    """
+
+    radius: int
+    queries: np.ndarray
+    words: np.ndarray
+    distances: np.ndarray
+    counts: np.ndarray
+
+    def __add__(self, other: "Ball") -> "Ball":
+        if self.radius != other.radius:
+            raise ValueError(f"tallies kept the codes within different radii, {self.radius} and {other.radius}")
+        queries = np.concatenate([self.queries, other.queries])
+        words = np.concatenate([self.words, other.words])
+        order = np.lexsort((*words.T, queries))
+        queries, words = queries[order], words[order]
+        new = np.ones(len(queries), bool)
+        new[1:] = (queries[1:] != queries[:-1]) | (words[1:] != words[:-1]).any(1)
+        starts = np.flatnonzero(new)
+        counts = np.concatenate([self.counts, other.counts])[order]
+        distances = np.concatenate([self.distances, other.distances])[order]
+        summed = np.add.reduceat(counts, starts) if len(starts) else counts
+        return Ball(self.radius, queries[starts], words[starts], distances[starts], summed)
+
+    def largest(self, n_queries: int) -> np.ndarray:
+        """The largest number of items on one code at each distance, (n_queries, radius + 1)."""
+        out = np.zeros((n_queries, self.radius + 1), np.int64)
+        np.maximum.at(out, (self.queries, self.distances), self.counts)
+        return out
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Tally:
+    """Counts of items per query, tie group and grade; every ranking metric is a function of them.
+
+    counts: (n_queries, n_groups, grades), nearest group first; empty groups change nothing.
+    unjudged: (n_queries, n_groups), items that nobody judged.
+    For codes group d holds the items at Hamming distance d. For float scores `scores` (n_queries, n_groups) has the
+    score of each group, nan where there is none; without them, neighbouring groups of one grade may be merged.
+
+    >>> import lookalike as la
+    >>> codes = la.Codes.pack([[0, 0], [0, 1], [1, 1]])
+    >>> la.count(codes[:1], codes, la.same_label([7], [7, 7, 8])).counts[0]     # a row for each distance 0, 1, 2
+    array([[0, 1],
+           [0, 1],
+           [1, 0]])
+    """
+
+    query_ids: np.ndarray
+    counts: np.ndarray
+    unjudged: np.ndarray
+    method: str
+    n_bits: int | None = None
+    scores: np.ndarray | None = None
+    similarity: str | None = None  # of embeddings; where it is "euclidean", scores are squared distances below zero
+    lengths: np.ndarray | None = None  # of cosines: what the scores of each query are divided by to be that
+    complete: bool = True  # whether every group is of one score, and kept it, so that tallies of shards add up
+    condensed: bool = False  # whether unjudged items were left out, which empties groups
+    largest: np.ndarray | None = None
+    ball: Ball | None = None
+    unranked: Unranked | None = None
+    inputs: dict[str, Any] = field(default_factory=dict)
+    _relevant: dict[int, np.ndarray] = field(default_factory=dict, init=False)
+
+    def __len__(self) -> int:
+        return len(self.counts)
+
+    def __repr__(self) -> str:
+        of = "scores" if self.n_bits is None else f"codes of {self.n_bits} bits"
+        return f"Tally({len(self):,} queries, {of}, grades 0 to {self.n_grades - 1}, counted by {self.method!r})"
+
+    @property
+    def n_grades(self) -> int:
+        """Number of grades, 0 included."""
+        return int(self.counts.shape[2])
+
+    @cached_property
+    def unranked_counts(self) -> np.ndarray:
+        """Judged items in no group, (n_queries, grades)."""
+        out = np.zeros((len(self), self.n_grades), np.int64)
+        if self.unranked is not None:
+            np.add.at(out, (self.unranked.queries, self.unranked.grades), 1)
+        return out
+
+    @cached_property
+    def totals(self) -> np.ndarray:
+        """Items of each grade that a perfect search would rank, (n_queries, grades)."""
+        return np.asarray(self.counts.sum(1) + self.unranked_counts)
+
+    @cached_property
+    def retrieved(self) -> np.ndarray:
+        """Judged items in each group, (n_queries, n_groups), as floats: what metrics compute with."""
+        return np.asarray(self.counts.sum(2, dtype=float))
+
+    @cached_property
+    def ranked(self) -> np.ndarray:
+        """Items in each group, judged or not, (n_queries, n_groups), as floats."""
+        return np.asarray(self.retrieved + self.unjudged)
+
+    def relevant(self, rel: int) -> np.ndarray:
+        """Items of grade `rel` or more in each group, (n_queries, n_groups), as floats."""
+        if rel not in self._relevant:
+            at_least = self.counts[:, :, rel] if rel == self.n_grades - 1 else self.counts[:, :, rel:].sum(2)
+            self._relevant[rel] = np.ascontiguousarray(at_least, float)
+        return self._relevant[rel]
+
+    def top(self, k: int | None) -> slice:
+        """The groups that can matter to the first k ranks: where no group is empty, k of them are enough."""
+        return slice(0, k if self.n_bits is None and not self.condensed else None)
+
+    def total_relevant(self, rel: int) -> np.ndarray:
+        """Items of grade `rel` or more, ranked or not, (n_queries,)."""
+        return np.asarray(self.totals[:, rel:].sum(1))
+
+    def within(self, radius: float) -> np.ndarray:
+        """Which groups lie within the radius, (n_queries, n_groups) or (n_groups,) of bool."""
+        if self.n_bits is not None:
+            return np.arange(self.counts.shape[1]) <= radius
+        if self.similarity != "euclidean" or self.scores is None:
+            raise ValueError(NO_DISTANCE)
+        if not self.complete:
+            raise ValueError("a radius needs the distance of every group: count with scores=True")
+        return -self.scores <= radius**2
+
+    def scored_groups(self, rel: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """The groups that hold a judged item, all queries' in a row: how many each query has, scores, relevant, others.
+
+        The scores can be compared between queries: Hamming distances below zero, cosines, or what was given.
+        """
+        relevant, used = self.relevant(rel), self.retrieved > 0
+        if self.n_bits is not None:
+            scores = np.broadcast_to(-np.arange(used.shape[1], dtype=float), used.shape)[used]
+        elif self.scores is None or (np.isnan(self.scores) & used).any():
+            raise ValueError("average='micro' compares the scores of all queries: count with scores=True")
+        else:
+            scores = self.scores[used]
+            if self.lengths is not None:
+                scores = scores / np.repeat(self.lengths, used.sum(1)).astype(float)
+        return used.sum(1), scores, relevant[used], self.retrieved[used] - relevant[used]
+
+    def with_unjudged(self, policy: str) -> "Tally":
+        """This tally with unjudged items of grade 0 ("irrelevant") or 1 ("relevant"), or without them ("condensed")."""
+        if policy not in POLICIES:
+            raise ValueError(f"unjudged items must be one of {', '.join(map(repr, POLICIES))}, got {policy!r}")
+        if not self.unjudged.any():
+            return self
+        nobody, grade = np.zeros_like(self.unjudged), POLICIES[policy]
+        if grade is None:  # which codes they were on is not known
+            return replace(self, unjudged=nobody, condensed=True, largest=None, ball=None)
+        counts = self.counts.copy()
+        counts[:, :, grade] += self.unjudged
+        return replace(self, counts=counts, unjudged=nobody)
+
+    def __add__(self, other: "Tally") -> "Tally":
+        """The tally of two parts of one gallery."""
+        if not isinstance(other, Tally):
+            return NotImplemented
+        self._check_part(other)
+        grades = max(self.n_grades, other.n_grades)
+        left, right = (_widen(tally.counts, grades) for tally in (self, other))
+        common: dict[str, Any] = {
+            "query_ids": self.query_ids,
+            "method": self.method if self.method == other.method else f"{self.method} + {other.method}",
+            "n_bits": self.n_bits,
+            "condensed": self.condensed or other.condensed,
+            "unranked": unranked_in_both(self.unranked, other.unranked),
+            "inputs": {
+                name: self.inputs[name] if name == "queries" else [self.inputs[name], other.inputs.get(name)]
+                for name in self.inputs
+            },
+        }
+        if self.n_bits is not None:
+            ball = self.ball + other.ball if self.ball is not None and other.ball is not None else None
+            counts, unjudged = _checked_sum(left, right), _checked_sum(self.unjudged, other.unjudged)
+            largest = None if ball is None else ball.largest(len(self))
+            return Tally(counts=counts, unjudged=unjudged, ball=ball, largest=largest, **common)
+        assert self.scores is not None
+        assert other.scores is not None
+        all_left, all_right = (
+            np.concatenate([counts, tally.unjudged[:, :, None]], axis=2)
+            for counts, tally in ((left, self), (right, other))
+        )
+        rows = [_merge_scores(self.scores[i], all_left[i], other.scores[i], all_right[i]) for i in range(len(self))]
+        scores, counts = stack_ragged([row[0] for row in rows], np.nan), stack_ragged([row[1] for row in rows], 0)
+        if (counts < 0).any():
+            raise ValueError(TOO_MANY)
+        return Tally(
+            counts=counts[:, :, :-1],
+            unjudged=counts[:, :, -1],
+            scores=scores,
+            similarity=self.similarity,
+            lengths=self.lengths,
+            **common,
+        )
+
+    def _check_part(self, other: "Tally") -> None:
+        """Raise where two tallies cannot be of parts of one gallery, or lack what their sum needs."""
+        if not np.array_equal(self.query_ids, other.query_ids):
+            raise ValueError("tallies are of different queries: only tallies of parts of one gallery add up")
+        if self.n_bits != other.n_bits:
+            raise ValueError(f"tallies are of codes of {self.n_bits} and {other.n_bits} bits (None: of scores)")
+        if self.similarity != other.similarity:
+            raise ValueError(f"tallies are of different similarities, {self.similarity} and {other.similarity}")
+        if not (self.complete and other.complete):
+            raise ValueError("tallies of scores add up only when every group kept its score: count with scores=True")
+        ours, theirs = (fingerprints(tally.inputs.get("queries")) for tally in (self, other))
+        if isinstance(ours, str) and isinstance(theirs, str) and ours != theirs:
+            raise ValueError("tallies are of different queries with the same ids: only the gallery may be in parts")
+        positions = "positions" in (self.inputs.get("gallery_ids"), other.inputs.get("gallery_ids"))
+        if positions and not (self.unranked is None and other.unranked is None):
+            raise ValueError("judged pairs name items by id: count each part of the gallery with its gallery_ids")
+        if "product" in (self.inputs.get("level"), other.inputs.get("level")):
+            raise ValueError(
+                "each part of the gallery inherited only its own judgements: count with "
+                "relevance.inherited(gallery_ids, gallery_groups) of the whole gallery in place of level='product'"
+            )
+
+    def __radd__(self, other: int) -> "Tally":
+        """So that sum() works, which starts from 0."""
+        return self if other == 0 else NotImplemented
+
+    def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Everything as named arrays, and the rest as plain values."""
+        arrays = {"query_ids": self.query_ids, "counts": self.counts, "unjudged": self.unjudged}
+        arrays |= {
+            name: value for name in ("scores", "largest", "lengths") if (value := getattr(self, name)) is not None
+        }
+        if self.ball is not None:
+            arrays |= {f"ball_{name}": getattr(self.ball, name) for name in ("queries", "words", "distances", "counts")}
+        if self.unranked is not None:
+            arrays |= {f"unranked_{name}": getattr(self.unranked, name) for name in ("queries", "items", "grades")}
+        facts = {name: getattr(self, name) for name in ("method", "n_bits", "similarity", "complete", "condensed")}
+        facts["inputs"] = fingerprints(self.inputs)
+        return arrays, facts | {"radius": None if self.ball is None else self.ball.radius}
+
+    def save(self, path: str | Path) -> None:
+        """Write to an .npz file."""
+        if Path(path).suffix != ".npz":
+            raise ValueError(f"cannot write {path}: a tally's name must end in .npz")
+        arrays, facts = self.to_arrays()
+        about = provenance("tally", **facts)
+        write_arrays(path, arrays, about | {"seal": seal(arrays, about)})
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Tally":
+        """Read what `save` wrote; raises where that cannot be a tally."""
+        arrays, about = read_arrays(path)
+        if about.get("lookalike") != "tally":
+            raise ValueError(f"{path} holds no tally: it was not written by Tally.save")
+        if not is_whole(arrays, about):
+            raise ValueError(f"{path} is damaged: it does not hold the tally that was saved")
+        try:
+            tally = cls.from_arrays(arrays, about)
+        except KeyError as error:
+            raise ValueError(f"{path} is damaged: it lacks {error.args[0]}") from None
+        for fault in _faults(tally):
+            raise ValueError(f"{path} is damaged: {fault}")
+        return tally
+
+    @classmethod
+    def from_arrays(cls, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> "Tally":
+        """Take what `to_arrays` gave."""
+        ball = unranked = None
+        if about["radius"] is not None:
+            ball = Ball(
+                about["radius"], *(arrays[f"ball_{name}"] for name in ("queries", "words", "distances", "counts"))
+            )
+        if any(name.startswith("unranked_") for name in arrays):
+            unranked = Unranked(*(arrays[f"unranked_{name}"] for name in ("queries", "items", "grades")))
+        return cls(
+            query_ids=arrays["query_ids"],
+            counts=arrays["counts"],
+            unjudged=arrays["unjudged"],
+            scores=arrays.get("scores"),
+            largest=arrays.get("largest"),
+            lengths=arrays.get("lengths"),
+            ball=ball,
+            unranked=unranked,
+            **{name: about[name] for name in ("method", "n_bits", "similarity", "complete", "condensed", "inputs")},
+        )
+
+
+def _faults(tally: Tally) -> Iterator[str]:
+    """What is wrong with a tally that was read from a file, in words; what comes later relies on what came before."""
+    counts, unjudged, scores = tally.counts, tally.unjudged, tally.scores
+    if counts.ndim != 3 or counts.dtype != np.int64 or not counts.shape[2]:
+        yield f"counts must be (queries, groups, grades) of int64, got {counts.shape} of {counts.dtype}"
+    n, groups, grades = counts.shape
+    if max(n, 1) * max(groups, 1) * grades > max(counts.size, 1 << 27):
+        yield f"counts have the shape {counts.shape}, but nothing in them"
+    for name, shape, kinds in (
+        ("query_ids", (n,), "iuU"),
+        ("unjudged", (n, groups), "i"),
+        ("scores", (n, groups), "f"),
+        ("lengths", (n,), "f"),
+    ):
+        array = getattr(tally, name)
+        if array is not None and (array.shape != shape or array.dtype.kind not in kinds):
+            yield f"{name} must be {shape}, got {array.shape} of {array.dtype}"
+    for name, kind in (("method", str), ("complete", bool), ("condensed", bool), ("inputs", dict)):
+        if not isinstance(getattr(tally, name), kind):
+            yield f"{name} is {getattr(tally, name)!r}"
+    if (counts < 0).any() or (unjudged < 0).any():
+        yield "it counts fewer than 0 items"
+    if ((counts.sum(2, dtype=float) + unjudged).sum(1) >= 2.0**63).any():
+        yield TOO_MANY
+    if tally.n_bits is None:
+        if tally.similarity not in (None, "cosine", "dot", "euclidean"):
+            yield f"similarity is {tally.similarity!r}"
+        if tally.largest is not None or tally.ball is not None:
+            yield "it keeps items on codes, but is of scores"
+        if scores is None and tally.complete:
+            yield "it should keep the score of every group, and has none"
+        if tally.lengths is not None and not (np.isfinite(tally.lengths) & (tally.lengths >= 0)).all():
+            yield "lengths must be finite numbers from 0"
+    else:
+        if not _is_whole(tally.n_bits, 1, MAX_BITS) or groups != tally.n_bits + 1:
+            yield f"codes of {tally.n_bits!r} bits do not have {groups} distances"
+        if scores is not None or tally.similarity is not None or tally.lengths is not None:
+            yield "it keeps scores, but is of codes"
+    if scores is not None:
+        used = counts.any(2) | (unjudged > 0)
+        if tally.complete and (np.isnan(scores) & used).any():
+            yield "a group of items has no score"
+        if (scores[:, 1:] > np.fmin.accumulate(scores, axis=1)[:, :-1]).any():
+            yield "scores must fall from group to group"
+    yield from _faults_on_codes(tally, counts.sum(2) + unjudged)
+    unranked = tally.unranked
+    if unranked is not None:
+        if not _are_columns((unranked.queries, "i"), (unranked.items, "U"), (unranked.grades, "i")):
+            yield "judged items that are not ranked must have a query, an id and a grade each"
+        if not (_within(unranked.queries, n) and _within(unranked.grades, grades)):
+            yield "a judged item that is not ranked is of a query or a grade that is not there"
+
+
+def _faults_on_codes(tally: Tally, everyone: np.ndarray) -> Iterator[str]:
+    """What is wrong with the items on each code, given how many are in each group."""
+    largest, ball, n_bits = tally.largest, tally.ball, tally.n_bits
+    if largest is not None:
+        if largest.ndim != 2 or largest.dtype.kind != "i" or not 1 <= largest.shape[1] <= everyone.shape[1]:
+            yield f"largest must be (queries, distances), got {largest.shape} of {largest.dtype}"
+        near = everyone[:, : largest.shape[1]]
+        if largest.shape != near.shape or (largest > near).any() or ((largest > 0) != (near > 0)).any():
+            yield "largest does not fit the counts"
+    if ball is not None:
+        assert n_bits is not None
+        if not _is_whole(ball.radius, 0, n_bits):
+            yield f"radius is {ball.radius!r}"
+        columns = (ball.queries, "i"), (ball.distances, "i"), (ball.counts, "iu")
+        if not _are_columns(*columns) or ball.words.shape != (len(ball.queries), -(-n_bits // 64)):
+            yield "items on codes must have a query, a code, a distance and a count each"
+        if not (_within(ball.queries, len(everyone)) and _within(ball.distances, ball.radius + 1)):
+            yield "items on a code are of a query or at a distance that is not there"
+        near = np.zeros((len(everyone), ball.radius + 1), np.int64)
+        np.add.at(near, (ball.queries, ball.distances), ball.counts.astype(np.int64))
+        if (
+            ball.words.dtype != np.uint64
+            or (ball.counts < 1).any()
+            or not np.array_equal(near, everyone[:, : ball.radius + 1])
+        ):
+            yield "items on codes do not fit the counts"
+        if largest is None or not np.array_equal(ball.largest(len(everyone)), largest):
+            yield "largest does not fit the items on codes"
+
+
+def _is_whole(value: Any, low: int, high: int) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
+
+
+def _are_columns(*columns: tuple[np.ndarray, str]) -> bool:
+    """Whether arrays have one dimension, one length, and the kinds that stand beside them."""
+    lengths = {array.shape for array, _ in columns}
+    return len(lengths) == 1 and len(*lengths) == 1 and all(array.dtype.kind in kinds for array, kinds in columns)
+
+
+def _within(positions: np.ndarray, n: int) -> bool:
+    return bool(((positions >= 0) & (positions < n)).all())
+
+
+def concatenate(tallies: list[Tally]) -> Tally:
+    """The tally of several blocks of queries against one gallery, from the tallies of the blocks."""
+    if len(tallies) == 1:
+        return tallies[0]
+    first = tallies[0]
+    offsets = np.cumsum([0, *(len(tally) for tally in tallies)])
+    merged: dict[str, Any] = {}
+    for name, filler in (("counts", 0), ("unjudged", 0), ("scores", np.nan), ("largest", 0)):
+        parts = [getattr(tally, name) for tally in tallies]
+        if parts[0] is None:
+            continue
+        if len({part.shape[1] for part in parts}) == 1:
+            merged[name] = np.concatenate(parts)
+        else:
+            merged[name] = stack_ragged([row for part in parts for row in part], filler)
+    if first.lengths is not None:
+        merged["lengths"] = np.concatenate([tally.lengths for tally in tallies if tally.lengths is not None])
+    for name, kind in (("ball", Ball), ("unranked", Unranked)):
+        parts = [getattr(tally, name) for tally in tallies]
+        if parts[0] is not None:
+            columns = [column for column in kind.__dataclass_fields__ if column != "radius"]
+            joined = {column: np.concatenate([getattr(part, column) for part in parts]) for column in columns}
+            joined["queries"] = np.concatenate([part.queries + o for part, o in zip(parts, offsets, strict=False)])
+            merged[name] = replace(parts[0], **joined)
+    return replace(first, query_ids=np.concatenate([tally.query_ids for tally in tallies]), **merged)
+
+
+def stack_ragged(rows: list[np.ndarray], filler: float) -> np.ndarray:
+    """Arrays of different lengths as one, the missing places filled."""
+    longest = max((len(row) for row in rows), default=0)
+    out = np.full((len(rows), longest, *rows[0].shape[1:]), filler, rows[0].dtype)
+    for place, row in zip(out, rows, strict=True):
+        place[: len(row)] = row
+    return out
+
+
+def _widen(counts: np.ndarray, grades: int) -> np.ndarray:
+    return np.pad(counts, ((0, 0), (0, 0), (0, grades - counts.shape[2])))
+
+
+def _checked_sum(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    total = left + right
+    if (total < left).any():  # a sum of two counts that wrapped around
+        raise ValueError(TOO_MANY)
+    return np.asarray(total)
+
+
+def _merge_scores(
+    left_scores: np.ndarray, left: np.ndarray, right_scores: np.ndarray, right: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """One query's groups from two parts of a gallery, the highest score first."""
+    both = np.concatenate([left_scores, right_scores])
+    used = ~np.isnan(both)
+    scores, place = np.unique(-both[used], return_inverse=True)
+    counts = np.zeros((len(scores), left.shape[1]), np.int64)
+    np.add.at(counts, place, np.concatenate([left, right])[used])
+    return -scores, counts
+
+
+def unranked_in_both(left: Unranked | None, right: Unranked | None) -> Unranked | None:
+    """Judged items that neither part of the gallery ranks."""
+    if left is None or right is None:
+        return left if right is None else right
+    others = set(zip(right.queries.tolist(), right.items.tolist(), strict=True))
+    both = [pair in others for pair in zip(left.queries.tolist(), left.items.tolist(), strict=True)]
+    keep = np.array(both, bool)
+    return Unranked(left.queries[keep], left.items[keep], left.grades[keep])

@@ -1,0 +1,1 @@
+"""Hashers and encoders tried on data sets."""

@@ -1,0 +1,113 @@
+"""Tasks: what is searched for what, made from a data set or from files."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lookalike.core.codes import Codes
+from lookalike.evaluation.item_files import Items, relevance_between
+from lookalike.evaluation.relevance import Relevance, same_label
+
+if TYPE_CHECKING:
+    from lookalike.datasets import Dataset
+
+Picture = Callable[[int], np.ndarray]
+TITLES = {
+    "digits": "Handwritten digits",
+    "cifar10": "CIFAR-10",
+    "cifar100": "CIFAR-100",
+    "fashion-mnist": "Fashion-MNIST",
+}
+
+__all__ = ["Picture", "Task", "dataset_task", "items_task"]
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """What is searched for what: queries, a gallery, and who is relevant; features to hash, pictures to look at."""
+
+    title: str
+    relevance: Relevance
+    query_labels: np.ndarray  # to show, (n,); empty strings where there are none
+    gallery_labels: np.ndarray
+    training: np.ndarray | None = None  # features, (n, values)
+    training_labels: np.ndarray | None = None
+    queries: np.ndarray | None = None
+    gallery: np.ndarray | None = None
+    query_picture: Picture | None = None  # of a query's place, (height, width, 3) of uint8
+    gallery_picture: Picture | None = None
+    about: dict[str, Any] = field(default_factory=dict)  # where it comes from: sizes, split, seed
+
+    @property
+    def classes(self) -> np.ndarray | None:
+        """The class of each item of the gallery, if it has one."""
+        return self.gallery_labels if self.gallery_labels.any() else None
+
+
+def dataset_task(
+    dataset: "Dataset",
+    setting: int = 1,
+    *,
+    random_state: int = 0,
+    features: str = "pixels",
+    rows_of: Callable[[np.ndarray], np.ndarray] | None = None,
+) -> Task:
+    """The images of a data set that share a class with a query, searched by their pixels, or by other features.
+
+    rows_of: the features of these rows of the data set.
+    """
+    rows_of = dataset.pixels if rows_of is None else rows_of
+    split = dataset.split(setting, random_state=random_state)
+    names, height_width = np.array(dataset.classes), " × ".join(map(str, dataset.images.shape[1:3]))
+    numbers = [dataset.labels[rows] for rows in (split.queries, split.training, split.gallery)]
+    return Task(
+        TITLES.get(dataset.name, dataset.name),
+        same_label(numbers[0], numbers[2]),
+        names[numbers[0]],
+        names[numbers[2]],
+        rows_of(split.training),
+        numbers[1],
+        rows_of(split.queries),
+        rows_of(split.gallery),
+        lambda place: dataset.picture(int(split.queries[place])),
+        lambda place: dataset.picture(int(split.gallery[place])),
+        {
+            "data": dataset.name,
+            "setting": setting,
+            "seed": random_state,
+            "features": f"{features}, {height_width}",
+            "queries": len(split.queries),
+            "training": len(split.training),
+            "gallery": len(split.gallery),
+        },
+    )
+
+
+def items_task(queries: Items, gallery: Items, training: Items | None = None) -> Task:
+    """The items of one file, searched for those of another; hashers learn from a third, or from the gallery."""
+    parts = {"queries": queries, "gallery": gallery, "training": training or gallery}
+    for items in (queries, gallery):
+        if not len(items.vectors):
+            raise ValueError(f"{items.path} holds no items")
+    if len({isinstance(items.vectors, Codes) for items in parts.values()}) > 1:
+        raise ValueError("pass files of embeddings only, to hash them, or files of codes only")
+    vectors = {name: None if isinstance(items.vectors, Codes) else items.vectors for name, items in parts.items()}
+    about: dict[str, Any] = {name: len(items.vectors) for name, items in parts.items()}
+    if vectors["gallery"] is not None:
+        about["features"] = f"embeddings, {vectors['gallery'].shape[1]} numbers"
+    return Task(
+        gallery.path.stem,
+        relevance_between(queries, gallery),
+        _shown_labels(queries),
+        _shown_labels(gallery),
+        **vectors,  # type: ignore[arg-type]
+        training_labels=parts["training"].labels,
+        about={"data": f"{queries.path.name}, {gallery.path.name}", **about},
+    )
+
+
+def _shown_labels(items: Items) -> np.ndarray:
+    one_each = items.labels is not None and items.labels.ndim == 1
+    return items.labels.astype(str) if one_each and items.labels is not None else np.full(len(items.vectors), "")

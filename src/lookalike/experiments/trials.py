@@ -1,0 +1,151 @@
+"""Trials: hashers tried on one task, each judged by what its codes score and how they fill the space."""
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from lookalike.core.codes import Codes
+from lookalike.core.kernels import bend_kernels, product_kernel
+from lookalike.core.progress import track
+from lookalike.evaluation.code_space import Usage, WithinClass, mean_of_known, usage
+from lookalike.evaluation.evaluate import count, evaluate
+from lookalike.evaluation.results import Evaluation
+from lookalike.experiments.task import Task
+from lookalike.metrics.curves import Curve, by_cutoff, by_radius
+
+if TYPE_CHECKING:
+    from lookalike.hashers import Hasher
+
+METRICS = ("AP", "AP@1000", "nDCG@100", "P@100", "P(radius=2)", "LGAP@0", "LGAP@1", "LGAP@2", "LGAP@3")
+
+METRICS_OF_FEATURES = METRICS[:4]  # the others are of codes
+
+__all__ = ["METRICS", "METRICS_OF_FEATURES", "Trial", "Trials", "examine", "try_hashers"]
+
+
+@dataclass(frozen=True, eq=False)
+class Trial:
+    """One system at one code length: its codes, their score, and how they fill the space."""
+
+    name: str
+    queries: Codes
+    gallery: Codes
+    evaluation: Evaluation
+    usage: Usage
+    by_cutoff: Curve
+    by_radius: Curve
+    within_class: float = float("nan")  # mean over classes of the rank correlation of Hamming and feature distance
+    fit_seconds: float = float("nan")
+    hash_seconds: float = float("nan")  # of queries and gallery
+
+    @property
+    def n_bits(self) -> int:
+        """Length of the codes."""
+        return self.gallery.n_bits
+
+    def row(self) -> dict[str, Any]:
+        """The numbers by name, as they are printed and saved."""
+        ap = self.evaluation["AP"]
+        low, high = ap.interval()
+        return {
+            "hasher": self.name,
+            "bits": self.n_bits,
+            "mAP": ap.mean,
+            "best": ap.best,
+            "worst": ap.worst,
+            "low": low,
+            "high": high,
+            "undefined": ap.undefined,
+            **{str(metric): score.mean for metric, score in self.evaluation.scores.items() if str(metric) != "AP"},
+            **{name: value for name, value in self.usage.row().items() if name not in ("n_bits", "items")},
+            "within_class": self.within_class,
+            "fit_seconds": self.fit_seconds,
+            "hash_seconds": self.hash_seconds,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Trials:
+    """Several trials of one task, and what searching the features themselves scores."""
+
+    task: Task
+    trials: tuple[Trial, ...]
+    exact: Evaluation | None = None  # of the features themselves: what hashing gives up
+    left_out: tuple[tuple[str, str], ...] = ()  # hashers that could not be tried, and why
+
+    def rows(self) -> list[dict[str, Any]]:
+        """A row for each trial."""
+        return [trial.row() for trial in self.trials]
+
+
+def try_hashers(
+    task: Task,
+    hashers: Iterable[tuple[str, "Hasher"]],
+    codes: Iterable[tuple[str, Codes, Codes]] = (),
+    *,
+    similarity: str = "euclidean",
+) -> Trials:
+    """Fit each hasher on the task's training part, hash queries and gallery, and examine the codes.
+
+    hashers: names to show, and hashers; one that is fitted already stays as it is. codes: names, and codes of the
+    queries and the gallery that were made elsewhere. similarity: how the features themselves are searched.
+    """
+    product_kernel(), bend_kernels()  # compiled before the clock starts
+    hashers = list(hashers)
+    features = task.gallery is not None
+    within = WithinClass(task.gallery, task.classes) if features and task.classes is not None else None
+    trials, left_out = [], []
+    for name, hasher in track(hashers, len(hashers), "trying hashers"):
+        try:
+            codes_and_times = _hash(task, hasher)
+        except ValueError as error:  # such as more bits than the data can give
+            left_out.append((f"{name} at {hasher.n_bits} bits", str(error)))
+        else:
+            trials.append(examine(task, name, *codes_and_times, within=within))
+    trials += [examine(task, *given, within=within) for given in codes]
+    if not trials:
+        raise ValueError(left_out[0][1] if left_out else "there is nothing to try: name hashers or pass codes")
+    exact = (
+        evaluate(task.queries, task.gallery, task.relevance, METRICS_OF_FEATURES, similarity=similarity)
+        if features
+        else None
+    )
+    return Trials(task, tuple(trials), exact, tuple(left_out))
+
+
+def _hash(task: Task, hasher: "Hasher") -> tuple[Codes, Codes, float, float]:
+    """Codes of the queries and of the gallery, and how long fitting and hashing took."""
+    started = time.perf_counter()
+    fitted = hasattr(hasher, "n_features_in_")
+    if not fitted:
+        hasher.fit(task.training, task.training_labels)
+    between = time.perf_counter()
+    queries, gallery = hasher.transform(task.queries), hasher.transform(task.gallery)
+    return queries, gallery, float("nan") if fitted else between - started, time.perf_counter() - between
+
+
+def examine(
+    task: Task,
+    name: str,
+    queries: Codes,
+    gallery: Codes,
+    fit_seconds: float = float("nan"),
+    hash_seconds: float = float("nan"),
+    *,
+    within: WithinClass | None = None,
+) -> Trial:
+    """Evaluate codes of a task's queries and gallery, however they were made."""
+    tally = count(queries, gallery, task.relevance)
+    return Trial(
+        name,
+        queries,
+        gallery,
+        evaluate(queries, gallery, task.relevance, METRICS),
+        usage(gallery, task.classes),
+        by_cutoff(tally),
+        by_radius(tally),
+        float("nan") if within is None else mean_of_known(within.correlation(gallery)),
+        fit_seconds,
+        hash_seconds,
+    )

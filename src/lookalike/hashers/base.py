@@ -1,0 +1,237 @@
+"""What all hashers share: checking, learning, hashing in blocks, saving."""
+
+import copy
+import importlib
+import operator
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from lookalike.core.codes import MAX_BITS, Codes
+from lookalike.core.files import digest, is_whole, provenance, read_arrays, seal, write_arrays
+from lookalike.hashers.projection import BLOCK, centred_blocks, project_blocks
+
+ELSEWHERE = {"LearnedHasher": "lookalike.learning.hasher"}  # kinds that need torch, loaded when a file holds one
+
+__all__ = ["Hasher", "check_number", "check_whole", "kind", "load"]
+
+
+class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None):  # type: ignore[misc, call-arg]
+    """A hash function in scikit-learn's manner: bit j of an item is whether its j-th real value is above 0.
+
+    Every hasher centres the data on the mean of its training items, projects it on `_directions()`, and may bend
+    the projections in `_bend`. The bits of an item depend on that item alone, never on its neighbours in a block.
+    """
+
+    kinds: ClassVar[dict[str, type["Hasher"]]] = {}
+    of_each_bit: ClassVar[tuple[str, ...]] = ()  # what was learned that has one number for each bit
+    n_bits: int
+    mean_: np.ndarray
+    directions_: np.ndarray
+    n_features_in_: int
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        Hasher.kinds[cls.__name__] = cls
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = []  # codes are bits, whatever they are made of
+        return tags
+
+    @abstractmethod
+    def _learn(self, X: np.ndarray, y: Any, random: np.random.RandomState) -> None:
+        """Set what is learned, attributes that end in _, from items in rows; `mean_` is known."""
+
+    def _directions(self) -> np.ndarray:
+        """What centred items are projected on, (n_features, n_bits)."""
+        return self.directions_
+
+    def _bend(self, projected: np.ndarray, centred: np.ndarray) -> np.ndarray:
+        """The real values of a block of items, from their projections, which may be overwritten."""
+        return projected
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from items in rows, (n_items, n_features); y is for hashers that learn from labels."""
+        check_whole("n_bits", self.n_bits, 1, MAX_BITS)
+        before = dict(self.__dict__)
+        try:
+            self._fit(X, y)
+        except BaseException:  # a fit that failed is none, and does not mix with the one before
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+        return self
+
+    def _fit(self, X: Any, y: Any) -> None:
+        X = validate_data(self, X, dtype="numeric", ensure_min_samples=2, ensure_all_finite=False)
+        self.mean_ = _mean(X)
+        if not any(block.any() for block in centred_blocks(X, self.mean_)):
+            raise ValueError(
+                f"all {X.shape[1]} features are constant: there is nothing to hash (n_features={X.shape[1]}, "
+                f"n_samples={X.shape[0]})"
+            )
+        self._learn(X, y, check_random_state(getattr(self, "random_state", None)))
+
+    def transform(self, X: Any) -> Codes:
+        """The codes of items in rows."""
+        X, directions = self._prepare(X)
+        n_bits = directions.shape[1]
+        packed = np.zeros((len(X), -(-n_bits // 64) * 8), np.uint8)
+
+        def pack(rows: slice, projected: np.ndarray, centred: np.ndarray) -> None:
+            bits = np.packbits(self._bend(projected, centred) > 0, axis=1, bitorder="little")
+            packed[rows, : bits.shape[1]] = bits
+
+        project_blocks(X, self.mean_, directions, pack)
+        words = packed.view("<u8").astype(np.uint64, copy=False)
+        words.flags.writeable = False
+        return Codes(words, n_bits)
+
+    def project(self, X: Any) -> np.ndarray:
+        """The real values behind the bits, (n_items, n_bits) of float32; a bit is 1 where its value is above 0."""
+        X, directions = self._prepare(X)
+        out = np.empty((len(X), directions.shape[1]), np.float32)
+
+        def keep(rows: slice, projected: np.ndarray, centred: np.ndarray) -> None:
+            out[rows] = self._bend(projected, centred)
+
+        project_blocks(X, self.mean_, directions, keep)
+        return out
+
+    def save(self, path: str | Path) -> None:
+        """Write everything that was set and learned to a .npz file of plain arrays."""
+        check_is_fitted(self)
+        if Path(path).suffix != ".npz":
+            raise ValueError(f"cannot write {path}: the name of a hasher's file must end in .npz")
+        learned = {name: np.asarray(value) for name, value in self._learned().items()}
+        plain = {name: a.astype(str) if a.dtype.kind == "O" else a for name, a in learned.items()}
+        set_by_user = {name: _plain_value(value) for name, value in self.get_params().items()}
+        about = provenance("hasher", hasher=type(self).__name__, parameters=set_by_user, digest=_fingerprint(plain))
+        write_arrays(path, plain, about | {"seal": seal(plain, about)})
+
+    @property
+    def title(self) -> str:
+        """What it is called in tables."""
+        return type(self).__name__
+
+    def _learned(self) -> dict[str, Any]:
+        """What was learned, by name, as arrays or numbers."""
+        return {name: value for name, value in vars(self).items() if name.endswith("_")}
+
+    def _restore(self, arrays: dict[str, np.ndarray]) -> None:
+        """Take up what `_learned` gave."""
+        for name, array in arrays.items():
+            setattr(self, name, array[()] if array.ndim == 0 else array)
+        self.n_features_in_ = operator.index(self.n_features_in_)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read what `save` wrote."""
+        hasher = load(path)
+        if not isinstance(hasher, cls):
+            raise ValueError(f"{path} holds a hasher of the kind {type(hasher).__name__}, not {cls.__name__}")
+        return hasher
+
+    def _prepare(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
+        """Items whose form is checked, their numbers being checked as they are projected; what to project them on."""
+        check_is_fitted(self)
+        return validate_data(self, X, dtype="numeric", reset=False, ensure_all_finite=False), self._directions()
+
+
+def kind(name: str) -> type[Hasher]:
+    """A class of hashers by its name, loaded where it needs torch."""
+    if name in ELSEWHERE:
+        importlib.import_module(ELSEWHERE[name])
+    return Hasher.kinds[name]
+
+
+def load(path: str | Path) -> Hasher:
+    """Read a hasher of any kind that `save` wrote."""
+    arrays, about = read_arrays(path)
+    if about.get("lookalike") != "hasher":
+        raise ValueError(f"{path} holds no hasher: it was not written by a hasher's save")
+    try:
+        cls = kind(str(about.get("hasher")))
+    except KeyError:
+        name = about.get("hasher")
+        raise ValueError(f"{path} holds a hasher of the kind {name!r}, which this version does not know") from None
+    hollow = any(array.ndim > 1 and not array.size for array in arrays.values())  # and yet of a huge shape, perhaps
+    if about.get("digest") != _fingerprint(arrays) or not is_whole(arrays, about) or hollow:
+        raise ValueError(f"{path} is damaged: it does not hold the hasher that was saved")
+    try:
+        hasher = cls(**about["parameters"])
+        hasher._restore(arrays)
+        works = _works(hasher)
+    except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise ValueError(
+            f"{path} is damaged: what it holds does not make a hasher of the kind {cls.__name__}"
+        ) from error
+    if not works:
+        raise ValueError(f"{path} is damaged: what it learned does not give {hasher.n_bits} bits of an item")
+    return hasher
+
+
+def _works(hasher: Hasher) -> bool:
+    """Whether what was learned gives as many real values of an item as the hasher has bits."""
+    check_whole("n_bits", hasher.n_bits, 1, MAX_BITS)
+    needed: list[tuple[np.ndarray, tuple[int, ...]]] = [(hasher.mean_, (hasher.n_features_in_,))]
+    needed += [(getattr(hasher, name), (hasher.n_bits,)) for name in hasher.of_each_bit]
+    if type(hasher).project is Hasher.project:
+        needed.append((hasher._directions(), (hasher.n_features_in_, hasher.n_bits)))
+    for array, shape in needed:  # before anything compiled reads them
+        if array.shape != shape or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
+            return False
+    nameless = copy.copy(hasher)  # the mean has no names of columns, which scikit-learn would warn of
+    if hasattr(nameless, "feature_names_in_"):
+        del nameless.feature_names_in_
+    values = nameless.project(hasher.mean_[None])
+    return values.shape == (1, hasher.n_bits) and bool(np.isfinite(values).all())
+
+
+def check_whole(name: str, value: Any, low: int, high: int | None = None) -> None:
+    """Raise where a parameter is not a whole number from `low`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise TypeError(f"{name} must be a whole number, got {value!r}")
+    if value < low or (high is not None and value > high):
+        raise ValueError(f"{name} must be a whole number from {low}{f' to {high}' if high else ''}, got {value}")
+
+
+def check_number(name: str, value: Any) -> None:
+    """Raise where a parameter is not a number above 0."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise TypeError(f"{name} must be a number, got {value!r}")
+    if not 0 < value < np.inf:
+        raise ValueError(f"{name} must be above 0 and finite, got {value}")
+
+
+def _mean(X: np.ndarray) -> np.ndarray:
+    """Mean of the items; raises where a number is not one, or is too large to be squared in float32."""
+    blocks = [X[start : start + BLOCK] for start in range(0, len(X), BLOCK)]
+    ends = np.array([(block.min(), block.max()) for block in blocks], np.float64)
+    if np.isnan(ends).any():
+        raise ValueError("Input X contains NaN: a hasher cannot learn from it; fill or drop such items")
+    if (largest := np.abs(ends).max()) > 1e18:
+        raise ValueError(f"Input X contains infinity or a value too large for float32, {largest:.3g}: scale the items")
+    totals = sum(block.sum(0, dtype=np.float64) for block in blocks)
+    return (totals / len(X)).astype(np.float32)
+
+
+def _fingerprint(arrays: dict[str, np.ndarray]) -> str:
+    return digest(np.array(sorted(arrays)), *(arrays[name] for name in sorted(arrays)))
+
+
+def _plain_value(value: Any) -> Any:
+    """A parameter as JSON has it; a generator of random numbers cannot be written down."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, tuple | list):
+        return [_plain_value(part) for part in value]
+    if isinstance(value, dict):
+        return {str(name): _plain_value(part) for name, part in value.items()}
+    return value if isinstance(value, int | float | str | type(None)) else None

@@ -1,0 +1,1 @@
+"""The pages on which experts judge, and the organiser's."""

@@ -1,0 +1,297 @@
+"""The judging app: the page on which experts judge, what that page asks for, and the page of the organiser."""
+
+import asyncio
+import hashlib
+import logging
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from itertools import groupby
+from typing import TYPE_CHECKING, Annotated, Any
+
+import anyio
+from fastapi import FastAPI, Query
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+
+from lookalike.judging.pages.images import Images
+from lookalike.judging.pages.links import Keys
+from lookalike.judging.pages.organiser import Organising, sentence
+from lookalike.judging.pages.requests import Given, SentClaim, SentMissing, SentPair, SentVotes, parsed
+from lookalike.judging.pages.sessions import Sessions, expert_link, organiser_link
+from lookalike.judging.store.types import Answer, ExpertError, Progress, StoreAwayError, StoreFullError, Task
+from lookalike.web.guard import RefusedError
+from lookalike.web.server import Pages, add_frequent, create_app
+from lookalike.web.thumbnails import Thumbnails, able_to_draw
+
+if TYPE_CHECKING:
+    from lookalike.judging.store.store import Store
+    from lookalike.study.study import Study
+
+__all__ = ["create_judge_app", "expert_link", "organiser_link"]
+
+LIMIT = 64_000  # bytes of a request
+RATE = 40.0  # requests a second of one session; five answers a second with all that goes with them are 20
+RECENT = 20  # judged pairs that a page knows when it is opened, for undoing
+QUESTION = "Do they look alike?"  # where the organiser asks nothing else
+NOT_KEPT = {
+    "enough": "Enough others had judged the pair meanwhile.",
+    "unknown": "The pair is no longer among those to judge.",
+    "changed": "An answer with the same mark was kept before.",
+    "often": "You changed your answers very often within a minute. The one before counts; wait a minute to change it.",
+}
+
+logger = logging.getLogger(__name__)
+
+
+class JudgePages(Pages):
+    """Pages for judging; what a script or an image asked for is refused in JSON."""
+
+    def problem(self, status: int, sentence: str, request: Any = None) -> Any:
+        """A page for what went wrong, a notice within an open page, or words in JSON."""
+        path = request.url.path if request is not None else ""
+        if path.startswith(("/api/", "/picture/")):
+            return JSONResponse({"problem": sentence}, status, {"cache-control": "no-store"})
+        return super().problem(status, sentence, request)
+
+
+class Judging:
+    """What an expert sees and does."""
+
+    def __init__(self, store: "Store", sessions: Sessions, images: Images, pages: Pages) -> None:
+        self.store, self.sessions, self.images, self.pages = store, sessions, images, pages
+
+    def page(self, request: Request) -> Response:
+        """The page on which an expert judges."""
+        name = self.sessions.expert(request)
+        box = self.sessions.keys.proof("box", name)[:16]  # where the browser keeps answers of this expert to this study
+        briefing = self.store.briefing()
+        return self.pages.answer(
+            "judge.html",
+            name=name,
+            box=box,
+            csrf=self.sessions.token(request),
+            question=briefing.question or QUESTION,
+            guide=_blocks(briefing.guide),
+            briefing=hashlib.sha256(repr(briefing).encode()).hexdigest()[:16],
+        )
+
+    async def claim(self, request: Request) -> Response:
+        """Pairs to judge."""
+        given, sent = self.sessions.bearer(request), parsed(SentClaim, await request.body())
+        name, recent = given.name, RECENT if sent.recent else 0
+        handed = await asyncio.wrap_future(self.store.hand_out(name, given.number, sent.n, recent=recent))
+
+        def shown() -> dict[str, Any]:
+            answer: dict[str, Any] = {"tasks": [self._shown(name, task) for task in handed.tasks]}
+            if sent.recent:
+                answer["recent"] = [{**self._shown(name, task), "answered": said} for task, said in handed.recent]
+            return answer | {"progress": _progress(handed.progress)}
+
+        return _json(await run_in_threadpool(shown))
+
+    async def vote(self, request: Request) -> Response:
+        """Take answers: whatever is said to be kept is on disk. Frequent, so it has no thread of its own to wait in."""
+        given, sent = self.sessions.bearer(request), parsed(SentVotes, await request.body())
+        answers = [
+            Answer(vote.client, self._pair(given.name, vote.pair), vote.answer, vote.seconds, vote.at)
+            for vote in sent.votes
+        ]
+        taken = await asyncio.wrap_future(self.store.take(given.name, given.number, answers))
+        said = [
+            {"client": answer.client, "status": verdict}
+            | ({"words": words} if (words := NOT_KEPT.get(verdict)) else {})
+            for answer, verdict in zip(answers, taken.verdicts, strict=True)
+        ]
+        return _json({"votes": said, "progress": _progress(taken.progress)})
+
+    def later(self, name: str, sent: SentPair) -> dict[str, Any]:
+        """Put a pair off."""
+        if not self.store.later(name, self._pair(name, sent.pair)):
+            raise RefusedError(404, "There is no such pair to put off, or you have judged it.")
+        return {}
+
+    def missing(self, name: str, sent: SentMissing) -> dict[str, Any]:
+        """Note an image that did not load."""
+        pair = self._pair(name, sent.pair)
+        if self.store.task(name, pair) is None or not self.store.missing(name, pair, sent.side):
+            raise RefusedError(404, "There is no such pair.")
+        return {}
+
+    def _shown(self, name: str, task: Task) -> dict[str, Any]:
+        """A pair as its page gets it: addresses of images, and nothing of what they are or where they come from.
+
+        Its number is disguised, for each expert in another way: numbers follow ranks, and nobody is to answer what was
+        never handed out.
+        """
+        query, item = self.images.address(name, "query", task.query), self.images.address(name, "item", task.item)
+        number = self.sessions.keys.disguised(f"pair {name}", task.pair)
+        return {"pair": number, "query": query, "item": item, "answered": None}
+
+    def _pair(self, name: str, number: int) -> int:
+        """The pair that was handed to an expert by this number."""
+        return self.sessions.keys.revealed(f"pair {name}", number)
+
+    def picture(self, side: str, given: str, request: Request) -> Response:
+        """An image that was handed to this expert."""
+        return self.images.handed(self.sessions.expert(request), side, given, request)
+
+    async def api(self, request: Request, kind: type[Given], act: Callable[[str, Given], dict[str, Any]]) -> Response:
+        """What the expert's page asked for, in JSON."""
+        body = await request.body()
+        return await run_in_threadpool(lambda: _json(act(self.sessions.expert(request), parsed(kind, body))))
+
+
+def create_judge_app(
+    study: "Study",
+    store: "Store",
+    keys: Keys,
+    *,
+    hosts: Iterable[str] = (),
+    secure: bool = False,
+    thumbnails: Thumbnails | None = None,
+    rate: float = RATE,
+) -> FastAPI:
+    """The app on which a study is judged.
+
+    hosts: names that it answers to beside those of the loopback. secure: whether browsers reach it by https alone; a
+    proxy may say so too, by X-Forwarded-Proto. rate: requests a second that a session may make, for long.
+    """
+    sessions, images = Sessions(store, keys, secure=secure, rate=rate), Images(study, keys, thumbnails)
+    pages = JudgePages(study=study.name, date=_date, usual_question=QUESTION)
+    app = create_app(
+        pages,
+        tokens=sessions.tokens,
+        hosts=hosts,
+        limit=LIMIT,
+        subject=sessions.subject,
+        running=able_to_draw,
+    )
+    _answer_errors(app, pages)
+    _add_expert_routes(app, Judging(store, sessions, images, pages))
+    _add_organiser_routes(app, Organising(study, store, sessions, images, pages))
+    return app
+
+
+def _answer_errors(app: FastAPI, pages: Pages) -> None:
+    def ended(request: Request, error: Any) -> Response:
+        return pages.problem(401, sentence(error), request)
+
+    def away(request: Request, error: Any) -> Response:
+        logger.warning("%s", _without_secrets(str(error)))
+        words = "The database cannot be reached at this moment. Answers are kept in this browser and sent again."
+        return _again(pages.problem(503, words, request))
+
+    def full(request: Request, error: Any) -> Response:
+        logger.warning("%s", _without_secrets(str(error)))
+        words = "The disk of the server is full. Answers are kept in this browser and sent again; tell the organiser."
+        return _again(pages.problem(507, words, request))
+
+    app.add_exception_handler(ExpertError, ended)
+    app.add_exception_handler(StoreAwayError, away)
+    app.add_exception_handler(StoreFullError, full)
+
+
+def _add_expert_routes(app: FastAPI, judging: Judging) -> None:
+    @app.get("/")
+    def start(request: Request) -> Response:
+        return judging.sessions.start(request)
+
+    @app.get("/join/{token}")
+    def join(token: str, request: Request) -> Response:
+        return judging.sessions.join(token, request)
+
+    @app.get("/judge")
+    def judge(request: Request) -> Response:
+        return judging.page(request)
+
+    add_frequent(app, "/api/claim", judging.claim)
+    add_frequent(app, "/api/votes", judging.vote)
+
+    @app.post("/api/later")
+    async def later(request: Request) -> Response:
+        return await judging.api(request, SentPair, judging.later)
+
+    @app.post("/api/missing")
+    async def missing(request: Request) -> Response:
+        return await judging.api(request, SentMissing, judging.missing)
+
+    @app.get("/picture/{side}/{given}")
+    async def picture(side: str, given: str, request: Request) -> Response:
+        return await anyio.to_thread.run_sync(judging.picture, side, given, request, limiter=judging.images.drawing)
+
+
+def _add_organiser_routes(app: FastAPI, organising: Organising) -> None:
+    @app.get("/organise")
+    def organise(request: Request, page: Annotated[int, Query(ge=1)] = 1) -> Response:
+        return organising.page(request, page)
+
+    @app.post("/organise/add")
+    async def add(request: Request) -> Response:
+        return await organising.change(request, organising.add)
+
+    @app.post("/organise/revoke")
+    async def revoke(request: Request) -> Response:
+        return await organising.change(request, organising.revoke)
+
+    @app.post("/organise/renew")
+    async def renew(request: Request) -> Response:
+        return await organising.change(request, organising.renew)
+
+    @app.get("/organise/picture/{side}/{given}")
+    async def picture(side: str, given: str, request: Request) -> Response:
+        return await anyio.to_thread.run_sync(
+            organising.thumbnail, side, given, request, limiter=organising.images.drawing
+        )
+
+    @app.get("/organise/export.{kind}")
+    def export(kind: str, request: Request, rule: str = "majority") -> Response:
+        return organising.export(request, kind, rule)
+
+
+def _blocks(guide: str) -> list[tuple[str, list[str]]]:
+    r"""A guide in parts: each ("text", [paragraph]) or ("list", its entries).
+
+    >>> _blocks("Look at the shape,\nnot the colour.\n\nSimilar are:\n- cups\n- mugs")
+    [('text', ['Look at the shape, not the colour.']), ('text', ['Similar are:']), ('list', ['cups', 'mugs'])]
+    """
+    found: list[tuple[str, list[str]]] = []
+    for filled, group in groupby(map(str.strip, guide.splitlines()), bool):
+        begun = False  # whether there is something that a line can go on with
+        for line in group if filled else ():
+            kind = "list" if line.startswith("- ") else "text"
+            if kind == "text" and begun:
+                found[-1][1][-1] += f" {line}"
+            elif kind == "list" and found and found[-1][0] == "list":
+                found[-1][1].append(line[2:].strip())
+            else:
+                found.append((kind, [line.removeprefix("- ").strip()]))
+            begun = True
+    return found
+
+
+def _json(content: dict[str, Any]) -> Response:
+    return JSONResponse(content, headers={"cache-control": "no-store"})
+
+
+def _progress(progress: Progress) -> dict[str, int]:
+    return {**vars(progress), "total": progress.total}
+
+
+def _again(answer: Response) -> Response:
+    answer.headers["retry-after"] = "2"
+    return answer
+
+
+def _without_secrets(said: str) -> str:
+    """A sentence for the log, in which addresses of databases are without names and passwords.
+
+    >>> _without_secrets("cannot reach postgresql://me:secret@db/x")
+    'cannot reach postgresql://…@db/x'
+    """
+    return re.sub(r"://[^@/\s]*@", "://…@", said)
+
+
+def _date(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%d %B %Y")

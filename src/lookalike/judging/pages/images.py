@@ -1,0 +1,135 @@
+"""Images of pairs: each address is for one expert alone, and the image file itself is never sent."""
+
+import functools
+import re
+import threading
+import time
+from collections import OrderedDict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import anyio
+from starlette.requests import Request
+from starlette.responses import Response
+
+from lookalike.judging.pages.links import Keys
+from lookalike.web.guard import RefusedError
+from lookalike.web.thumbnails import THUMBNAIL, VIEW, Drawing, Drawn, Thumbnails, version_of
+
+if TYPE_CHECKING:
+    from lookalike.study.study import Study
+
+__all__ = ["Held", "Images"]
+
+HELD = 64_000_000  # bytes of pictures held in memory
+KNOWN, LOOKED_AT = 20_000, 30.0  # addresses that are known; seconds until files are looked at again
+
+
+class Images:
+    """The images of a study, by side of a pair (query or item) and position."""
+
+    def __init__(self, study: "Study", keys: Keys, thumbnails: Thumbnails | None) -> None:
+        self.study, self.keys = study, keys
+        self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
+        self.held = Held(HELD)
+        self._address = functools.lru_cache(KNOWN)(self._new_address)  # pages ask again for pairs that they have
+        self._drawing = Drawing()
+
+    @property
+    def drawing(self) -> anyio.CapacityLimiter:
+        """Threads that draw: few, and not those that take answers, which never wait for an image."""
+        return self._drawing.limiter
+
+    def address(self, name: str, side: str, wanted: str) -> str:
+        """Where this expert, and nobody else, finds an image."""
+        return self._address(name, side, wanted, int(time.monotonic() / LOOKED_AT))
+
+    def _new_address(self, name: str, side: str, wanted: str, _: int) -> str:
+        position = self._position(side, wanted)
+        version = version_of(self._path(side, position), VIEW)
+        proof = self.keys.proof("picture", name, side, position)
+        hidden = self.keys.disguised(f"picture {side}", position)  # places in a catalogue tell what belongs together
+        return f"/picture/{side}/{hidden}.{proof}" + (f"?v={version[:16]}" if version else "")
+
+    def _position(self, side: str, wanted: str) -> int:
+        catalogue = self.study.queries if side == "query" else self.study.catalogue
+        return int(catalogue.positions([wanted])[0])
+
+    def _path(self, side: str, position: int) -> Path | None:
+        catalogue = self.study.queries if side == "query" else self.study.catalogue
+        if catalogue.paths is None or not 0 <= position < len(catalogue):
+            return None
+        return self.study.path / str(catalogue.paths[position])
+
+    def handed(self, name: str, side: str, given: str, request: Request) -> Response:
+        """An image that was handed to this expert, or 404 where it cannot be shown, which the page puts in words."""
+        found = re.fullmatch(r"([0-9]{1,15})\.([A-Za-z0-9_-]{43})", given)
+        if found is None or side not in ("query", "item") or int(found[1]) >= 2**48:
+            raise RefusedError(404, "There is no such image.")
+        position = self.keys.revealed(f"picture {side}", int(found[1]))
+        if not self.keys.proves(found[2], "picture", name, side, position):
+            raise RefusedError(404, "There is no such image for you.")
+        return self._view(self._path(side, position), request)
+
+    def thumbnail(self, side: str, given: str, request: Request) -> Response:
+        """A small image, or a picture of words."""
+        if not re.fullmatch("[0-9]{1,12}", given) or side not in ("query", "item"):
+            raise RefusedError(404, "There is no such image.")
+        return _sent(self.thumbnails.of(self._path(side, int(given))), request)
+
+    def thumbnail_address(self, side: str, wanted: str) -> str:
+        """Where the organiser finds a small image."""
+        position = self._position(side, wanted)
+        version = version_of(self._path(side, position), THUMBNAIL)
+        return f"/organise/picture/{side}/{position}" + (f"?v={version[:16]}" if version else "")
+
+    def _view(self, path: Path | None, request: Request) -> Response:
+        version = version_of(path, VIEW)
+        if version is not None and f'"{version}"' in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=_keeping(version, request))
+        drawn = self.held.get(version) if version is not None else None
+        if drawn is None:
+            drawn = self.thumbnails.view(path)
+            if drawn.version is None:
+                raise RefusedError(404, "This image cannot be shown.")
+            self.held.put(drawn)
+        return _sent(drawn, request)
+
+
+class Held:
+    """Pictures that were drawn lately, since several experts see the same ones one after the other."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self._held: OrderedDict[str, Drawn] = OrderedDict()
+        self._bytes, self._lock = 0, threading.Lock()
+
+    def get(self, version: str) -> Drawn | None:
+        """A picture that is held."""
+        with self._lock:
+            if version in self._held:
+                self._held.move_to_end(version)
+            return self._held.get(version)
+
+    def put(self, drawn: Drawn) -> None:
+        """Hold a picture, and let go of those that were asked for the longest ago."""
+        with self._lock:
+            if drawn.version is None or drawn.version in self._held:
+                return
+            self._held[drawn.version] = drawn
+            self._bytes += len(drawn.body)
+            while self._bytes > self.most_bytes:
+                self._bytes -= len(self._held.popitem(last=False)[1].body)
+
+
+def _sent(drawn: Drawn, request: Request) -> Response:
+    return Response(drawn.body, media_type=drawn.kind, headers=_keeping(drawn.version, request))
+
+
+def _keeping(version: str | None, request: Request) -> dict[str, str]:
+    """For how long a browser may keep an image: for ever if it was asked for by version."""
+    if version is None:
+        return {"cache-control": "no-store"}
+    asked = request.query_params.get("v") == version[:16]
+    lasting = "private, max-age=31536000, immutable" if asked else "private, no-cache"
+    return {"etag": f'"{version}"', "cache-control": lasting}

@@ -1,0 +1,195 @@
+"""The organiser's page: how far it is, who agrees with whom, links, and files to take away."""
+
+import re
+import tempfile
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from lookalike.discovery.dawid_skene import RULES
+from lookalike.discovery.formats import write_judgements
+from lookalike.discovery.votes import WORDS
+from lookalike.judging.pages.images import Images
+from lookalike.judging.pages.sessions import Sessions, expert_link, now_ms
+from lookalike.judging.pages.statistics import Figures, reading
+from lookalike.judging.store.types import Expert, ExpertError, check_expert_name
+from lookalike.web.guard import RefusedError
+from lookalike.web.server import Pages, Sent, read_form
+
+if TYPE_CHECKING:
+    from lookalike.judging.store.store import Store
+    from lookalike.study.study import Study
+
+__all__ = ["Organising", "sentence"]
+
+PER_PAGE = 12  # disagreements
+FRESH = 2.0  # seconds for which figures are shown again
+DAY, MOST_DAYS = 86_400_000, 36_500
+EXPORTS = {
+    "csv": ("votes", "text/csv; charset=utf-8"),
+    "parquet": ("votes", "application/vnd.apache.parquet"),
+    "qrels": ("judgements", "text/plain; charset=utf-8"),
+    "json": ("judgements", "application/json"),
+}
+
+
+@dataclass(frozen=True)
+class Done:
+    """What was done to whom, for the page to say."""
+
+    name: str
+    words: str
+
+
+class Organising:
+    """What the organiser sees and does."""
+
+    def __init__(self, study: "Study", store: "Store", sessions: Sessions, images: Images, pages: Pages) -> None:
+        self.study, self.store, self.sessions, self.images, self.pages = study, store, sessions, images, pages
+        self._figures: tuple[float, Figures] | None = None
+        self._counting = threading.Lock()
+
+    def page(self, request: Request, page: int, done: Done | None = None) -> Response:
+        """Everything that the organiser sees, and what was done just now."""
+        self.sessions.organiser(request)
+        figures = self.figures()
+        n_pages = max(1, -(-len(figures.disagreements) // PER_PAGE))
+        page = min(page, n_pages)
+        shown = figures.disagreements[(page - 1) * PER_PAGE : page * PER_PAGE]
+        return self.pages.answer(
+            "organise.html",
+            figures=figures,
+            briefing=self.store.briefing(),
+            done=done,
+            reading=reading(figures.agreement.alpha),
+            links=[(expert, _state(expert), self._link(request, expert)) for expert in self.store.experts()],
+            disagreements=shown,
+            page=page,
+            n_pages=n_pages,
+            words=WORDS,
+            rules=list(RULES),
+            now=now_ms(),
+            thumbnail=self.images.thumbnail_address,
+            csrf=self.sessions.token(request),
+        )
+
+    def figures(self) -> Figures:
+        """The figures of this moment, or of a moment ago."""
+        with self._counting:
+            now = time.monotonic()
+            if self._figures is None or now - self._figures[0] > FRESH:
+                found = Figures.of(self.store.status(), self.store.votes(), self.study.gold(), now_ms())
+                self._figures = (time.monotonic(), found)
+            return self._figures[1]
+
+    def thumbnail(self, side: str, given: str, request: Request) -> Response:
+        """A small image."""
+        self.sessions.organiser(request)
+        return self.images.thumbnail(side, given, request)
+
+    def _link(self, request: Request, expert: Expert) -> str:
+        scheme = "https" if self.sessions.is_secure(request) else "http"
+        return expert_link(self.sessions.keys, expert, f"{scheme}://{request.headers['host']}")
+
+    async def change(self, request: Request, act: Callable[[str, int | None], str]) -> Response:
+        """Do something to the expert whom a form names, and show the page anew; within an open page, say what was done.
+
+        act: from a name and the moment at which a link is to end, to what was done in words.
+        """
+        form = await read_form(request)
+        name, days = form.get("name"), form.get("days", "")
+
+        def done() -> Response:
+            self.sessions.organiser(request)
+            if not isinstance(name, str) or isinstance(days, Sent):
+                raise RefusedError(422, "The name of an expert is missing.")
+            try:
+                words = act(name, _moment(days))
+            except ValueError as error:
+                raise RefusedError(422, sentence(error)) from error
+            self._figures = None
+            if request.headers.get("hx-request") == "true":
+                return self.page(request, 1, Done(name, words))
+            return RedirectResponse("/organise#links", 303)
+
+        return await run_in_threadpool(done)
+
+    def add(self, name: str, expires: int | None) -> str:
+        """Let somebody new judge."""
+        check_expert_name(name)
+        if self.store.expert(name) is not None:
+            raise ValueError(f"there is an expert {name!r} already")
+        self.store.add_expert(name, expires)
+        return f"{name} was added"
+
+    def renew(self, name: str, expires: int | None) -> str:
+        """Give somebody a new link, which makes the old one worthless."""
+        self.store.renew(name, expires)
+        return f"{name} has a new link"
+
+    def revoke(self, name: str, _: int | None) -> str:
+        """Let somebody judge no more."""
+        self.store.revoke(name)
+        return f"The link of {name} was revoked"
+
+    def export(self, request: Request, kind: str, rule: str) -> Response:
+        """Votes, each with its expert, or the judgements that a rule makes of them, as a file."""
+        self.sessions.organiser(request)
+        if kind not in EXPORTS:
+            raise RefusedError(404, f"There is no such export: there are {', '.join(EXPORTS)}.")
+        if rule not in RULES:
+            raise RefusedError(422, f"There is no such rule: there are {', '.join(RULES)}.")
+        votes = self.store.votes()
+        what, media = EXPORTS[kind]
+        with tempfile.TemporaryDirectory(prefix="lookalike-") as folder:
+            path = Path(folder) / f"export.{kind}"
+            if what == "votes":
+                votes.write(path)
+            else:
+                judgements = RULES[rule](votes) if len(votes) else None
+                if judgements is None or not len(judgements):
+                    raise RefusedError(404, "Nothing has been judged yet: there is nothing to export.")
+                try:
+                    write_judgements(path, judgements.queries, judgements.items, judgements.grades)
+                except ValueError as error:  # an id that the format cannot hold
+                    raise RefusedError(422, sentence(error)) from error
+            body = path.read_bytes()
+        name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.study.name).strip("-.")[:60] or "study"
+        headers = {"content-disposition": f'attachment; filename="{name}-{what}.{kind}"', "cache-control": "no-store"}
+        return Response(body, media_type=media, headers=headers)
+
+
+def _state(expert: Expert) -> str:
+    """What an expert's link is worth now."""
+    try:
+        expert.check(now_ms())
+    except ExpertError as error:
+        return error.reason
+    return "open"
+
+
+def _moment(days: str) -> int | None:
+    """So many days from now, in milliseconds since 1970; None where nothing is said."""
+    given = days.strip()
+    if not given:
+        return None
+    try:
+        number = float(given)
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= MOST_DAYS:
+        raise ValueError(f"a link works for so many days, up to {MOST_DAYS:,}, or without end, got {given!r:.100}")
+    return now_ms() + round(number * DAY)
+
+
+def sentence(error: Exception) -> str:
+    """What an error says, as a sentence on a page."""
+    said = str(error)
+    return f"{said[:1].upper()}{said[1:]}."

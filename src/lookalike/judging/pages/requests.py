@@ -1,0 +1,69 @@
+"""What the expert's page sends, and nothing else: read from JSON, refused in one sentence."""
+
+from typing import Annotated, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from lookalike.web.guard import RefusedError
+
+__all__ = ["Given", "SentClaim", "SentMissing", "SentPair", "SentVote", "SentVotes", "parsed"]
+
+MOST_VOTES, MOST_AHEAD = 200, 24
+
+Given = TypeVar("Given", bound=BaseModel)
+
+
+class _Sent(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+
+Number = Annotated[int, Field(ge=0, lt=2**53)]
+Disguised = Annotated[int, Field(ge=0, lt=2**48)]
+
+
+class SentClaim(_Sent):
+    """How many pairs to have in hand; recent: whether the last judged ones are wanted too."""
+
+    n: Annotated[int, Field(ge=1, le=MOST_AHEAD)]
+    recent: bool = False
+
+
+class SentVote(_Sent):
+    """One answer."""
+
+    client: Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
+    pair: Disguised
+    answer: Annotated[int, Field(ge=-1, le=1)]
+    seconds: Annotated[float, Field(ge=0, le=86_400)] | None = None
+    at: Number | None = None
+
+
+class SentVotes(_Sent):
+    """Answers."""
+
+    votes: Annotated[list[SentVote], Field(min_length=1, max_length=MOST_VOTES)]
+
+
+class SentPair(_Sent):
+    """A pair to put off."""
+
+    pair: Disguised
+
+
+class SentMissing(_Sent):
+    """An image that did not load."""
+
+    pair: Disguised
+    side: Literal["query", "item"]
+
+
+def parsed(kind: type[Given], body: bytes) -> Given:
+    """What was sent, if it is of this kind."""
+    try:
+        return kind.model_validate_json(body)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False)[0]
+        where = ".".join(map(str, first["loc"]))
+        raise RefusedError(
+            422, f"What was sent does not fit{f', {where}' if where else ''}: {first['msg']}."
+        ) from error

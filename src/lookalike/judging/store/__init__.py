@@ -1,0 +1,1 @@
+"""Where votes are kept while experts judge."""

@@ -1,0 +1,435 @@
+"""Who judges what next: the board on which pairs, the places that experts have at them and their votes are pinned.
+
+The board is kept in memory and follows the database; every rule of judging is here, and none of it asks a database.
+"""
+
+import hashlib
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from lookalike.judging.store.types import LAST_MOMENT, Answer, Expert, ExpertError, Progress, Task, Verdict
+
+LONGEST = 3_600_000  # milliseconds that a place may be held
+DAY, MINUTE = 86_400_000, 60_000
+CHANGES, ALL_CHANGES = 20, 600  # that an expert can make a minute: of one answer, and of all
+GOLD_SHARE = 0.1  # of what an expert gets
+NEVER = -(2**62)  # the time of a vote whose time is not known: before any other
+
+__all__ = ["LONGEST", "Board", "Pair", "Place", "VoteRow"]
+
+
+@dataclass(slots=True)
+class Place:
+    """The right of an expert to be one of those who judge a pair; without a vote only until a moment."""
+
+    slot: int
+    expert: str
+    until: int
+    turn: int
+    voted: bool
+
+    def live(self, now: int) -> bool:
+        """Whether nobody may take it over. One that ends later than any can was made by a clock that was wrong."""
+        return self.voted or now < self.until <= now + LONGEST
+
+
+@dataclass(slots=True)
+class Pair:
+    """A released pair; `wanted` is None for a gold pair, which everybody judges."""
+
+    id: int
+    query: str
+    item: str
+    block: int
+    wanted: int | None
+    voters: dict[str, tuple[int, int]]  # the vote of each expert that counts: its time and answer
+    places: dict[str, Place] = field(default_factory=dict)
+
+    @property
+    def gold(self) -> bool:
+        """Whether everybody judges it."""
+        return self.wanted is None
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has all its votes."""
+        return self.wanted is not None and len(self.voters) >= self.wanted
+
+    def has_room(self, now: int) -> bool:
+        """Whether an expert who has no place and no vote may have a place."""
+        if self.wanted is None:
+            return True
+        held = sum([not place.voted and place.live(now) for place in self.places.values()])
+        return len(self.voters) + held < self.wanted
+
+    def free_slot(self, now: int) -> int:
+        """A slot that nobody holds, or else the one that ran out first; there is one where there is room."""
+        taken = {place.slot: place for place in self.places.values()}
+        if self.wanted is None:
+            return max(taken, default=-1) + 1
+        return min(range(self.wanted), key=lambda slot: _rank(taken.get(slot), now))
+
+
+def _rank(place: Place | None, now: int) -> tuple[int, int]:
+    """Which slot to give away first: empty ones, then what ran out, then what is held, never one with a vote."""
+    if place is None:
+        return 0, 0
+    if not place.live(now):
+        return 1, place.until
+    return (3 if place.voted else 2), place.until
+
+
+@dataclass(slots=True)
+class Queue:
+    """How far an expert has come: pairs of the blocks entered so far that are not finished for this expert."""
+
+    entered: int = 0
+    waiting: list[int] = field(default_factory=list)
+    gold: list[int] = field(default_factory=list)
+    gold_seen: int = 0
+    turn: int = 0
+
+
+@dataclass(frozen=True)
+class VoteRow:
+    """A vote as the record keeps it."""
+
+    query: str
+    item: str
+    expert: str
+    answer: int
+    time: int | None
+    seconds: float | None = None
+    client: str | None = None
+
+
+PlaceRow = tuple[int, int, str, int, int, int]  # pair, slot, expert, until, turn, voted
+
+
+class Board:
+    """Everything that is known of the pairs, and what has changed since the database was written last."""
+
+    def __init__(self, seed: int = 0, experts_per_pair: int = 0) -> None:
+        self.seed = seed
+        self.experts_per_pair = experts_per_pair
+        self.unreleased = 0  # pairs that will be released later
+        self.experts: dict[str, Expert] = {}
+        self.pairs: dict[int, Pair] = {}
+        self.ids: dict[tuple[str, str], int] = {}
+        self.said: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}  # of all pairs, also those not released
+        self.hands: dict[str, dict[int, Place]] = {}
+        self.judged: dict[str, dict[int, None]] = {}  # by expert, in the order of their votes
+        self.put_off: dict[str, dict[int, int]] = {}
+        self._blocks: list[list[int]] = []
+        self._block_numbers: list[int] = []
+        self._gold: list[int] = []
+        self._queues: dict[str, Queue] = {}
+        # Counts, so that progress is told at once
+        self.released = 0  # pairs that want, or wanted, votes
+        self.open = 0  # those that still do
+        self.collected = 0  # votes that they wanted and have
+        self.wanted = 0
+        self._open_judged: dict[str, int] = {}  # open pairs that an expert has judged
+        self._gold_judged: dict[str, int] = {}
+        self._changes: dict[str, deque[tuple[int, int]]] = {}  # by expert, the last ones: time and pair
+        self.clear_changes()
+
+    def clear_changes(self) -> None:
+        """Forget what has changed: it is in the database."""
+        self.new_votes: list[VoteRow] = []
+        self.touched: dict[tuple[int, int], PlaceRow | None] = {}  # slots whose place changed, as it was
+        self.put_off_changed: dict[tuple[int, str], int | None] = {}
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything has."""
+        return bool(self.new_votes or self.touched or self.put_off_changed)
+
+    # Following the database
+
+    def add_pair(self, number: int, query: str, item: str, block: int, wanted: int | None) -> Pair:
+        """Pin a pair that was released; blocks come in the order of their numbers, new ones after those before."""
+        pair = Pair(number, query, item, block, wanted, self.said.setdefault((query, item), {}))
+        self.pairs[number], self.ids[query, item] = pair, number
+        if wanted is None:
+            self._gold.append(number)
+        elif self._block_numbers and self._block_numbers[-1] == block:
+            self._blocks[-1].append(number)
+        else:
+            self._block_numbers.append(block)
+            self._blocks.append([number])
+        if wanted is not None:
+            self.wanted += wanted
+            self.released += wanted > 0
+            self.open += wanted > 0
+        voters = dict(pair.voters)
+        pair.voters.clear()
+        for expert, said in voters.items():
+            self._count(pair, expert, said)
+        return pair
+
+    @property
+    def last_block(self) -> int:
+        """The largest number of a block; -1 where there is none."""
+        return self._block_numbers[-1] if self._block_numbers else -1
+
+    def add_vote(self, query: str, item: str, expert: str, answer: int, time: int | None) -> None:
+        """Take note of a vote that is in the record."""
+        said = (NEVER if time is None else time, answer)
+        number = self.ids.get((query, item))
+        if number is not None:
+            self._count(self.pairs[number], expert, said)
+            return
+        voters = self.said.setdefault((query, item), {})
+        if expert not in voters or said[0] >= voters[expert][0]:
+            voters[expert] = said
+
+    def put_place(self, row: PlaceRow) -> None:
+        """Take note of a place that is in the database."""
+        number, slot, expert, until, turn, voted = row
+        pair = self.pairs.get(number)
+        if pair is None:
+            return
+        place = pair.places[expert] = Place(slot, expert, until, turn, bool(voted))
+        queue = self._queues.setdefault(expert, Queue())
+        queue.turn = max(queue.turn, turn)
+        if not voted:
+            self.hands.setdefault(expert, {})[number] = place
+
+    def drop_held(self) -> None:
+        """Forget places without a vote, before they are read anew."""
+        for expert, hand in self.hands.items():
+            for number in hand:
+                del self.pairs[number].places[expert]
+        self.hands = {}
+
+    def _count(self, pair: Pair, expert: str, said: tuple[int, int]) -> None:
+        """Let a vote count, unless the expert said something later before."""
+        if expert in pair.voters:
+            if said[0] >= pair.voters[expert][0]:
+                pair.voters[expert] = said
+            self._changes.setdefault(expert, deque(maxlen=ALL_CHANGES)).append((said[0], pair.id))
+            self.judged[expert].pop(pair.id, None)
+            self.judged[expert][pair.id] = None
+            return
+        before = len(pair.voters)
+        pair.voters[expert] = said
+        self.judged.setdefault(expert, {})[pair.id] = None
+        if pair.wanted is None:
+            self._gold_judged[expert] = self._gold_judged.get(expert, 0) + 1
+        elif before < pair.wanted:
+            self.collected += 1
+            if before + 1 < pair.wanted:
+                self._open_judged[expert] = self._open_judged.get(expert, 0) + 1
+            else:
+                self.open -= 1
+                for other in pair.voters:
+                    if other != expert:
+                        self._open_judged[other] -= 1
+
+    # What experts do
+
+    def check_expert(self, name: str, now: int | None = None, link: int | None = None) -> Expert:
+        """The expert of this name; raises for one who may not judge now (or is not known), or not by this link."""
+        expert = self.experts.get(name)
+        if expert is None:
+            raise ExpertError(name, "unknown")
+        if now is not None:
+            expert.check(now, link)
+        return expert
+
+    def claim(self, expert: str, n: int, now: int, length: int) -> list[Task]:
+        """The pairs in an expert's hand, filled up to n."""
+        hand = self.hands.setdefault(expert, {})
+        places = sorted(hand.items(), key=lambda entry: entry[1].turn)[:n]
+        for number, place in places:
+            if not now + length // 2 <= place.until <= now + LONGEST:
+                self._note(number, place.slot)
+                place.until = now + length
+        numbers = [number for number, _ in places]
+        queue = self._queues.setdefault(expert, Queue())
+        coming = self._coming(expert, queue, now)
+        while len(hand) < n and (pair := self._next(expert, queue, coming, now)) is not None:
+            self._give(pair, expert, now + length, now)
+            numbers.append(pair.id)
+        return [self.task(number) for number in numbers]
+
+    def task(self, number: int) -> Task:
+        """A pair as it is handed out."""
+        pair = self.pairs[number]
+        return Task(pair.id, pair.query, pair.item)
+
+    def vote(self, expert: str, answer: Answer, now: int) -> Verdict:
+        """Let an answer count, if it may; the caller knows that its client's id is new."""
+        pair = self.pairs.get(answer.pair)
+        if pair is None:
+            return "unknown"
+        if expert in pair.voters and self._changes_too_often(expert, pair, now):
+            return "often"
+        place = pair.places.get(expert)
+        if expert not in pair.voters and place is None and not pair.has_room(now):
+            return "enough"
+        if place is None and expert not in pair.voters:
+            self._give(pair, expert, now, now)
+        self._mark_voted(pair, expert)
+        if self.put_off.get(expert, {}).pop(pair.id, None) is not None:
+            self.put_off_changed[pair.id, expert] = None
+        when = answer.at if answer.at is not None and now - DAY <= answer.at <= now else now
+        if expert in pair.voters:  # what comes last counts, whatever clocks say; by these times changes are counted
+            when = min(max(now, pair.voters[expert][0] + 1), LAST_MOMENT)
+        self._count(pair, expert, (when, answer.answer))
+        seconds = None if answer.seconds is None else float(answer.seconds)
+        self.new_votes.append(VoteRow(pair.query, pair.item, expert, answer.answer, when, seconds, answer.client))
+        return "kept"
+
+    def _changes_too_often(self, expert: str, pair: Pair, now: int) -> bool:
+        """Whether an expert has changed this answer, or all answers together, as often as can be in a minute.
+
+        The changes are those of the record, by whichever process they came.
+        """
+        lately = [number for when, number in self._changes.get(expert, ()) if when > now - MINUTE]
+        return len(lately) >= ALL_CHANGES or lately.count(pair.id) >= CHANGES
+
+    def later(self, expert: str, number: int, now: int) -> bool:
+        """Put a pair off; its place is free for others."""
+        pair = self.pairs.get(number)
+        if pair is None or expert in pair.voters:
+            return False
+        if expert in pair.places:
+            self._drop(pair, expert)
+        self.put_off.setdefault(expert, {})[number] = now
+        self.put_off_changed[number, expert] = now
+        return True
+
+    def let_go(self, expert: str) -> None:
+        """Take the pairs out of an expert's hand."""
+        for number in list(self.hands.get(expert, {})):
+            self._drop(self.pairs[number], expert)
+
+    def seat_voters(self, pair: Pair) -> int:
+        """Give voters who have no place one, before those who have not voted; how many voters it had no place for."""
+        beyond = 0
+        for expert in pair.voters:
+            if expert not in pair.places:
+                if pair.wanted is not None and sum(place.voted for place in pair.places.values()) >= pair.wanted:
+                    beyond += 1
+                    continue
+                self._give(pair, expert, 0, 0)
+            self._mark_voted(pair, expert)
+        return beyond
+
+    def progress(self, expert: str) -> Progress:
+        """How far an expert and everybody has come."""
+        open_to = self.open + self.unreleased - self._open_judged.get(expert, 0)
+        gold = len(self._gold) - self._gold_judged.get(expert, 0)
+        judging = sum(someone.revoked is None for someone in self.experts.values())
+        # with gold pairs: if a count stood still after some pairs, these would be known for what they are
+        done = self.collected + sum(self._gold_judged.values())
+        wanted = self.wanted + self.unreleased * self.experts_per_pair + len(self._gold) * judging
+        sure = judging <= self.experts_per_pair
+        return Progress(len(self.judged.get(expert, {})), open_to + gold, done, max(done, wanted), sure)
+
+    def gold_judged(self, expert: str) -> int:
+        """How many gold pairs an expert has judged."""
+        return self._gold_judged.get(expert, 0)
+
+    # What comes next
+
+    def _next(self, expert: str, queue: Queue, coming: Iterator[Pair], now: int) -> Pair | None:
+        gold = self._next_gold(expert, queue)
+        if gold is not None and self._draw(expert, "turn", queue.turn + 1) < GOLD_SHARE:
+            return gold
+        return next(coming, None) or gold or self._next_put_off(expert, now)
+
+    def _coming(self, expert: str, queue: Queue, now: int) -> Iterator[Pair]:
+        """The pairs with room for the expert, of the blocks entered so far and then of the next ones."""
+        put_off = self.put_off.get(expert, {})
+        at = 0
+        while True:
+            while at < len(queue.waiting):
+                pair = self.pairs[queue.waiting[at]]
+                if pair.complete or expert in pair.voters or pair.id in put_off:
+                    del queue.waiting[at]
+                    continue
+                at += 1  # it stays: in the hand now, or others are at it and may let it go
+                if expert not in pair.places and pair.has_room(now):
+                    yield pair
+            if queue.entered == len(self._blocks):
+                return
+            block = [number for number in self._blocks[queue.entered] if not self.pairs[number].complete]
+            queue.waiting += self._shuffled(expert, block)
+            queue.entered += 1
+
+    def _next_gold(self, expert: str, queue: Queue) -> Pair | None:
+        if queue.gold_seen < len(self._gold):
+            queue.gold = self._shuffled(expert, self._gold)
+            queue.gold_seen = len(self._gold)
+        put_off = self.put_off.get(expert, {})
+        queue.gold = [number for number in queue.gold if expert not in self.pairs[number].voters]
+        free = (n for n in queue.gold if expert not in self.pairs[n].places and n not in put_off)
+        number = next(free, None)
+        return None if number is None else self.pairs[number]
+
+    def _next_put_off(self, expert: str, now: int) -> Pair | None:
+        put_off = self.put_off.get(expert, {})
+        for number in sorted(put_off, key=lambda number: (put_off[number], number)):
+            pair = self.pairs[number]
+            if expert not in pair.places and expert not in pair.voters and pair.has_room(now):
+                return pair
+        return None
+
+    def _shuffled(self, expert: str, numbers: list[int]) -> list[int]:
+        return sorted(numbers, key=lambda number: self._draw(expert, "pair", number))
+
+    def _draw(self, expert: str, what: str, number: int) -> float:
+        """A number from 0 to 1 that is always the same, and has nothing to do with that of another expert."""
+        text = f"{self.seed}/{what}/{number}/{expert}".encode(errors="surrogatepass")
+        return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) / 2**64
+
+    # Changes, of which the database is told
+
+    def _give(self, pair: Pair, expert: str, until: int, now: int) -> None:
+        """Give the expert a place at a pair that has room; who held it and ran out of time has it no more."""
+        slot = pair.free_slot(now)
+        self._note(pair.id, slot)
+        for other, place in list(pair.places.items()):
+            if place.slot == slot:
+                del pair.places[other]
+                self.hands.get(other, {}).pop(pair.id, None)
+        queue = self._queues.setdefault(expert, Queue())
+        queue.turn += 1
+        place = pair.places[expert] = Place(slot, expert, until, queue.turn, False)
+        self.hands.setdefault(expert, {})[pair.id] = place
+
+    def _mark_voted(self, pair: Pair, expert: str) -> None:
+        place = pair.places.get(expert)
+        if place is not None and not place.voted:
+            self._note(pair.id, place.slot)
+            place.voted = True
+            self.hands.get(expert, {}).pop(pair.id, None)
+
+    def _drop(self, pair: Pair, expert: str) -> None:
+        place = pair.places[expert]
+        self._note(pair.id, place.slot)
+        del pair.places[expert]
+        self.hands.get(expert, {}).pop(pair.id, None)
+
+    def _note(self, number: int, slot: int) -> None:
+        """Remember how the place at a slot was before it changes."""
+        if (number, slot) not in self.touched:
+            self.touched[number, slot] = self._row(number, slot)
+
+    def _row(self, number: int, slot: int) -> PlaceRow | None:
+        for place in self.pairs[number].places.values():
+            if place.slot == slot:
+                return number, slot, place.expert, place.until, place.turn, int(place.voted)
+        return None
+
+    def changed_places(self) -> tuple[list[PlaceRow], list[PlaceRow]]:
+        """Rows of places as they were in the database, and as they are now; only of those that differ."""
+        pairs = [(before, self._row(*at)) for at, before in self.touched.items()]
+        differing = [(before, after) for before, after in pairs if before != after]
+        old = [before for before, _ in differing if before is not None]
+        new = [after for _, after in differing if after is not None]
+        return old, new

@@ -1,0 +1,217 @@
+"""The board as the database has it: read once, then only what other processes have changed; written back in one go."""
+
+import uuid
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import sqlalchemy as sa
+
+from lookalike.judging.store.board import Board, VoteRow
+from lookalike.judging.store.release import Settings
+from lookalike.judging.store.schema import EXPERTS, LATER, META, PAIRS, PLACES, VOTES, read_meta, write_meta
+from lookalike.judging.store.types import Expert
+
+CHUNK = 500  # values of one statement
+
+__all__ = ["Follower", "chunks", "known_clients", "settings_of"]
+
+
+def _meta(key: str) -> sa.ScalarSelect[Any]:
+    return sa.select(META.c.value).where(META.c.key == key).scalar_subquery()
+
+
+_STATE = sa.select(_meta("revision"), _meta("epoch"), sa.select(sa.func.max(VOTES.c.number)).scalar_subquery())
+_VOTES = sa.select(VOTES.c.query, VOTES.c.item, VOTES.c.expert, VOTES.c.answer, VOTES.c.time).order_by(VOTES.c.number)
+_NEW_VOTES = _VOTES.where(VOTES.c.number > sa.bindparam("last"))
+_PLACES = sa.select(
+    PLACES.c.pair, PLACES.c.slot, PLACES.c.expert, PLACES.c.until, PLACES.c.turn, PLACES.c.voted
+).order_by(PLACES.c.pair, PLACES.c.slot)
+_HELD = _PLACES.where(PLACES.c.voted == 0)
+_PLACES_OF = _PLACES.where(PLACES.c.pair.in_(sa.bindparam("pairs", expanding=True)))
+_PAIRS = sa.select(PAIRS.c.id, PAIRS.c.query, PAIRS.c.item, PAIRS.c.block, PAIRS.c.wanted).order_by(
+    PAIRS.c.block, PAIRS.c.id
+)
+_NEW_PAIRS = _PAIRS.where(PAIRS.c.id > sa.bindparam("last"))
+_EXPERTS = sa.select(EXPERTS.c.name, EXPERTS.c.link_number, EXPERTS.c.expires, EXPERTS.c.revoked)
+_LATER = sa.select(LATER.c.pair, LATER.c.expert, LATER.c.at)
+_CLIENTS = sa.select(VOTES.c.client, VOTES.c.expert, VOTES.c.query, VOTES.c.item, VOTES.c.answer).where(
+    VOTES.c.client.in_(sa.bindparam("clients", expanding=True))
+)
+_ADD_VOTE = sa.insert(VOTES)
+_ADD_PLACE = sa.insert(PLACES)
+_REMOVE_PLACE = sa.delete(PLACES).where(  # one with a vote is never removed, whatever the board says
+    PLACES.c.pair == sa.bindparam("at_pair"),
+    PLACES.c.slot == sa.bindparam("at_slot"),
+    PLACES.c.expert == sa.bindparam("of"),
+    PLACES.c.voted == 0,
+)
+_REMOVE_LATER = sa.delete(LATER).where(LATER.c.pair == sa.bindparam("at_pair"), LATER.c.expert == sa.bindparam("of"))
+_ADD_LATER = sa.insert(LATER)
+_REVISE = sa.update(META).where(META.c.key == "revision").values(value=sa.bindparam("revision"))
+
+
+class Follower:
+    """Keeps a board in step with the database; every method is called within a transaction that writes."""
+
+    def __init__(self) -> None:
+        self.board: Board | None = None
+        self.settings = Settings()
+        self.meta: dict[str, str] = {}
+        self._revision = self._epoch = ""
+        self._last_vote = self._last_pair = 0
+        self._process = uuid.uuid4().hex
+        self._count = 0
+
+    def follow(self, connection: sa.Connection) -> Board:
+        """The board as it is now."""
+        revision, epoch, last = connection.execute(_STATE).one()
+        if (
+            self.board is None or epoch != self._epoch or (last or 0) < self._last_vote
+        ):  # or an older copy was put there
+            return self.load(connection)
+        if revision != self._revision or (last or 0) != self._last_vote:
+            self._catch_up(connection, self.board)
+            self._revision, self._last_vote = revision, last or 0
+        return self.board
+
+    def load(self, connection: sa.Connection) -> Board:
+        """The board, read anew."""
+        self.board = None
+        self._revision, self._epoch, last = connection.execute(_STATE).one()
+        self._last_vote = last or 0
+        self.meta = read_meta(connection)
+        self.settings = settings_of(self.meta)
+        board = Board(self.settings.seed, self.settings.experts_per_pair)
+        self._last_pair = 0
+        self._add_pairs(connection, board)
+        for query, item, expert, answer, time in connection.execute(_VOTES):
+            board.add_vote(query, item, expert, answer, time)
+        for row in connection.execute(_PLACES):
+            board.put_place(tuple(row))
+        self._read_people(connection, board)
+        for pair in board.pairs.values():
+            if not pair.voters.keys() <= pair.places.keys():
+                board.seat_voters(pair)
+        self.board = board
+        return board
+
+    def _catch_up(self, connection: sa.Connection, board: Board) -> None:
+        """What other processes have done since."""
+        self._add_pairs(connection, board)
+        votes = connection.execute(_NEW_VOTES, {"last": self._last_vote}).all()
+        changed = {board.ids[query, item] for query, item, *_ in votes if (query, item) in board.ids}
+        board.drop_held()
+        for query, item, expert, answer, time in votes:
+            board.add_vote(query, item, expert, answer, time)
+        for numbers in chunks(sorted(changed)):
+            for row in connection.execute(_PLACES_OF, {"pairs": numbers}):
+                board.put_place(tuple(row))
+        for row in connection.execute(_HELD):
+            board.put_place(tuple(row))
+        self._read_people(connection, board)
+        for number in sorted(changed):
+            board.seat_voters(board.pairs[number])
+
+    def _add_pairs(self, connection: sa.Connection, board: Board) -> None:
+        for row in connection.execute(_NEW_PAIRS, {"last": self._last_pair}).all():
+            board.add_pair(*row)
+            self._last_pair = max(self._last_pair, row.id)
+        board.unreleased = max(0, int(self.meta.get("target", 0)) - board.released)
+
+    def release(self, connection: sa.Connection, pairs: Iterable[tuple[str, str, int]], wanted: int | None) -> None:
+        """Add pairs to the database and the board."""
+        rows = [{"query": query, "item": item, "block": block, "wanted": wanted} for query, item, block in pairs]
+        if rows:
+            connection.execute(sa.insert(PAIRS), rows)
+            assert self.board is not None
+            known = self._last_pair
+            self._add_pairs(connection, self.board)
+            for number, pair in self.board.pairs.items():
+                if number > known and pair.voters:
+                    self.board.seat_voters(pair)
+            self._mark(connection)
+
+    def _read_people(self, connection: sa.Connection, board: Board) -> None:
+        board.experts = {row.name: Expert(*row) for row in connection.execute(_EXPERTS)}
+        board.put_off = {}
+        for pair, expert, at in connection.execute(_LATER):
+            if pair in board.pairs:
+                board.put_off.setdefault(expert, {})[pair] = at
+
+    def write(self, connection: sa.Connection, *, people: bool = False) -> None:
+        """Write back what has changed on the board; people: whether the tables of experts or settings were written."""
+        board = self.board
+        assert board is not None
+        if not (board.changed or people):
+            return
+        old, new = board.changed_places()
+        if old:
+            connection.execute(
+                _REMOVE_PLACE, [{"at_pair": pair, "at_slot": slot, "of": expert} for pair, slot, expert, *_ in old]
+            )
+        if new:
+            names = ("pair", "slot", "expert", "until", "turn", "voted")
+            connection.execute(_ADD_PLACE, [dict(zip(names, row, strict=True)) for row in new])
+        if board.new_votes:
+            connection.execute(_ADD_VOTE, [_columns(vote) for vote in board.new_votes])
+            self._last_vote = connection.execute(sa.select(sa.func.max(VOTES.c.number))).scalar_one()
+        if board.put_off_changed:
+            gone = [{"at_pair": pair, "of": expert} for pair, expert in board.put_off_changed]
+            connection.execute(_REMOVE_LATER, gone)
+            rows = [
+                {"pair": pair, "expert": expert, "at": at}
+                for (pair, expert), at in board.put_off_changed.items()
+                if at is not None
+            ]
+            if rows:
+                connection.execute(_ADD_LATER, rows)
+        board.clear_changes()
+        self._mark(connection)
+
+    def _mark(self, connection: sa.Connection) -> None:
+        """Let other processes see that something has changed."""
+        self._count += 1
+        self._revision = f"{self._process}:{self._count}"
+        connection.execute(_REVISE, {"revision": self._revision})
+
+    def begin_epoch(self, connection: sa.Connection, **settings: Any) -> None:
+        """Set settings and read the board anew, here and in all other processes."""
+        self._count += 1
+        write_meta(connection, epoch=f"{self._process}:{self._count}", **settings)
+        self._mark(connection)
+        self.load(connection)
+
+
+def settings_of(meta: dict[str, str]) -> Settings:
+    """The settings that a database has."""
+    if "order" not in meta:
+        return Settings()
+    budget = int(meta["budget"]) if "budget" in meta else None
+    return Settings(int(meta["experts_per_pair"]), meta["order"], budget, int(meta["seed"]))
+
+
+def known_clients(connection: sa.Connection, clients: list[str]) -> dict[str, tuple[str, str, str, int]]:
+    """What is in the record under ids of clients: expert, query, item, answer."""
+    found = {}
+    for some in chunks(clients):
+        for client, *content in connection.execute(_CLIENTS, {"clients": some}):
+            found[client] = tuple(content)
+    return found
+
+
+def chunks(values: list[Any]) -> Iterator[list[Any]]:
+    """A list in parts that a statement can take."""
+    for start in range(0, len(values), CHUNK):
+        yield values[start : start + CHUNK]
+
+
+def _columns(vote: VoteRow) -> dict[str, Any]:
+    return {
+        "query": vote.query,
+        "item": vote.item,
+        "expert": vote.expert,
+        "answer": vote.answer,
+        "time": vote.time,
+        "seconds": vote.seconds,
+        "client": vote.client,
+    }

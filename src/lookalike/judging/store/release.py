@@ -1,0 +1,95 @@
+"""Which pairs of the pool are released to be judged, and in which blocks they stay together."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from lookalike.discovery.judging_order import ORDERS, next_pairs
+from lookalike.discovery.pool import Pool
+from lookalike.judging.store.board import Board
+
+AT_ONCE = 50  # pairs, at least, that the adaptive order releases
+
+__all__ = ["Releases", "Settings"]
+
+Released = tuple[str, str, int]  # query, item, block
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How judging is organised. budget: pairs that are judged in all, None for the whole pool."""
+
+    experts_per_pair: int = 3
+    order: str = "depth"
+    budget: int | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        least = {"experts_per_pair": 1, "budget": 0, "seed": 0}
+        for name, bound in least.items():
+            value = getattr(self, name)
+            whole = isinstance(value, int) and not isinstance(value, bool) and bound <= value < 2**31
+            if not whole and not (name == "budget" and value is None):
+                raise ValueError(f"{name} must be a whole number from {bound}, got {value!r}")
+        if self.order not in ORDERS:
+            raise ValueError(f"order must be one of {', '.join(map(repr, ORDERS))}, got {self.order!r}")
+
+
+class Releases:
+    """The pairs of a pool as they are released, gold pairs left out: those are everybody's."""
+
+    def __init__(self, pool: Pool, gold: Iterable[tuple[str, str]]) -> None:
+        self.pool = pool
+        self.pairs = pool.pairs
+        gold = set(gold)
+        self.is_gold = np.array([pair in gold for pair in self.pairs], bool)
+
+    def __len__(self) -> int:
+        return int((~self.is_gold).sum())
+
+    @cached_property
+    def rows(self) -> dict[tuple[str, str], int]:
+        """The row of the pool of each pair."""
+        return {pair: row for row, pair in enumerate(self.pairs)}
+
+    @cached_property
+    def depth_blocks(self) -> np.ndarray:
+        """The block of each row in the order of depth: layer by layer, there query by query."""
+        return np.asarray(self.pool.layers().astype(np.int64) * self.pool.collection.n_queries + self.pool.queries)
+
+    def by_depth(self, released: Iterable[tuple[str, str]], n: int) -> list[Released]:
+        """The next n pairs after those released, layer by layer."""
+        gone = self.is_gold.copy()
+        gone[[self.rows[pair] for pair in released if pair in self.rows]] = True
+        chosen = next_pairs(self.pool, np.where(gone, 0, -1), n, "depth")
+        return [(*self.pairs[row], int(self.depth_blocks[row])) for row in chosen.tolist()]
+
+    def judged_before(self, said: Iterable[tuple[str, str]], n: int, first_block: int) -> list[Released]:
+        """The first n pairs that somebody has judged: what was begun is finished."""
+        rows = sorted(self.rows[pair] for pair in said if pair in self.rows)
+        return self._in_blocks([row for row in rows if not self.is_gold[row]][:n], first_block)
+
+    def adaptively(self, board: Board, n: int) -> list[Released]:
+        """The next n pairs, of the models that have proved best so far."""
+        grades, undecided = np.full(len(self.pool), -1), self.is_gold.copy()
+        for pair, number in board.ids.items():
+            if pair in self.rows:
+                answers = [answer for _, answer in board.pairs[number].voters.values()]
+                similar, different = answers.count(1), answers.count(0)
+                grades[self.rows[pair]] = similar > different  # as the majority has it, ties are negative
+                undecided[self.rows[pair]] |= similar + different == 0
+        left = np.flatnonzero(~undecided)  # what is asked and not yet answered says nothing of the models
+        part = replace(
+            self.pool, queries=self.pool.queries[left], items=self.pool.items[left], ranks=self.pool.ranks[left],
+            scores=self.pool.scores[left], random=self.pool.random[left],
+        )  # fmt: skip
+        rows = left[next_pairs(part, grades[left], n, "adaptive")].tolist()
+        return self._in_blocks(rows, board.last_block + 1)
+
+    def _in_blocks(self, rows: list[int], first: int) -> list[Released]:
+        """Rows sorted by query, in a block for each query."""
+        queries = list(dict.fromkeys(self.pool.queries[rows].tolist()))
+        block = {query: first + number for number, query in enumerate(queries)}
+        return [(*self.pairs[row], block[int(self.pool.queries[row])]) for row in rows]

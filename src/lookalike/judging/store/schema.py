@@ -1,0 +1,138 @@
+"""The tables that judging is kept in, the same on SQLite and PostgreSQL, and how older forms become the newest."""
+
+from typing import Any
+
+import sqlalchemy as sa
+
+from lookalike.discovery.vote_log import NEWEST, SCHEMA
+
+__all__ = ["EXPERTS", "LATER", "META", "MISSING", "PAIRS", "PLACES", "VOTES", "make_newest", "read_meta", "write_meta"]
+
+_TABLES = sa.MetaData()
+_NUMBER = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers rows by columns of this type only
+_TIME = sa.BigInteger  # milliseconds since 1970, UTC
+
+VOTES = sa.Table(
+    "votes",
+    _TABLES,
+    sa.Column("number", _NUMBER, primary_key=True),
+    sa.Column("query", sa.Text, nullable=False),
+    sa.Column("item", sa.Text, nullable=False),
+    sa.Column("expert", sa.Text, nullable=False),
+    sa.Column("answer", sa.Integer, sa.CheckConstraint("answer IN (1, 0, -1)"), nullable=False),
+    sa.Column("time", _TIME),
+    sa.Column("seconds", sa.Float(53)),
+    sa.Column("client", sa.Text, unique=True),  # made by who sent it; a vote that is sent again is known by it
+)
+META = sa.Table(
+    "meta",
+    _TABLES,
+    sa.Column("key", sa.Text, primary_key=True),
+    sa.Column("value", sa.Text),
+)
+EXPERTS = sa.Table(
+    "experts",
+    _TABLES,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("link_number", sa.Integer, nullable=False),
+    sa.Column("expires", _TIME),
+    sa.Column("revoked", _TIME),
+)
+PAIRS = sa.Table(
+    "pairs",
+    _TABLES,
+    sa.Column("id", _NUMBER, primary_key=True),
+    sa.Column("query", sa.Text, nullable=False),
+    sa.Column("item", sa.Text, nullable=False),
+    sa.Column("block", sa.BigInteger, nullable=False),  # pairs of one block stay together, small blocks come first
+    sa.Column("wanted", sa.Integer),  # experts; NULL: a gold pair, which everybody judges
+    sa.UniqueConstraint("query", "item"),
+    sqlite_autoincrement=True,  # a number never names another pair later
+)
+PLACES = sa.Table(
+    "places",
+    _TABLES,
+    sa.Column("pair", _NUMBER, primary_key=True, autoincrement=False),
+    sa.Column("slot", sa.Integer, sa.CheckConstraint("slot >= 0"), primary_key=True, autoincrement=False),
+    sa.Column("expert", sa.Text, nullable=False),
+    sa.Column("until", _TIME, nullable=False),  # when it may be taken over, unless there is a vote
+    sa.Column("turn", sa.Integer, nullable=False),  # the order in which the expert got it
+    sa.Column("voted", sa.Integer, sa.CheckConstraint("voted IN (0, 1)"), nullable=False),
+    sa.UniqueConstraint("pair", "expert"),
+    sa.Index("places_of_expert", "expert", "pair"),
+)
+sa.Index("places_held", PLACES.c.voted, sqlite_where=PLACES.c.voted == 0, postgresql_where=PLACES.c.voted == 0)
+LATER = sa.Table(
+    "later",
+    _TABLES,
+    sa.Column("pair", _NUMBER, primary_key=True, autoincrement=False),
+    sa.Column("expert", sa.Text, primary_key=True),
+    sa.Column("at", _TIME, nullable=False),
+)
+MISSING = sa.Table(
+    "missing",
+    _TABLES,
+    sa.Column("pair", _NUMBER, primary_key=True, autoincrement=False),
+    sa.Column("expert", sa.Text, primary_key=True),
+    sa.Column("side", sa.Text, primary_key=True),
+    sa.Column("at", _TIME, nullable=False),
+)
+
+_APPEND_ONLY = """
+CREATE FUNCTION votes_stay() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN RAISE EXCEPTION 'votes are never changed or deleted: add a new one' USING ERRCODE = 'integrity_constraint_violation'; END $$;
+CREATE TRIGGER votes_stay BEFORE UPDATE OR DELETE OR TRUNCATE ON votes FOR EACH STATEMENT EXECUTE FUNCTION votes_stay();
+"""  # noqa: E501
+
+
+def make_newest(connection: sa.Connection, where: str) -> None:
+    """Make the tables that are missing, within a transaction; raises for a form that is not known yet."""
+    if connection.dialect.name == "sqlite":
+        _make_newest_sqlite(connection, where)
+    elif not _is_ours(connection, where):
+        _TABLES.create_all(connection)
+        connection.exec_driver_sql(_APPEND_ONLY)
+        _begin_meta(connection)
+    elif (schema := int(read_meta(connection)["schema"])) > NEWEST:
+        raise ValueError(f"{where} was written by a newer lookalike, in form {schema}: upgrade to read it")
+
+
+def _is_ours(connection: sa.Connection, where: str) -> bool:
+    """Whether the tables are there; raises where they, or some of them, are those of another program."""
+    there = set(sa.inspect(connection).get_table_names()) & set(_TABLES.tables)
+    if not there:
+        return False
+    columns = {column["name"] for column in sa.inspect(connection).get_columns("meta")} if "meta" in there else set()
+    if not {"key", "value"} <= columns or "schema" not in read_meta(connection):
+        raise ValueError(
+            f"{where} holds tables of something else, such as {min(there)}: use an empty database or schema"
+        )
+    return True
+
+
+def _make_newest_sqlite(connection: sa.Connection, where: str) -> None:
+    schema = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
+    if schema > NEWEST:
+        raise ValueError(f"{where} was written by a newer lookalike, in form {schema}: upgrade to read it")
+    if schema <= SCHEMA:
+        connection.exec_driver_sql("ALTER TABLE votes ADD COLUMN client TEXT")
+        connection.exec_driver_sql("CREATE UNIQUE INDEX votes_client ON votes (client)")
+        _TABLES.create_all(connection, [table for table in _TABLES.sorted_tables if table is not VOTES])
+        _begin_meta(connection)
+        connection.exec_driver_sql(f"PRAGMA user_version = {NEWEST}")
+
+
+def _begin_meta(connection: sa.Connection) -> None:
+    write_meta(connection, schema=NEWEST, revision="", epoch="")
+
+
+def read_meta(connection: sa.Connection) -> dict[str, str]:
+    """Everything that the database says about itself: its form, settings, and what tells that it changed."""
+    return {row.key: row.value for row in connection.execute(sa.select(META)) if row.value is not None}
+
+
+def write_meta(connection: sa.Connection, **values: Any) -> None:
+    """Set some of it."""
+    rows = [{"key": key, "value": None if value is None else str(value)} for key, value in values.items()]
+    connection.execute(sa.delete(META).where(META.c.key.in_(values)))
+    connection.execute(sa.insert(META), rows)

@@ -1,0 +1,96 @@
+"""Judging that moves between two databases of one study: votes, each once, with links, settings and what is asked."""
+
+import contextlib
+import hashlib
+import json
+import secrets
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+
+from lookalike.judging.store.databases import SQLite
+from lookalike.judging.store.schema import EXPERTS, VOTES, make_newest, read_meta, write_meta
+from lookalike.judging.store.types import Expert
+from lookalike.study.study import Study
+
+SETTINGS = ("experts_per_pair", "order", "budget", "seed", "question", "guide", "address", "port")
+BROUGHT = "content:"  # how the id begins that a vote without a client's gets where it is brought to
+CONTENT = ("query", "item", "expert", "answer", "time", "seconds")
+
+__all__ = ["bring_links", "bring_settings", "bring_votes", "check_study", "own_record"]
+
+_EVERYBODY = sa.select(EXPERTS.c.name, EXPERTS.c.link_number, EXPERTS.c.expires, EXPERTS.c.revoked)
+
+
+@contextlib.contextmanager
+def own_record(study: Study) -> Iterator[tuple[Path, SQLite]]:
+    """The study's own file of votes, in the newest form."""
+    own = SQLite(study.path / "votes.sqlite", study.path / "judging")
+    try:
+        with own.writing() as connection:
+            make_newest(connection, own.words)
+        yield own.path, own
+    finally:
+        own.forget()
+
+
+def check_study(connection: sa.Connection, study: Study, words: str) -> None:
+    """Raise for a database that holds the judging of another study."""
+    mine, held = study.collection.digest, read_meta(connection).get("collection")
+    if held is None:
+        write_meta(connection, collection=mine)
+    elif held != mine:
+        raise ValueError(f"{words} holds the judging of another study, with other queries or items: use another one")
+
+
+def bring_votes(source: sa.Connection, target: sa.Connection) -> int:
+    """Add the votes of one database that another has not yet; how many.
+
+    A vote is known by its client's id. One without is known by its content: of several that are the same, the first is
+    the first of those there, and so on. So it does not matter which database it came to first, or was restored from.
+    """
+    known = {name for name, _ in _named(target)}
+    fresh = [{**row, "client": name} for name, row in _named(source) if name not in known]
+    if fresh:
+        target.execute(sa.insert(VOTES), fresh)
+    return len(fresh)
+
+
+def _named(connection: sa.Connection) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Every vote without its number, by a name that is the same in each database."""
+    seen: Counter[str] = Counter()
+    for row in connection.execute(sa.select(VOTES).order_by(VOTES.c.number)).mappings():
+        name = row["client"]
+        if name is None or name.startswith(BROUGHT):
+            content = json.dumps([row[column] for column in CONTENT]).encode()
+            name = f"{BROUGHT}{hashlib.blake2b(content, digest_size=16).hexdigest()}"
+            seen[name] += 1
+            name = f"{name}:{seen[name]}"
+        yield name, {column: row[column] for column in CONTENT}
+
+
+def bring_links(source: sa.Connection, target: sa.Connection) -> None:
+    """Let the target know every expert of the source, and every link that is worth nothing there."""
+    here = {row.name: Expert(*row) for row in target.execute(_EVERYBODY)}
+    for row in source.execute(_EVERYBODY).all():
+        theirs, ours = Expert(*row), here.get(row.name, Expert(row.name, 0))
+        revoked = theirs.link_number == ours.link_number and theirs.revoked is not None and ours.revoked is None
+        if theirs.link_number > ours.link_number or revoked:
+            target.execute(sa.delete(EXPERTS).where(EXPERTS.c.name == theirs.name))
+            target.execute(sa.insert(EXPERTS), asdict(theirs))
+            write_meta(target, revision=secrets.token_hex(16))  # servers of the target look at their experts again
+    numbers = [int(read_meta(connection).get("organiser", 0)) for connection in (source, target)]
+    if numbers[0] > numbers[1]:
+        write_meta(target, organiser=numbers[0])
+
+
+def bring_settings(source: sa.Connection, target: sa.Connection) -> None:
+    """Give the target the settings of the source, and what is asked and where; pairs are released by `configure`."""
+    theirs, ours = read_meta(source), read_meta(target)
+    given = {name: theirs.get(name) for name in SETTINGS}
+    if "order" in theirs and given != {name: ours.get(name) for name in SETTINGS}:
+        write_meta(target, **given, epoch=secrets.token_hex(16))

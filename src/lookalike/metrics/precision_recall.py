@@ -1,0 +1,55 @@
+"""Precision and recall of the top k, or of the ball of a radius."""
+
+import numpy as np
+
+from lookalike.metrics.rank_sums import places_before
+from lookalike.metrics.values import Values, divide, row_sums
+
+__all__ = ["hits", "precision", "precision_within", "recall", "recall_within"]
+
+
+def precision(relevant: np.ndarray, retrieved: np.ndarray, k: int) -> Values:
+    """P@k: relevant items in the top k, over k.
+
+    relevant, retrieved: (n_queries, n_groups) counts. Always defined; a gallery smaller than k is still divided by k.
+
+    >>> precision([[1, 1]], [[1, 4]], k=3)                              # the first, and half of one of four
+    Values(expected=array([0.5]), best=array([0.66666667]), worst=array([0.33333333]))
+    """
+    return Values(*(found / k for found in hits(relevant, retrieved, k)))
+
+
+def recall(relevant: np.ndarray, retrieved: np.ndarray, total: np.ndarray, k: int) -> Values:
+    """R@k: relevant items in the top k, over all relevant ones. Nan where nothing is relevant.
+
+    >>> recall([[1, 1]], [[1, 4]], [2], k=3).expected
+    array([0.75])
+    """
+    return Values(*(divide(found, np.asarray(total)) for found in hits(relevant, retrieved, k)))
+
+
+def precision_within(relevant: np.ndarray, retrieved: np.ndarray, inside: np.ndarray) -> Values:
+    """P(radius=r): relevant items among those within the radius; an empty ball has precision 0. No ties matter.
+
+    inside: which groups are within, (n_groups,) or (n_queries, n_groups) of bool.
+
+    >>> precision_within([[1, 1, 5]], [[1, 3, 5]], [True, True, False]).expected
+    array([0.5])
+    """
+    found, items = (np.where(inside, counts, 0).sum(1) for counts in (relevant, retrieved))
+    value = np.divide(found, items, out=np.zeros(len(found)), where=items > 0)
+    return Values(value, value, value)
+
+
+def recall_within(relevant: np.ndarray, total: np.ndarray, inside: np.ndarray) -> Values:
+    """R(radius=r): relevant items within the radius, over all relevant ones. Nan where nothing is relevant."""
+    value = divide(np.where(inside, relevant, 0).sum(1), np.asarray(total))
+    return Values(value, value, value)
+
+
+def hits(relevant: np.ndarray, retrieved: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Relevant items in the top k: expected, most, least."""
+    r, n = np.asarray(relevant, float), np.asarray(retrieved, float)
+    places = np.clip(k - places_before(n), 0, n)
+    expected = np.divide(places * r, n, out=np.zeros_like(r), where=n > 0)
+    return row_sums(expected), np.minimum(places, r).sum(1), np.maximum(0, places - n + r).sum(1)

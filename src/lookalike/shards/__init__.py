@@ -1,0 +1,1 @@
+"""A gallery on disk or in an object store, read here or on Dask."""

@@ -1,0 +1,322 @@
+"""Making shards: of files as users have them, read a piece at a time, or by hashing shards of embeddings."""
+
+import contextlib
+import hashlib
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lookalike.core.codes import Codes
+from lookalike.core.embeddings import as_floats
+from lookalike.core.faiss_files import faiss_vectors
+from lookalike.core.file_errors import no_memory, reading, short_of_memory, within
+from lookalike.core.files import PARQUET, arrow_to_numpy, check_format, digest, said_by
+from lookalike.core.locks import locked
+from lookalike.core.npy import map_npy, opened_npz
+from lookalike.shards.gallery import MANIFEST, PART, Edition, Part, Shard, Shards, ShardWriter, is_manifest
+from lookalike.shards.map_reduce import gather
+from lookalike.shards.storage import Place
+
+PIECE = 1 << 16  # rows that are read at a time
+NAMES = {"id": "ids", "label": "labels"}  # what columns of a table are called in shards
+
+__all__ = ["hash_shards", "shard_file"]
+
+Rows = dict[str, np.ndarray]
+
+
+def shard_file(
+    source: str | Path,
+    output: str | Path,
+    *,
+    table: str | Path | None = None,
+    n_bits: int | None = None,
+    rows: int | None = None,
+    replace: bool = False,
+) -> Shards:
+    """Write the items of a file to shards, reading a little at a time.
+
+    source: .npz or .parquet with `codes`, `packed` or `embeddings` and whatever else, .npy with one matrix, or an index
+    of faiss (.faiss, .index) that holds the vectors themselves. table: a .csv with a row for each item, whose columns
+    are added. n_bits: where the source has packed bytes and does not say. rows: of a shard. replace: write over shards
+    that are there.
+    """
+    source, place = Path(source), Place.of(output)
+    if not source.is_file():
+        raise FileNotFoundError(f"there is no file {source}")
+    _check_place(place, replace)
+    for read in (source, *([Path(table)] if table is not None else [])):
+        if PART.fullmatch(read.name) and read.resolve().parent == place.local:
+            raise ValueError(f"cannot write shards to {place}: {read} is one of those there, and is read")
+    pieces = _pieces(source, n_bits)
+    if table is not None:
+        pieces = _with_table(pieces, Path(table), source)
+    with _alone_in(place), contextlib.ExitStack() as stack:
+        writer: ShardWriter | None = None
+        for piece in pieces:
+            found, bits = _vectors(piece, source, n_bits)
+            if writer is None:
+                writer = stack.enter_context(ShardWriter(output, n_bits=bits, rows=rows))
+            if bits != writer.n_bits:
+                raise ValueError(f"{source} changes on the way, from {writer.n_bits} bits to {bits}")
+            writer.add(found)
+        if writer is None:
+            raise ValueError(f"{source} has no items: there is nothing to write")
+    return Shards.open(output)
+
+
+def _check_place(place: Place, replace: bool) -> None:
+    """Raise where shards cannot be written, or where there are some already that are not to be replaced."""
+    if place.local is not None and place.local.is_file():
+        raise ValueError(f"cannot write shards to {place}: it is a file, and they need a folder")
+    if place.has(MANIFEST) and is_manifest(place.read(MANIFEST)) and not replace:
+        raise FileExistsError(f"there are shards in {place} already: write elsewhere, or pass --replace")
+
+
+@contextlib.contextmanager
+def _alone_in(place: Place) -> Iterator[None]:
+    """Keep other processes of this machine from writing shards to a folder meanwhile."""
+    if place.local is None:
+        yield
+        return
+    place.local.mkdir(parents=True, exist_ok=True)
+    with locked(place.local, 0, f"another process is writing shards to {place}: try again when it has ended"):
+        yield
+
+
+# Files, a piece at a time
+
+
+@dataclass(frozen=True)
+class _Piece:
+    """Some rows of a file, and what the file says of itself."""
+
+    arrays: Rows
+    about: dict[str, Any]
+
+
+def _pieces(source: Path, n_bits: int | None) -> Iterator[_Piece]:
+    kinds = {".npz": _of_npz, ".npy": _of_npy, ".parquet": _of_parquet, ".faiss": _of_faiss, ".index": _of_faiss}
+    if source.suffix not in kinds:
+        raise ValueError(f"cannot read {source}: the name must end in {', '.join(kinds)}")
+    for piece in kinds[source.suffix](source):
+        yield _Piece(piece.arrays, piece.about if n_bits is None else {**piece.about, "n_bits": n_bits})
+
+
+def _vectors(piece: _Piece, source: Path, n_bits: int | None) -> tuple[Rows, int | None]:
+    """Rows as shards have them, with codes as packed bytes; and how many bits they have, None for embeddings."""
+    arrays = dict(piece.arrays)
+    for name in [name for name, array in arrays.items() if array.dtype.kind == "S"]:
+        arrays[name] = np.char.decode(arrays[name], "utf-8", "replace")
+    if "embeddings" in arrays and not {"codes", "packed"} & arrays.keys():
+        vectors = arrays["embeddings"]
+        if vectors.ndim != 2 or vectors.dtype.kind not in "biuf":
+            raise ValueError(
+                f"{source}: embeddings must be a matrix of numbers (n, dim), got {vectors.shape} of {vectors.dtype}"
+            )
+        return arrays | {"embeddings": as_floats(vectors, f"{source}: embeddings")}, None
+    if n_bits is not None and "codes" in arrays and arrays["codes"].dtype == np.uint8:
+        arrays["packed"] = arrays.pop("codes")
+    with within(source):
+        codes = Codes.from_arrays(arrays, piece.about, source)
+    for name in ("packed", "n_bits", "codes"):
+        arrays.pop(name, None)
+    return {"codes": codes.to_bytes()} | arrays, codes.n_bits
+
+
+def _of_npy(source: Path) -> Iterator[_Piece]:
+    matrix = map_npy(source)
+    if matrix.ndim != 2:
+        raise ValueError(
+            f"{source} must hold a matrix, bits (n, n_bits) or embeddings (n, dim), got shape {matrix.shape}"
+        )
+    first = np.asarray(matrix[:PIECE])
+    name = "embeddings" if matrix.dtype.kind == "f" and not np.isin(first, (-1, 0, 1)).all() else "codes"
+    for start in range(0, len(matrix), PIECE):
+        yield _Piece({name: np.asarray(matrix[start : start + PIECE])}, {})
+
+
+def _of_npz(source: Path) -> Iterator[_Piece]:
+    """All arrays of the file side by side, each unpacked as far as it is needed."""
+    with opened_npz(source) as arrays:
+        scalars = {array.name: array.all() for array in arrays if array.name in ("about", "n_bits")}
+        about = said_by(scalars.get("about", "{}"))
+        check_format(about, source)
+        if about.get("n_bits") is None and "n_bits" in scalars:
+            about["n_bits"] = next(iter(scalars["n_bits"].flat), None)
+        columns = [array for array in arrays if array.name not in scalars]
+        for array in columns:
+            if array.by_column and len(array.shape) > 1:
+                raise ValueError(f"array {array.name!r} of {source} is stored by columns: save it by rows")
+        sizes = {array.name: len(array) for array in columns}
+        if len(set(sizes.values())) > 1:
+            listed = ", ".join(f"{n} {name}" for name, n in sizes.items())
+            raise ValueError(f"{source} must have as many of everything, got {listed}")
+        n_items = max(sizes.values(), default=0)
+        for start in range(0, n_items, PIECE):
+            yield _Piece({array.name: array.rows(min(PIECE, n_items - start)) for array in columns}, about)
+
+
+def _of_parquet(source: Path) -> Iterator[_Piece]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    with contextlib.ExitStack() as opened:
+        with reading(source, PARQUET):
+            # unless told not to, pyarrow reads ahead, to the end of the file
+            file = opened.enter_context(pq.ParquetFile(source, pre_buffer=False, buffer_size=1 << 20))
+            schema = file.schema_arrow
+            about = said_by((schema.metadata or {}).get(b"lookalike", b"{}").decode(errors="replace"))
+            batches = file.iter_batches(PIECE)
+        check_format(about, source)
+        while True:
+            with reading(source, PARQUET):
+                batch = next(batches, None)
+                if batch is None:
+                    return
+                arrays = {
+                    name: arrow_to_numpy(batch[name], f"column {name!r} of {source}") for name in batch.schema.names
+                }
+                for name, array in arrays.items():
+                    if array.dtype == np.uint8 and not pa.types.is_fixed_size_binary(schema.field(name).type):
+                        arrays[name] = array.astype(np.int16)  # only fixed-size binary is packed bytes
+            yield _Piece(arrays, about)
+
+
+def _of_faiss(source: Path) -> Iterator[_Piece]:
+    for arrays, n_bits in faiss_vectors(source, PIECE):
+        yield _Piece(arrays, {} if n_bits is None else {"n_bits": n_bits})
+
+
+def _with_table(pieces: Iterator[_Piece], table: Path, source: Path) -> Iterator[_Piece]:
+    """Pieces with the columns of a CSV file, which has a row for each item."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    if not table.is_file():
+        raise FileNotFoundError(f"there is no file {table}")
+    few = f"{table} has fewer rows than {source} has items: they must be of the same items, in the same order"
+    n = 1  # rows that are missing
+    try:
+        reader = csv.open_csv(table)
+        waiting = reader.read_next_batch()
+        for piece in pieces:
+            n = len(next(iter(piece.arrays.values())))
+            taken = []
+            while n:
+                if not len(waiting):
+                    waiting = reader.read_next_batch()
+                taken.append(waiting.slice(0, n))
+                n -= len(taken[-1])
+                waiting = waiting.slice(len(taken[-1]))
+            columns = pa.Table.from_batches(taken)
+            if len(set(columns.column_names)) < len(columns.column_names):
+                raise ValueError(f"{table} has a column twice, of {', '.join(columns.column_names)}")
+            found = {
+                NAMES.get(name, name): arrow_to_numpy(columns[name], f"column {name!r} of {table}")
+                for name in columns.column_names
+            }
+            if both := found.keys() & piece.arrays.keys():
+                raise ValueError(f"both {table} and {source} have {min(both)}")
+            yield _Piece(piece.arrays | found, piece.about)
+        if len(waiting) or len(reader.read_next_batch()):
+            raise ValueError(few.replace("fewer", "more"))
+    except StopIteration:
+        # a batch that is not there: at the end, as it should be; before it, too few rows
+        if n:
+            raise ValueError(few) from None
+    except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter of the names of columns
+        if short_of_memory(error):
+            raise no_memory(table) from error
+        raise ValueError(
+            f"{table} is not a CSV file with a row for each item: {' '.join(str(error).split())}"
+        ) from error
+
+
+# Hashing
+
+
+@dataclass(frozen=True)
+class Written:
+    """Shards that were written: their entries for the manifest, by number, and the types of their columns."""
+
+    entries: Mapping[int, Shard]
+    columns: Mapping[str, str]
+
+    def __add__(self, other: "Written") -> "Written":
+        if self.columns != other.columns:
+            raise ValueError(f"shards have different columns: {dict(self.columns)} and {dict(other.columns)}")
+        return Written({**self.entries, **other.entries}, self.columns)
+
+    def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+        """Everything as plain values."""
+        entries = {str(number): asdict(shard) for number, shard in self.entries.items()}
+        return {}, {"entries": entries, "columns": dict(self.columns)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Rows, about: dict[str, Any]) -> "Written":  # noqa: ARG003
+        """Take what `to_arrays` gave."""
+        return cls({int(number): Shard(**shard) for number, shard in about["entries"].items()}, about["columns"])
+
+
+@dataclass(frozen=True)
+class Hashing:
+    """Work: the codes of each shard's embeddings, written to a shard of the same number with all else it has."""
+
+    hasher: Any
+    output: Edition
+    columns: tuple[str, ...]
+    gives = Written
+    blocks = (slice(0, 1),)
+
+    @property
+    def digest(self) -> str:
+        learned = self.hasher._learned()
+        place, number = self.output.place.where, self.output.number
+        facts = [type(self.hasher).__name__, place, *[f"edition {number}"] * (number > 1), *sorted(learned)]
+        return digest(np.array(facts), *(np.asarray(learned[name]) for name in sorted(learned)))
+
+    def do(self, part: Part, block: slice) -> Written:  # noqa: ARG002
+        codes = self.hasher.transform(part.vectors)
+        arrays = {"codes": codes.to_bytes()} | {name: part.values[name] for name in self.columns}
+        shard, columns = self.output.write(part.number, arrays)
+        return Written({part.number: shard}, columns)
+
+    def stands(self, value: Written) -> bool:
+        """Whether what was written is still there, byte for byte."""
+        for shard in value.entries.values():
+            try:
+                content = self.output.place.read(shard.file)
+            except FileNotFoundError:
+                return False
+            if hashlib.sha256(content).hexdigest() != shard.sha256:
+                return False
+        return True
+
+
+def hash_shards(
+    hasher: Any,
+    shards: Shards,
+    output: str | Path,
+    *,
+    threads: int,
+    partials: str | Path | None = None,
+    replace: bool = False,
+) -> Shards:
+    """Hash a gallery of embeddings in shards to one of codes, here or by the client of the shards."""
+    place = Place.of(output)
+    if shards.n_bits is not None:
+        raise ValueError(f"{shards.place} holds codes already: hashing is for embeddings")
+    if place == shards.place:
+        raise ValueError(f"cannot write codes to {place}: the embeddings are there")
+    _check_place(place, replace)
+    others = tuple(name for name in shards.columns if name != shards.vectors)
+    kept = None if partials is None else Place.of(partials)
+    with _alone_in(place):
+        edition = Edition.begin(place, hasher.n_bits)
+        work = Hashing(hasher, edition, others)
+        (written,) = gather(shards, work, threads=threads, partials=kept, what="hashing")
+        return edition.finish([written.entries[number] for number in range(len(shards.shards))], written.columns)

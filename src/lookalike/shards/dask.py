@@ -1,0 +1,207 @@
+"""Work on a gallery in shards by the workers of a Dask cluster: each shard a task, and a tree of sums."""
+
+import asyncio
+import contextlib
+import logging
+import warnings
+from collections.abc import Generator, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from lookalike.core.files import read_json
+from lookalike.core.progress import track
+from lookalike.core.version import __version__
+from lookalike.shards.map_reduce import Partial, Task, summed
+
+REACHED = 8.0  # seconds within which a scheduler must answer
+WORKERS = 30.0  # seconds to wait for a first worker
+TOGETHER = 8  # sums that become one
+
+__all__ = ["connected", "outcomes"]
+
+
+@contextlib.contextmanager
+def connected(address: str) -> Iterator[Any]:
+    """A client of the scheduler at an address, such as tcp://scheduler:8786, or whose file, .json, says where it is.
+
+    Raises within ten seconds where there is none.
+    """
+    try:
+        from distributed import Client
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError('a cluster needs Dask: pip install "lookalike[cluster]"') from error
+    if address.endswith(".json"):
+        address = _address_in(Path(address))
+    try:
+        with ThreadPoolExecutor(1) as pool:  # a thread of its own, for where there is a loop already, as in notebooks
+            pool.submit(asyncio.run, _greet(address)).result()
+        client = Client(address, timeout=REACHED, set_as_default=False)
+    except (OSError, ValueError, TypeError) as error:
+        raise ConnectionError(f"there is no Dask scheduler at {address}: {_line(error)}") from error
+    with _quiet(), client:
+        yield client
+
+
+@contextlib.contextmanager
+def _quiet() -> Iterator[None]:
+    """Within this block, Dask does not log: an error is raised as well, and is told in one sentence."""
+    names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]
+    levels = {name: logging.getLogger(name).level for name in ("distributed", *names)}
+    for name in levels:
+        logging.getLogger(name).setLevel(logging.CRITICAL + 1)
+    try:
+        yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
+
+
+def _address_in(file: Path) -> str:
+    """The address in the file that a scheduler has written."""
+    try:
+        about = read_json(file.read_bytes(), file)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file {file}: dask scheduler --scheduler-file writes it") from None
+    if not isinstance(about, dict) or not isinstance(about.get("address"), str):
+        raise ValueError(f"{file} is not the file of a Dask scheduler: it does not say an address")
+    return str(about["address"])
+
+
+async def _greet(address: str) -> None:
+    """See whether somebody answers: a client of Dask's would wait for one that is silent, for ever."""
+    from distributed.comm.core import connect
+    from distributed.security import Security
+
+    options = Security().get_connection_args("client")
+    connection = await asyncio.wait_for(connect(address, timeout=REACHED, **options), REACHED)
+    connection.abort()
+
+
+def outcomes(client: Any, task: Task, what: str) -> list[Partial[Any]]:
+    """What all shards give, for each block of queries, in one sum each."""
+    from distributed.protocol.serialize import deserialize_bytes, serialize_bytes
+
+    try:
+        check_workers(client)
+    except OSError as error:
+        raise _worded(error) from error
+    blocks, numbers = range(len(task.work.blocks)), range(len(task.shards.shards))
+    with warnings.catch_warnings():
+        # The task is part of the graph: what is sent beside it is lost with the workers that hold it. Workers are given
+        # bytes, which every version can take, and look at the version before they look into them.
+        warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+        shared = client.submit(_itself, serialize_bytes(task), pure=False)
+    firsts = [
+        client.map(_outcome, numbers, block=block, task=shared, version=__version__, pure=False) for block in blocks
+    ]
+    lasts = [_tree(client, futures) for futures in firsts]
+    finished = _finished(client, [future for futures in firsts for future in futures])
+    del firsts  # what is held here stays in the memory of workers, long after it is part of a sum
+    try:
+        for _ in track(finished, len(blocks) * len(numbers), what):
+            pass
+        return [deserialize_bytes(total) for total in client.gather(lasts)]
+    except BaseException as error:
+        finished.close()
+        for future in (*lasts, shared):  # then nobody wants the rest, and it is not begun
+            future.release()
+        raise _worded(error) from error
+
+
+def check_workers(client: Any) -> None:
+    """Raise where there is no worker, or one that has not the same version of this package."""
+    with contextlib.suppress(TimeoutError):
+        client.wait_for_workers(1, timeout=WORKERS)
+    if not client.nthreads():  # asked of the scheduler: what a client knows of workers it forgets now and then
+        raise ConnectionError(f"the scheduler at {_address(client)} has no workers, and none came in {WORKERS:.0f} s")
+    import importlib.metadata
+
+    found = client.run(importlib.metadata.version, "lookalike", on_error="return")
+    for worker, version in found.items():
+        if isinstance(version, Exception):
+            raise ModuleNotFoundError(f"worker {worker} has no lookalike: install lookalike {__version__} there")
+        if version != importlib.metadata.version("lookalike"):
+            raise ValueError(f"worker {worker} has lookalike {version}, here it is {__version__}: install the same")
+
+
+def _tree(client: Any, futures: list[Any]) -> Any:
+    """The sum of what futures give, of a few at a time."""
+    while len(futures) > 1:
+        groups = [futures[start : start + TOGETHER] for start in range(0, len(futures), TOGETHER)]
+        futures = client.map(_summed, groups, version=__version__, pure=False)
+    return futures[0]
+
+
+def _finished(client: Any, futures: list[Any]) -> Generator[None, None, None]:
+    """A step for each future that is done, which is then let go; raises the error of the first that failed."""
+    from distributed import as_completed
+
+    waiting = as_completed(futures, loop=client.loop)
+    futures.clear()
+    try:
+        for future in waiting:
+            if future.status in ("error", "cancelled"):
+                future.result()
+            del future
+            yield
+    finally:
+        for future in list(waiting.futures):  # which it would hold until they are done
+            future.release()
+
+
+def _itself(task: bytes) -> bytes:
+    return task
+
+
+def _outcome(number: int, block: int, task: bytes, version: str) -> Any:
+    """On a worker: what one shard gives."""
+    return _sent(_received(task, version).outcome(number, block))
+
+
+def _summed(partials: list[bytes], version: str) -> Any:
+    """On a worker: the sum of what some shards gave."""
+    return _sent(summed([_received(partial, version) for partial in partials]))
+
+
+def _received(content: bytes, version: str) -> Any:
+    from distributed.protocol.serialize import deserialize_bytes
+
+    if version != __version__:
+        raise ValueError(f"this worker has lookalike {__version__}, the one who asks has {version}: install the same")
+    return deserialize_bytes(content)
+
+
+def _sent(value: Any) -> Any:
+    from distributed.protocol.serialize import serialize_bytes
+
+    return serialize_bytes(value)
+
+
+def _worded(error: BaseException) -> BaseException:
+    """An error of the cluster in words; those of shards have their own."""
+    from concurrent.futures import CancelledError
+
+    from distributed import KilledWorker
+    from distributed.comm.core import CommClosedError
+
+    if isinstance(error, KilledWorker):
+        return ChildProcessError(
+            f"workers died again and again at the same shard ({_line(error)}): they may have too little memory, or be "
+            "killed by others; start again, and with partials it goes on"
+        )
+    if isinstance(error, CommClosedError) or "scheduler-connection-lost" in str(error):
+        return ConnectionError("the scheduler went away: start it and this again, and with partials it goes on")
+    if isinstance(error, CancelledError):
+        return ConnectionError(f"the work was cancelled, or the scheduler went away: {_line(error)}")
+    if isinstance(error, ModuleNotFoundError) and "lookalike" in str(error):
+        return ModuleNotFoundError(f"a worker has no lookalike: install lookalike {__version__} there")
+    return error
+
+
+def _address(client: Any) -> str:
+    return str(getattr(client.scheduler, "address", "") or client)
+
+
+def _line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

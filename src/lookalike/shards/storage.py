@@ -1,0 +1,169 @@
+"""Places: folders here or in an object store, whose files are read whole, written whole, and asked for again."""
+
+import functools
+import logging
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from lookalike.core.file_errors import fitting
+from lookalike.core.files import writing
+
+TRIES = 5  # of a store that does not answer; a pause twice as long before each further one
+PAUSE = 0.2  # seconds, before the second
+FINAL = ("ACCESS_DENIED", "NO_SUCH_BUCKET", "INVALID_ACCESS_KEY_ID", "SIGNATURE_DOES_NOT_MATCH")  # it has answered
+
+logger = logging.getLogger("lookalike")
+T = TypeVar("T")
+
+__all__ = ["Place"]
+
+
+@dataclass(frozen=True, repr=False)
+class Place:
+    """A folder: a path, file://…, s3://bucket/…, gs://…, or any other address that fsspec knows.
+
+    >>> import tempfile
+    >>> place = Place.of(tempfile.mkdtemp())
+    >>> place.write("a.txt", b"hello")
+    >>> place.read("a.txt"), place.has("b.txt")
+    (b'hello', False)
+    """
+
+    where: str
+
+    @classmethod
+    def of(cls, where: "str | Path | Place") -> "Place":
+        """The place that an address or a path says; paths here are made absolute, so that other processes find it."""
+        if isinstance(where, Place):
+            return where
+        text = str(where)
+        text = re.sub(r"^(file://localhost(?=/)|file://|local://)", "", text)
+        return cls(text.rstrip("/") if "://" in text else str(Path(text).resolve()))
+
+    def __str__(self) -> str:
+        """The address without what may be secret in it."""
+        return re.sub(r"\?.*", "", _without_secrets(self.where))
+
+    def __repr__(self) -> str:
+        return f"Place({str(self)!r})"
+
+    @property
+    def local(self) -> Path | None:
+        """The path of a folder on this machine; None for a store."""
+        return None if "://" in self.where else Path(self.where)
+
+    @functools.cached_property
+    def _store(self) -> tuple[Any, str]:
+        """The file system of a store and the path in it."""
+        import pyarrow as pa
+        from pyarrow import fs
+
+        try:
+            return fs.FileSystem.from_uri(self.where)
+        except pa.ArrowInvalid as error:
+            if not any(word in str(error) for word in ("scheme", "Unrecognized")):
+                raise ValueError(f"{self} cannot be read as an address: {self._worded(error)}") from error
+        try:
+            import fsspec
+        except ModuleNotFoundError as error:
+            raise ModuleNotFoundError(f"{self} needs fsspec: pip install fsspec, and what it needs for it") from error
+        try:
+            found, path = fsspec.core.url_to_fs(self.where)
+        except (ValueError, ImportError) as error:
+            raise ValueError(f"{self} is at no store that is known here: {self._worded(error)}") from error
+        return fs.PyFileSystem(fs.FSSpecHandler(found)), path
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The address alone: connections stay here."""
+        return {"where": self.where}
+
+    def read(self, name: str) -> bytes:
+        """A file, whole; raises FileNotFoundError, or OSError when the store fails to the end."""
+        if self.local is not None:
+            with fitting(self.local / name):
+                return (self.local / name).read_bytes()
+
+        what = f"read {self}/{name}"
+        opened = self._tried(lambda: self._store[0].open_input_file(f"{self._store[1]}/{name}"), what)
+        with fitting(f"{self}/{name}"), opened as file:
+            return self._tried(lambda: bytes(file.read_at(file.size(), 0)), what)
+
+    def write(self, name: str, content: bytes) -> None:
+        """Write a file that is there whole or not at all."""
+        if self.local is not None:
+            self.local.mkdir(parents=True, exist_ok=True)
+            with writing(self.local / name) as file:
+                file.write(content)
+            return
+
+        def tell() -> None:
+            with self._store[0].open_output_stream(f"{self._store[1]}/{name}") as file:
+                file.write(content)
+
+        self._tried(tell, f"write {self}/{name}")
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there."""
+        if self.local is not None:
+            (self.local / name).unlink(missing_ok=True)
+        elif self.has(name):
+            self._tried(lambda: self._store[0].delete_file(f"{self._store[1]}/{name}"), f"remove {self}/{name}")
+
+    def has(self, name: str) -> bool:
+        """Whether there is a file of this name."""
+        return name in self.sizes([name])
+
+    def names(self) -> list[str]:
+        """The files that are there."""
+        if self.local is not None:
+            return [path.name for path in self.local.iterdir() if path.is_file()] if self.local.is_dir() else []
+        return list(self._found(None))
+
+    def sizes(self, names: list[str]) -> dict[str, int]:
+        """The bytes of those of these files that are there."""
+        if self.local is not None:
+            paths = {name: self.local / name for name in names}
+            return {name: path.stat().st_size for name, path in paths.items() if path.is_file()}
+        found = self._found(names[0] if len(names) == 1 else None)
+        return {name: found[name] for name in names if name in found}
+
+    def _found(self, name: str | None) -> dict[str, int]:
+        """The bytes of the files of a store, or of the one of this name."""
+        from pyarrow import fs
+
+        def ask() -> dict[str, int]:
+            store, path = self._store
+            asked = fs.FileSelector(path, allow_not_found=True) if name is None else [f"{path}/{name}"]
+            return {info.base_name: int(info.size) for info in store.get_file_info(asked) if info.is_file}
+
+        return self._tried(ask, f"look into {self}")
+
+    def _worded(self, error: Exception) -> str:
+        """What a store said, in one line and without secrets."""
+        return " ".join(_without_secrets(str(error).replace(self.where, str(self))).split())
+
+    def _tried(self, action: Callable[[], T], what: str) -> T:
+        """Do something, and again where the store fails, so many times."""
+        pause = PAUSE
+        for attempt in range(1, TRIES + 1):
+            try:
+                return action()
+            except FileNotFoundError:
+                raise
+            except OSError as error:
+                if attempt == TRIES or any(word in str(error) for word in FINAL):
+                    times = "" if attempt == 1 else f" after {attempt} tries"
+                    raise OSError(f"cannot {what}{times}: {self._worded(error)}") from error
+                logger.debug("cannot %s, try %d: %s", what, attempt, self._worded(error))
+            time.sleep(pause)
+            pause *= 2
+        raise AssertionError("every try ends")
+
+
+def _without_secrets(text: str) -> str:
+    """A text in which addresses are without names and passwords, also those with a slash in them."""
+    return re.sub(r"://([^@\s]*:[^@]*|[^@/\s]*)@", "://…@", text)

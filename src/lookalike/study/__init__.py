@@ -1,0 +1,1 @@
+"""One folder that holds a user's whole project."""

@@ -1,0 +1,319 @@
+"""The page of `lookalike look`: a catalogue to walk through, and what looks like an item or a picture one brings."""
+
+import dataclasses
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, TypeVarTuple
+from urllib.parse import urlencode
+
+import anyio
+import numpy as np
+from fastapi import Depends, FastAPI, Query
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+
+from lookalike.study.finder import Group, grouped, nearness
+from lookalike.web.guard import RefusedError, Tokens
+from lookalike.web.look.snapshot import Model, Shelf, Shelves
+from lookalike.web.look.uploads import Upload, Uploads
+from lookalike.web.server import LIMIT, Pages, Sent, create_app, read_form
+from lookalike.web.thumbnails import THUMBNAIL, VIEW, Drawing, Drawn, Thumbnails, able_to_draw, lent, shown, version_of
+
+if TYPE_CHECKING:
+    from lookalike.study.study import Study
+
+__all__ = ["create_look_app"]
+
+Given = TypeVarTuple("Given")
+Made = TypeVar("Made")
+
+PER_PAGE = 60
+MOST_MODELS = 3
+COUNTS = (12, 24, 48, 96)
+FILTER = "is."  # before the names of columns, which may be anything
+
+
+@dataclass(frozen=True)
+class State:
+    """What an address says beside what it shows: search, filters, models and numbers, which every link keeps."""
+
+    search: str = ""
+    wanted: tuple[tuple[str, str], ...] = ()
+    models: tuple[str, ...] = ()
+    k: int = 24
+    order: str = "mixed"
+    page: int = 1
+
+    def but(self, **changes: Any) -> "State":
+        """The same with changes."""
+        return dataclasses.replace(self, **changes)
+
+    def fields(self) -> list[tuple[str, str]]:
+        """Names and values, without those that go without saying."""
+        said = [("q", self.search)] if self.search else []
+        said += [(FILTER + name, value) for name, value in self.wanted] + [("model", name) for name in self.models]
+        said += [("k", str(self.k))] if self.k != State.k else []
+        said += [("order", self.order)] if self.order != State.order else []
+        return said + ([("page", str(self.page))] if self.page > 1 else [])
+
+    def at(self, path: str, **more: str) -> str:
+        """The address of a page in this state.
+
+        >>> State(search="a b", models=("dino",)).at("/like", item="x/y")
+        '/like?item=x%2Fy&q=a+b&model=dino'
+        """
+        said = urlencode([*more.items(), *self.fields()])
+        return f"{path}?{said}" if said else path
+
+
+def state_of(
+    request: Request,
+    q: Annotated[str, Query(max_length=500)] = "",
+    model: Annotated[list[str], Query()] = [],  # noqa: B006  # FastAPI copies it
+    k: Annotated[int, Query(ge=1, le=500)] = State.k,
+    order: Literal["mixed", "listed"] = "mixed",
+    page: Annotated[int, Query(ge=1)] = 1,
+) -> State:
+    """The state that an address holds."""
+    wanted = {
+        name.removeprefix(FILTER): value
+        for name, value in request.query_params.multi_items()
+        if name.startswith(FILTER) and value
+    }
+    models = tuple(dict.fromkeys(filter(None, model)))
+    if len(models) > MOST_MODELS:
+        raise RefusedError(
+            422, f"At most {MOST_MODELS} models can stand side by side, the address names {len(models)}."
+        )
+    return State(q.strip(), tuple(wanted.items()), models, k, order, page)
+
+
+Stated = Annotated[State, Depends(state_of)]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one model finds, or why it finds nothing."""
+
+    model: Model
+    unit: str = ""
+    near: Callable[[Any], str] = str  # how near that is, in words
+    groups: tuple[Group, ...] = ()
+    same: Mapping[int, str | None] = dataclasses.field(default_factory=dict)  # what each item shares with the query
+    problem: str | None = None
+
+    @property
+    def shown(self) -> int:
+        """How many items."""
+        return len(self.same)
+
+    def sharing(self, what: str) -> int:
+        """How many items share an identity, or a category, with the query."""
+        kinds = {"identity": ("identity",), "category": ("identity", "category")}[what]
+        return sum(same in kinds for same in self.same.values())
+
+
+class Looking:
+    """A study in a browser: everything that its pages show."""
+
+    def __init__(self, study: "Study", thumbnails: Thumbnails | None = None) -> None:
+        self.shelves, self.uploads = Shelves(study), Uploads()
+        self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
+        self.drawing, self.tokens = Drawing(), Tokens()
+        self.pages = Pages(csrf=self.tokens.make(), limit=LIMIT)
+
+    # Pages
+
+    def grid(self, state: State) -> Response:
+        """The catalogue, a page at a time."""
+        shelf, state = self._settled(state)
+        mask = self._mask(shelf, state.search, state)
+        items = shelf.mixed if state.order == "mixed" else np.arange(len(shelf))
+        items = items if mask is None else items[mask[items]]
+        n_pages = max(1, -(-len(items) // PER_PAGE))
+        if state.page > n_pages:
+            raise RefusedError(404, f"There is no page {state.page:,}: these {len(items):,} items fill {n_pages:,}.")
+        shown = items[(state.page - 1) * PER_PAGE : state.page * PER_PAGE].tolist()
+        values = {"items": shown, "total": len(items), "n_pages": n_pages, "like": state.but(page=1)}
+        return self._page("grid.html", shelf, state, here=("/", {}), **values)
+
+    def like_item(self, name: str, state: State) -> Response:
+        """What looks like an item."""
+        shelf, state = self._settled(state)
+        item = shelf.position(name)
+        if item is None:
+            raise RefusedError(404, f"The study has no item {name[:200]!r}.")
+        answers = self._answers(shelf, state, item)
+        values = {"item": item, "upload": None, "token": None, "answers": answers}
+        return self._page("like.html", shelf, state, here=("/like", {"item": name}), **values)
+
+    def like_picture(self, token: str, state: State) -> Response:
+        """What looks like a picture that was brought."""
+        upload = self.upload(token)
+        shelf, state = self._settled(state)
+        with lent(upload.body) as path:
+            answers = self._answers(shelf, state, path)
+        values = {"item": None, "upload": upload, "token": token, "answers": answers}
+        return self._page("like.html", shelf, state, here=("/like", {"picture": token}), **values)
+
+    async def bring(self, request: Request, state: State) -> Response:
+        """Take a picture, and go to what looks like it."""
+        file = (await read_form(request)).get("picture")
+        if not isinstance(file, Sent) or not file.name:
+            raise RefusedError(422, "No picture was chosen. Choose an image file, or drop one on the page.")
+        token = await self.draw(self._taken, file)
+        return RedirectResponse(state.but(page=1).at("/like", picture=token), 303)
+
+    def _taken(self, file: Sent) -> str:
+        name = PurePath(file.name.replace("\\", "/")).name[:200] or "picture"
+        with lent(file.body) as path:
+            try:
+                upload = Upload(name, file.body, shown(path, VIEW))
+            except (ValueError, OSError, MemoryError) as error:
+                words = (
+                    str(error).replace(str(path), name).partition(": raise it")[0].replace(" of max_pixels", " allowed")
+                )
+                raise RefusedError(422, f"{words}. Bring a JPEG, PNG, WebP, GIF, BMP or TIFF.") from error
+        return self.uploads.add(upload)
+
+    # Pictures
+
+    async def draw(self, act: Callable[[*Given], Made], *arguments: *Given) -> Made:
+        """What an act gives that decodes pictures: in one of the few threads that do."""
+        return await anyio.to_thread.run_sync(act, *arguments, limiter=self.drawing.limiter)
+
+    def picture(self, item: str, request: Request, longest: int) -> Response:
+        """The picture of the item at a position, as a thumbnail or filling a screen."""
+        shelf = self.shelves.now()
+        if not re.fullmatch("[0-9]{1,12}", item) or int(item) >= len(shelf):
+            raise RefusedError(404, f"The study has {len(shelf):,} items, by their positions from 0.")
+        path = shelf.path(int(item))
+        version = version_of(path, longest)
+        if version is not None and f'"{version}"' in request.headers.get("if-none-match", ""):
+            return Response(status_code=304, headers=_keeping(version, request))
+        return _sent(self.thumbnails.view(path) if longest == VIEW else self.thumbnails.of(path), request)
+
+    def upload(self, token: str) -> Upload:
+        """A picture that was brought, if it is still held."""
+        upload = self.uploads.get(token)
+        if upload is None:
+            raise RefusedError(
+                410, "This picture is no longer held: the server keeps the last ones, until it ends. Bring it again."
+            )
+        return upload
+
+    # What pages are made of
+
+    def _settled(self, state: State) -> tuple[Shelf, State]:
+        """The study, and the state, whose models it must have."""
+        shelf = self.shelves.now()
+        known = [model.name for model in shelf.models]
+        if unknown := [name for name in state.models if name not in known]:
+            has = f"it has {', '.join(known)}" if known else "it has none with vectors"
+            raise RefusedError(404, f"The study has no model {unknown[0][:100]!r} to search by: {has}.")
+        return shelf, state
+
+    def _mask(self, shelf: Shelf, search: str, state: State) -> np.ndarray | None:
+        try:
+            return shelf.mask(search, dict(state.wanted))
+        except ValueError as error:
+            raise RefusedError(404, f"{error}.") from error
+
+    def _answers(self, shelf: Shelf, state: State, query: Any) -> list[Answer]:
+        among = self._mask(shelf, "", state)
+        known = {model.name: model for model in shelf.models}
+        chosen = state.models or tuple(known)[:1]
+        return [self._answer(shelf, known[name], query, state.k, among) for name in chosen]
+
+    def _answer(self, shelf: Shelf, model: Model, query: Any, k: int, among: np.ndarray | None) -> Answer:
+        if model.problem is not None:
+            return Answer(model, problem=model.problem)
+        try:
+            finder = shelf.finder(model.name)
+            if not isinstance(query, int) and not finder.can_encode:
+                words = "was added from a file, without an encoder: it can search by items, not by new pictures."
+                return Answer(model, problem=f"{model.name} {words}")
+            looks = shelf.looks(model.name, query, k, among)
+        except (ValueError, OSError, ModuleNotFoundError, MemoryError) as error:
+            said = str(error) or "there is not enough memory"
+            return Answer(model, problem=said if isinstance(query, int) else said.replace(str(query), "this picture"))
+        item = query if isinstance(query, int) else None
+        same = {other: shelf.shared(item, other) for other in looks.items.tolist()}
+        return Answer(model, *nearness(finder), tuple(grouped(looks)), same)
+
+    def _page(
+        self, template: str, shelf: Shelf, state: State, here: tuple[str, dict[str, str]], **values: Any
+    ) -> Response:
+        path, more = here
+        return self.pages.answer(
+            template,
+            shelf=shelf,
+            state=state,
+            shown_models=state.models or tuple(model.name for model in shelf.models[:1]),
+            here=lambda state: state.at(path, **more),
+            action=path,
+            kept=more,
+            counts=sorted({*COUNTS, state.k}),
+            thumbnail=lambda item: _address(shelf, item, "thumbnails", THUMBNAIL),
+            view=lambda item: _address(shelf, item, "views", VIEW),
+            **values,
+        )
+
+
+def create_look_app(study: "Study", *, hosts: Iterable[str] = (), thumbnails: Thumbnails | None = None) -> FastAPI:
+    """The app of a study's page; hosts: names it answers to beside those of the loopback."""
+    looking = Looking(study, thumbnails)
+    app = create_app(looking.pages, tokens=looking.tokens, hosts=hosts, running=able_to_draw)
+
+    @app.get("/")
+    def grid(state: Stated) -> Response:
+        return looking.grid(state)
+
+    @app.get("/like")
+    async def like(state: Stated, item: str | None = None, picture: str | None = None) -> Response:
+        if (item is None) == (picture is None):
+            raise RefusedError(422, "The address must name an item or a picture.")
+        if picture is not None:
+            return await looking.draw(looking.like_picture, picture, state)
+        return await run_in_threadpool(looking.like_item, str(item), state)
+
+    @app.post("/pictures")
+    async def bring(request: Request, state: Stated) -> Response:
+        return await looking.bring(request, state)
+
+    @app.get("/pictures/{token}")
+    def brought(token: str, request: Request) -> Response:
+        return _sent(Drawn(looking.upload(token).shown, "image/jpeg"), request)
+
+    @app.get("/thumbnails/{item}")
+    async def thumbnail(item: str, request: Request) -> Response:
+        return await looking.draw(looking.picture, item, request, THUMBNAIL)
+
+    @app.get("/views/{item}")
+    async def view(item: str, request: Request) -> Response:
+        return await looking.draw(looking.picture, item, request, VIEW)
+
+    return app
+
+
+def _address(shelf: Shelf, item: int, kind: str, longest: int) -> str:
+    """Where a picture is, with its version, so that browsers may keep it."""
+    version = version_of(shelf.path(item), longest)
+    return f"/{kind}/{item}" + (f"?v={version[:16]}" if version else "")
+
+
+def _sent(drawn: Drawn, request: Request) -> Response:
+    """A picture, with what a browser needs to keep it."""
+    return Response(drawn.body, media_type=drawn.kind, headers=_keeping(drawn.version, request))
+
+
+def _keeping(version: str | None, request: Request) -> dict[str, str]:
+    """For how long a picture may be kept: for ever if it was asked for by version, else as long as it is the same."""
+    if version is None:
+        return {"cache-control": "no-store"}
+    asked = request.query_params.get("v") == version[:16]
+    lasting = "private, max-age=31536000, immutable" if asked else "private, no-cache"
+    return {"etag": f'"{version}"', "cache-control": lasting}

@@ -1,0 +1,213 @@
+"""A study as a page shows it: items to filter, models to search with; looked at again when its files change."""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lookalike.core.codes import Codes
+from lookalike.encoders.decoding import MAX_PIXELS, opened
+from lookalike.study.finder import Finder, Looks, default_model
+from lookalike.study.model import UNREADABLE, unreadable
+from lookalike.web.thumbnails import ROOM
+
+if TYPE_CHECKING:
+    from lookalike.study.study import Study
+
+__all__ = ["Column", "Model", "Shelf", "Shelves"]
+
+CHOICES = 60  # values of a column up to which they are listed to choose from
+FINDERS = 6  # models that are held in memory
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column that items can be filtered by: one of its values, or part of one where there are many."""
+
+    name: str
+    choices: tuple[tuple[str, int], ...] | None  # values with their number of items; None where there are too many
+    n_values: int
+
+
+@dataclass(frozen=True)
+class Model:
+    """A model in words; `problem` says why it cannot be used."""
+
+    name: str
+    kind: str
+    size: str  # in few words
+    encoder: str | None = None
+    problem: str | None = None
+
+
+class Shelf:
+    """A study at one moment."""
+
+    def __init__(self, study: "Study") -> None:
+        self.study, self.catalogue = study, study.catalogue
+        self._finders: OrderedDict[str, Finder] = OrderedDict()
+        self._finding, self._encoding = threading.Lock(), threading.Lock()
+
+    def __len__(self) -> int:
+        return len(self.catalogue)
+
+    # Items
+
+    @cached_property
+    def columns(self) -> list[Column]:
+        """Those that items can be filtered by: labels and text that not all items share."""
+        catalogue = self.catalogue
+        known = {"category": catalogue.categories, "identity": catalogue.identities}
+        text = {name: values for name, values in catalogue.attributes.items() if values.dtype.kind in "Ub"}
+        found = [
+            _column(name, np.asarray(values).astype(str))
+            for name, values in {**known, **text}.items()
+            if values is not None
+        ]
+        return [column for column in found if column.n_values > 1]
+
+    def mask(self, search: str, wanted: Mapping[str, str]) -> np.ndarray | None:
+        """Items whose id holds the search, and whose columns are what is wanted; None where nothing is asked."""
+        known = {column.name: column for column in self.columns}
+        masks = []
+        for name, value in wanted.items():
+            if name not in known:
+                raise ValueError(f"items cannot be filtered by {name!r}: the study has no such column of labels")
+            values = self.catalogue.column(name).astype(str)
+            masks.append(values == value if known[name].choices is not None else _holds(values, value))
+        if search:
+            masks.append(_holds(self.catalogue.ids, search))
+        return np.logical_and.reduce(masks) if masks else None
+
+    def position(self, name: str) -> int | None:
+        """Where the item with this id is."""
+        try:
+            return int(self.catalogue.positions([name])[0])
+        except ValueError:
+            return None
+
+    @cached_property
+    def mixed(self) -> np.ndarray:
+        """All positions in an order drawn once and for all: a page of it is a fair sample."""
+        return np.random.default_rng(0).permutation(len(self))
+
+    def name(self, item: int) -> str:
+        """The end of an item's id, which is often a file's name in folders that others share."""
+        name = str(self.catalogue.ids[item])
+        return name.rstrip("/").rpartition("/")[2] or name
+
+    def label(self, item: int) -> str:
+        """What an item is, in a word or two: its category, or else its identity."""
+        for column in (self.catalogue.categories, self.catalogue.identities):
+            if column is not None and column[item]:
+                return str(column[item])
+        return ""
+
+    def facts(self, item: int) -> list[tuple[str, str]]:
+        """All columns of an item but its id."""
+        catalogue = self.catalogue
+        known = {"category": catalogue.categories, "identity": catalogue.identities, **catalogue.attributes}
+        facts = [(name, str(column[item])) for name, column in known.items() if column is not None]
+        if catalogue.paths is not None:
+            facts.append(("file", str(catalogue.paths[item])))
+        return [(name, value) for name, value in facts if value]
+
+    def path(self, item: int) -> Path | None:
+        """The image file of an item."""
+        return self.study.image_path(item)
+
+    # Models
+
+    @cached_property
+    def models(self) -> list[Model]:
+        """Those with vectors, first the one to search by unless told: a run ranks only the queries that it names."""
+        found = [self._described(name) for name in self.study.models()]
+        usable = [model for model in found if model.kind != "run"]
+        whole = [model.name for model in usable if model.problem is None]
+        first = default_model(self.study, whole) if whole else None
+        return sorted(usable, key=lambda model: model.name != first)
+
+    def _described(self, name: str) -> Model:
+        try:
+            stored = self.study.model(name)
+        except UNREADABLE as error:
+            return Model(name, "cannot be used", "cannot be used", problem=unreadable(name, error))
+        if isinstance(stored.gallery, Codes):
+            size = stored.hasher or f"{stored.gallery.n_bits:,} bits"
+        else:
+            size = "" if stored.gallery is None else f"{stored.gallery.shape[1]:,} numbers"
+        return Model(name, stored.kind, size, stored.encoder)
+
+    def finder(self, model: str) -> Finder:
+        """The finder of a model, made when it is first asked for."""
+        with self._finding:
+            if model not in self._finders:
+                self._finders[model] = Finder(self.study, model)
+            self._finders.move_to_end(model)
+            while len(self._finders) > FINDERS:
+                self._finders.popitem(last=False)
+            return self._finders[model]
+
+    def looks(self, model: str, query: int | Path, k: int, among: np.ndarray | None) -> Looks:
+        """What looks most like an item, or like the picture in a file."""
+        finder = self.finder(model)
+        if isinstance(query, int):
+            return finder.like_item(query, k, among=among)
+        with self._encoding, ROOM.lent() as take:  # an encoder works for one at a time
+            picture = opened(query, MAX_PIXELS, finder.enough, take)
+            return finder.like_picture(picture, k, among=among)
+
+    def shared(self, item: int | None, other: int) -> str | None:
+        """What two items have in common."""
+        known = {"identity": self.catalogue.identities, "category": self.catalogue.categories}
+        for name, column in known.items():
+            if item is not None and column is not None and column[item] and column[item] == column[other]:
+                return name
+        return None
+
+
+class Shelves:
+    """The shelf of a study, put up anew when its catalogue or models have changed on disk."""
+
+    def __init__(self, study: "Study") -> None:
+        self._study, self._lock = study, threading.Lock()
+        self._state, self._shelf = self._seen(), Shelf(study)
+
+    def now(self) -> Shelf:
+        """The study as it is now."""
+        with self._lock:
+            state = self._seen()
+            if state != self._state:
+                self._shelf = Shelf(type(self._study).open(self._study.path))
+                self._state = state
+            return self._shelf
+
+    def _seen(self) -> Any:
+        folder = self._study.path
+        files = [folder / "catalogue.parquet", *sorted((folder / "models").glob("*"))]
+        states = []
+        for file in files:
+            try:
+                state = file.stat()
+            except FileNotFoundError:  # just now replaced
+                continue
+            if not file.name.startswith("."):
+                states.append((file.name, state.st_ino, state.st_size, state.st_mtime_ns))
+        return states
+
+
+def _column(name: str, values: np.ndarray) -> Column:
+    distinct, counts = np.unique(values, return_counts=True)
+    few = len(distinct) <= CHOICES
+    choices = tuple((str(value), int(n)) for value, n in zip(distinct, counts, strict=True) if value) if few else None
+    return Column(name, choices, len(distinct))
+
+
+def _holds(values: np.ndarray, part: str) -> np.ndarray:
+    """Whether each text holds a part, in large or small letters."""
+    return np.strings.find(np.strings.lower(values), part.lower()) >= 0
