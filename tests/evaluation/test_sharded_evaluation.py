@@ -35,7 +35,7 @@ import lookalike as la
 from helpers.strategies import clustered_bits
 from lookalike.evaluation import count_shards as tallying
 from lookalike.shards import map_reduce as gathering
-from lookalike.shards.gallery import Part, Shards, ShardWriter
+from lookalike.shards.gallery import ShardPart, Shards, ShardWriter
 from lookalike.shards.map_reduce import Partial, _Sum, summed
 
 Array = NDArray[Any]
@@ -852,7 +852,7 @@ def test_an_item_that_is_lost_is_noticed(tmp_path: Path, monkeypatch: pytest.Mon
     shards = world.write(tmp_path)
     real = tallying.Scanned.do
 
-    def losing(self: Any, part: Part, block: slice) -> Any:
+    def losing(self: Any, part: ShardPart, block: slice) -> Any:
         tally = real(self, part, block)
         if part.number == 2:
             tally.counts[0, :, 0] = 0
@@ -867,21 +867,21 @@ def test_few_shards_are_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.
     """Reading waits where counting is slow: of forty shards, never more than are read ahead and counted."""
     world = replace(codes_world(np.random.default_rng(0), 64, "labels", 9, 80), sizes=[2] * 40)
     shards = world.write(tmp_path)
-    parts: list[weakref.ref[Part]] = []
+    parts: list[weakref.ref[ShardPart]] = []
     most, lock = [0], threading.Lock()
     real_read, real_do = Shards.read, tallying.Scanned.do
 
     def alive() -> int:
         return sum(part() is not None for part in parts)
 
-    def read(self: Shards, *arguments: Any) -> Part:
+    def read(self: Shards, *arguments: Any) -> ShardPart:
         part = real_read(self, *arguments)
         with lock:
             parts.append(weakref.ref(part))
             most[0] = max(most[0], alive())
         return part
 
-    def do(self: Any, part: Part, block: slice) -> Any:
+    def do(self: Any, part: ShardPart, block: slice) -> Any:
         time.sleep(0.002)
         return real_do(self, part, block)
 
@@ -901,7 +901,7 @@ def test_an_error_in_one_shard_ends_the_work(tmp_path: Path, monkeypatch: pytest
     done, real = [], tallying.Scanned.do
     before = set(threading.enumerate())
 
-    def do(self: Any, part: Part, block: slice) -> Any:
+    def do(self: Any, part: ShardPart, block: slice) -> Any:
         done.append(part.number)
         if part.number == 3:
             raise ArithmeticError("in shard 3")
@@ -927,7 +927,7 @@ def worked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     def spied(name: str) -> Callable[..., Any]:
         real = getattr(tallying, name).do
 
-        def do(self: Any, part: Part, block: slice) -> Any:
+        def do(self: Any, part: ShardPart, block: slice) -> Any:
             done.append((name, part.number))
             return real(self, part, block)
 

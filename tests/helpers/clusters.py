@@ -33,7 +33,7 @@ import numpy as np
 import lookalike as la
 from lookalike.core.progress import reporting
 from lookalike.shards.dask import connected
-from lookalike.shards.gallery import Part, Shards, ShardWriter
+from lookalike.shards.gallery import ShardPart, Shards, ShardWriter
 
 HERE = Path(__file__).parents[1]  # the folder of all tests
 LOOPBACK = "127.0.0.1"
@@ -214,7 +214,7 @@ def dask_setup(worker: Any) -> None:
         except FileNotFoundError:
             return True
 
-    def noted(self: Shards, number: int, columns: Any = ()) -> Part:
+    def noted(self: Shards, number: int, columns: Any = ()) -> ShardPart:
         wait_for("leave to read", may_go_on)
         part = read(self, number, columns)
         with log.open("a") as file:
@@ -306,7 +306,7 @@ class Looking:
     blocks: tuple[slice, ...] = (slice(0, 1),)
     gives: ClassVar[type[Seen]] = Seen
 
-    def do(self, part: Part, block: slice) -> Seen:
+    def do(self, part: ShardPart, block: slice) -> Seen:
         time.sleep(self.pause)
         if part.number in self.deadly:
             os.kill(os.getpid(), signal.SIGKILL)

@@ -58,7 +58,7 @@ from lookalike.shards import map_reduce as gathering
 from lookalike.shards.dask import connected
 from lookalike.shards.gallery import Shards
 from lookalike.shards.map_reduce import gather
-from lookalike.shards.storage import Place
+from lookalike.shards.storage import Location
 
 WORKERS = (1, 2, 4)
 LOCALLY = gathering._here
@@ -733,7 +733,7 @@ def test_a_folder_that_workers_do_not_have(
     """A path of this machine alone: workers say which file they miss."""
     found, shards = shop
     monkeypatch.setattr(Shards, "check", lambda _: None)
-    elsewhere = Shards(Place(str(tmp_path / "only-here")), shards.manifest)
+    elsewhere = Shards(Location(str(tmp_path / "only-here")), shards.manifest)
     job = Job(lambda: evaluated_in_shards(found, elsewhere, by_label, SCORED, client=client))
     with pytest.raises(FileNotFoundError, match=re.escape(str(tmp_path / "only-here"))):
         job.result(HASTE)

@@ -40,7 +40,7 @@ from helpers.clusters import (
 from lookalike.shards import storage as places
 from lookalike.shards.dask import connected
 from lookalike.shards.gallery import Shards
-from lookalike.shards.storage import Place
+from lookalike.shards.storage import Location
 
 ALWAYS = float("inf")
 OF_THE_CLIENT = 31  # times that the store's own client asks before it gives up
@@ -216,8 +216,8 @@ def test_a_shard_of_another_gallery() -> None:
     """Objects may be replaced, and be as long as before."""
     found, other = collection("64 bits"), collection("64 bits", seed=1)
     shards = found.write(f"s3://{BUCKET}/mixed", 21)
-    content = Place.of(f"s3://{BUCKET}/mixed").read("part-00002.parquet")
-    Place.of(f"s3://{BUCKET}/mixed").write("part-00002.parquet", content[:-50] + bytes(46) + content[-4:])
+    content = Location.of(f"s3://{BUCKET}/mixed").read("part-00002.parquet")
+    Location.of(f"s3://{BUCKET}/mixed").write("part-00002.parquet", content[:-50] + bytes(46) + content[-4:])
     with pytest.raises(ValueError, match="hash") as caught:
         evaluated_in_shards(found, shards, by_label, SCORED)
     check_sentence(caught.value, f"s3://{BUCKET}/mixed/part-00002.parquet")
@@ -251,7 +251,7 @@ def test_keys_that_the_store_does_not_know(tmp_path: Path, monkeypatch: pytest.M
 
 @pytest.mark.parametrize("code", ["AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"])
 def test_what_is_refused_is_not_asked_again(proxy: Proxy, shop: tuple[Collection, str], code: str) -> None:
-    place, asks = Place.of(shop[1]), []
+    place, asks = Location.of(shop[1]), []
     actions: list[Callable[[], Any]] = [
         lambda: place.read("manifest.json"),
         lambda: place.write("new.txt", b"new"),
@@ -315,7 +315,7 @@ def test_a_gallery_is_written_through_errors(proxy: Proxy, store: Store, tmp_pat
 
 def test_conflicts_that_stay(proxy: Proxy, shop: tuple[Collection, str]) -> None:
     """As many tries as are said, each later than the one before."""
-    place = Place.of(shop[1])
+    place = Location.of(shop[1])
     with proxy.failing(Faults(409, ALWAYS, code="OperationAborted")):
         for action in (lambda: place.read("manifest.json"), lambda: place.write("new.txt", b"")):
             proxy.asked.clear()
@@ -335,7 +335,7 @@ def test_a_store_that_stays_away(
     monkeypatch.setattr(places, "TRIES", 2)
     at = "endpoint_override={}&scheme=http&region=us-east-1"
     nowhere = f"s3://{KEY}:{SECRET}@{BUCKET}/codes?{at.format(f'{LOOPBACK}:1')}"
-    place, elsewhere = Place.of(shop[1]), Place.of(nowhere)
+    place, elsewhere = Location.of(shop[1]), Location.of(nowhere)
     assert place.has("manifest.json")
     _ = elsewhere._store  # made now: clients of the store are made one after the other
     another = Proxy(store)

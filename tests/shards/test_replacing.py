@@ -24,7 +24,7 @@ from lookalike.discovery.catalogue import Catalogue
 from lookalike.discovery.pool import Pool
 from lookalike.shards.convert import hash_shards, shard_file
 from lookalike.shards.gallery import MANIFEST, Edition, Shards, ShardWriter
-from lookalike.shards.storage import Place
+from lookalike.shards.storage import Location
 from lookalike.study.study import Study
 
 RNG = np.random.default_rng(0)
@@ -161,14 +161,14 @@ def test_what_a_manifest_says_elsewhere_is_no_shard(tmp_path: Path) -> None:
 def test_a_manifest_that_cannot_be_written_leaves_the_old_gallery_alone(
     gallery: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before, write = state(gallery), Place.write
+    before, write = state(gallery), Location.write
 
-    def full(place: Place, name: str, content: bytes) -> None:
+    def full(place: Location, name: str, content: bytes) -> None:
         if name == MANIFEST:
             raise OSError(28, "No space left on device")
         write(place, name, content)
 
-    monkeypatch.setattr(Place, "write", full)
+    monkeypatch.setattr(Location, "write", full)
     with pytest.raises(OSError, match="No space"):
         shard_file(tmp_path / "good.npz", gallery, rows=100, replace=True)
     assert state(gallery) == before
@@ -183,7 +183,7 @@ def test_whole_numbers_that_floats_cannot_hold_are_refused(tmp_path: Path) -> No
 SLOWLY = """
 import sys, time
 from lookalike.shards import convert as sharding
-from lookalike.shards.storage import Place
+from lookalike.shards.storage import Location
 from lookalike.shards.gallery import Edition
 written = Edition.write
 def write(*arguments):
@@ -192,12 +192,12 @@ def write(*arguments):
     sys.stdin.readline()
     return done
 Edition.write = write
-remove = Place.remove
+remove = Location.remove
 def removing(*arguments):
     print("swapped", flush=True)
     sys.stdin.readline()
     remove(*arguments)
-Place.remove = removing
+Location.remove = removing
 sharding.shard_file(sys.argv[1], sys.argv[2], rows=100, replace=True)
 """
 
@@ -278,7 +278,7 @@ def test_a_partial_counts_if_what_it_wrote_is_there(
     elif lost == "one shard":
         (codes / "part-00002.parquet").unlink()
     elif lost == "bytes of a shard":
-        Edition(Place.of(codes), 6).write(1, {"codes": hasher.transform(VECTORS[:9]).to_bytes()})
+        Edition(Location.of(codes), 6).write(1, {"codes": hasher.transform(VECTORS[:9]).to_bytes()})
     with caplog.at_level(logging.WARNING):
         found = hash_shards(hasher, Shards.open(gallery), codes, threads=1, partials=partials)
     assert state(codes) == before

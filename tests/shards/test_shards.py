@@ -33,8 +33,8 @@ from lookalike.core.column import Column
 from lookalike.core.files import FORMAT
 from lookalike.shards import gallery as shards
 from lookalike.shards import storage as places
-from lookalike.shards.gallery import MANIFEST, Part, Shards, ShardWriter, rows_of_a_shard
-from lookalike.shards.storage import Place
+from lookalike.shards.gallery import MANIFEST, ShardPart, Shards, ShardWriter, rows_of_a_shard
+from lookalike.shards.storage import Location
 
 Array = NDArray[Any]
 N_BITS = (1, 7, 8, 9, 12, 63, 64, 65, 200)
@@ -56,7 +56,7 @@ def small(folder: Path, **columns: Array) -> Shards:
     return written(folder, arrays | columns, n_bits=12, rows=5)
 
 
-def read_all(gallery: Shards, *columns: str) -> tuple[list[Part], dict[str, Array]]:
+def read_all(gallery: Shards, *columns: str) -> tuple[list[ShardPart], dict[str, Array]]:
     parts = [gallery.read(number, columns) for number in range(len(gallery.shards))]
     return parts, {name: np.concatenate([part.values[name] for part in parts]) for name in columns}
 
@@ -947,19 +947,19 @@ def test_partials_where_no_folder_can_be(tmp_path: Path) -> None:
 
 
 @pytest.fixture(params=["folder", "store"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Location]:
     if request.param == "folder":
-        yield Place.of(tmp_path / "not there yet" / "below")
+        yield Location.of(tmp_path / "not there yet" / "below")
         return
     import fsspec
 
     store = fsspec.filesystem("memory")
-    yield Place.of("memory://lookalike-tests/below/")
+    yield Location.of("memory://lookalike-tests/below/")
     if store.exists("/lookalike-tests"):
         store.rm("/lookalike-tests", recursive=True)
 
 
-def test_a_place_gives_what_it_was_given(place: Place) -> None:
+def test_a_place_gives_what_it_was_given(place: Location) -> None:
     assert place.sizes(["a.bin", "b.bin"]) == {}
     assert not place.has("a.bin")
     with pytest.raises(FileNotFoundError):
@@ -977,7 +977,7 @@ def test_a_place_gives_what_it_was_given(place: Place) -> None:
     assert pickle.loads(pickle.dumps(place)).read("a.bin") == b"less"
 
 
-def test_a_gallery_in_a_store(place: Place) -> None:
+def test_a_gallery_in_a_store(place: Location) -> None:
     codes = random_codes(20)
     with ShardWriter(place.where, n_bits=12, rows=6) as writer:
         writer.add({"codes": codes.to_bytes(), "labels": np.arange(20) % 4})
@@ -992,7 +992,7 @@ def test_a_gallery_in_a_store(place: Place) -> None:
 
 
 def test_a_file_that_is_half_written_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    place = Place.of(tmp_path)
+    place = Location.of(tmp_path)
     place.write("a.bin", b"before")
 
     def fail(_: int) -> None:
@@ -1007,12 +1007,12 @@ def test_a_file_that_is_half_written_is_not_there(tmp_path: Path, monkeypatch: p
 
 def test_how_places_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert Place.of("x").where == str(tmp_path / "x") == Place.of("./x/").where == Place.of(Path("x")).where
-    assert Place.of(f"file://{tmp_path}/x") == Place.of(tmp_path / "x")
-    assert Place.of("s3://bucket/x/") == Place.of("s3://bucket/x")
-    assert Place.of(Place.of("x")) == Place.of("x")
-    assert Place.of("x").local == tmp_path / "x"
-    assert Place.of("s3://bucket/x").local is None
+    assert Location.of("x").where == str(tmp_path / "x") == Location.of("./x/").where == Location.of(Path("x")).where
+    assert Location.of(f"file://{tmp_path}/x") == Location.of(tmp_path / "x")
+    assert Location.of("s3://bucket/x/") == Location.of("s3://bucket/x")
+    assert Location.of(Location.of("x")) == Location.of("x")
+    assert Location.of("x").local == tmp_path / "x"
+    assert Location.of("s3://bucket/x").local is None
 
 
 def test_secrets_are_not_shown() -> None:
@@ -1022,7 +1022,7 @@ def test_secrets_are_not_shown() -> None:
         "s3://bucket/gallery?access_key=KEY&secret_key=hush",
         "memory://KEY:hush@nowhere/gallery",
     ):
-        place = Place.of(address)
+        place = Location.of(address)
         assert "hush" not in str(place)
         assert "KEY" not in str(place)
         assert "gallery" in str(place)
@@ -1037,10 +1037,10 @@ def test_secrets_are_not_shown() -> None:
 def test_secrets_are_not_shown_anywhere(case: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def words() -> str:
         if case == "repr":
-            return repr(Place.of("s3://KEY:hush@bucket/gallery"))
+            return repr(Location.of("s3://KEY:hush@bucket/gallery"))
         if case == "a slash":
-            return str(Place.of("s3://KEY:hu/hush@bucket/gallery"))
-        place = Place.of("s3://KEY:hush@bu cket/gallery")
+            return str(Location.of("s3://KEY:hu/hush@bucket/gallery"))
+        place = Location.of("s3://KEY:hush@bu cket/gallery")
         if case == "a store's words":
             store = Flaky({}, 99, OSError("cannot reach s3://KEY:hush@bucket/gallery/a.bin"))
             monkeypatch.setattr(places, "TRIES", 1)
@@ -1064,9 +1064,9 @@ def test_secrets_are_not_logged(pauses: list[float], caplog: pytest.LogCaptureFi
 
 def test_an_address_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="nosuchstore://bucket/x is at no store that is known here"):
-        Place.of("nosuchstore://bucket/x").read("a.bin")
+        Location.of("nosuchstore://bucket/x").read("a.bin")
     with pytest.raises(ValueError, match="cannot be read as an address"):
-        Place.of("s3://a bucket/x").read("a.bin")
+        Location.of("s3://a bucket/x").read("a.bin")
 
 
 class Flaky:
@@ -1112,8 +1112,8 @@ class Flaky:
         return [fs.FileInfo(path, kinds[path in self.files], size=len(self.files.get(path, b""))) for path in paths]
 
 
-def flaky(store: Flaky, address: str = "s3://KEY:hush@bucket/x") -> Place:
-    place = Place.of(address)
+def flaky(store: Flaky, address: str = "s3://KEY:hush@bucket/x") -> Location:
+    place = Location.of(address)
     place.__dict__["_store"] = (store, "bucket/x")  # where the connection is kept
     return place
 
@@ -1184,7 +1184,7 @@ def test_a_gallery_in_a_store_that_fails_now_and_then(
 
     monkeypatch.setattr(store, "_answer", answer)
     gallery = Shards(flaky(store), local.manifest)
-    monkeypatch.setattr(Place, "_store", (store, "bucket/x"))
+    monkeypatch.setattr(Location, "_store", (store, "bucket/x"))
     found = evaluated(gallery, threads=2)
     np.testing.assert_array_equal(found["AP"].per_query, expected["AP"].per_query)
     assert len(pauses) >= 2

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lookalike.core.files import check_target
-from lookalike.shards.storage import Place
+from lookalike.shards.storage import Location
 
 STUDY_MARKS = ("study.toml", "study.lock", ".study.ready")  # what a study's folder has, also one that is being made
 GALLERY_MARK = "manifest.json"
@@ -54,7 +54,7 @@ def check_outputs(command: Callable[..., Any], bound: inspect.BoundArguments) ->
         if values[name] is None or (output.only_with is not None and not values[output.only_with]):
             continue
         where = str(values[name])
-        place = Place.of(where)
+        place = Location.of(where)
         _check_path(Path(where), place.local, output, reads) if place.local else _check_address(where, reads)
         address = place.where
         if address in written:
@@ -71,7 +71,7 @@ def _check_path(path: Path, full: Path, output: Output, reads: list[str]) -> Non
             raise ValueError(
                 f"cannot write {path}: it is inside the {kind} {folder}, which keeps its own files; write it elsewhere"
             )
-    for read in (place.local for place in map(Place.of, reads) if place.local is not None):
+    for read in (place.local for place in map(Location.of, reads) if place.local is not None):
         if full == read and output.owns != "study":
             raise ValueError(f"cannot write {path}: it is read by the same command; name another file")
         if full.exists() and not full.is_dir() and read in full.parents:

@@ -12,7 +12,7 @@ from lookalike.core.kernels import kernels
 from lookalike.core.threads import n_threads
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.rankers import CodeModel, EmbeddingModel, Model, Ranked
-from lookalike.shards.gallery import Part, Shards
+from lookalike.shards.gallery import ShardPart, Shards
 from lookalike.shards.map_reduce import Arrays, gather
 
 QUERIES = 1024  # whose first places are sought in one pass, so that memory stays bounded
@@ -87,7 +87,7 @@ class Nearest:
         arrays = [array for array in (*(self.own or ()), self.identities, self.ids) if array is not None]
         return digest(np.array(["nearest", queries, self.similarity, str(self.depth)]), *arrays)
 
-    def do(self, part: Part, block: slice) -> Found:
+    def do(self, part: ShardPart, block: slice) -> Found:
         here = slice(part.start, part.start + len(part))
         if self.ids is not None and not np.array_equal(self.ids[here], part.values["ids"].astype(str)):
             raise ValueError("the items of the shards are not those of the collection, in the same order: ids differ")
@@ -135,7 +135,7 @@ class Scoring:
         queries = self.queries.digest if isinstance(self.queries, Codes) else digest(self.queries)
         return digest(np.array(["scores", queries, self.similarity]), *self.pairs)
 
-    def do(self, part: Part, block: slice) -> PairScores:  # noqa: ARG002
+    def do(self, part: ShardPart, block: slice) -> PairScores:  # noqa: ARG002
         queries, items = self.pairs
         mine = np.flatnonzero((items >= part.start) & (items < part.start + len(part)))
         out = np.zeros(len(items))
@@ -245,7 +245,7 @@ class Naming:
     def digest(self) -> str:
         return digest(np.array(["names"]), self.wanted)
 
-    def do(self, part: Part, block: slice) -> Names:  # noqa: ARG002
+    def do(self, part: ShardPart, block: slice) -> Names:  # noqa: ARG002
         mine = self.wanted[(self.wanted >= part.start) & (self.wanted < part.start + len(part))]
         return Names(mine, part.values["ids"][mine - part.start])
 

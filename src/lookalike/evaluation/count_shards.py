@@ -23,9 +23,9 @@ from lookalike.evaluation.count_codes import MAX_TABLE_BITS, CodeCounter
 from lookalike.evaluation.count_scores import ScoreCounter, background_runs, groups_of
 from lookalike.evaluation.relevance import UNJUDGED, Groups, InShards, Judged, Relevance, Unranked
 from lookalike.evaluation.tally import Tally, stack_ragged, unranked_in_both
-from lookalike.shards.gallery import Part, Shards
+from lookalike.shards.gallery import ShardPart, Shards
 from lookalike.shards.map_reduce import Arrays, Partial, gather
-from lookalike.shards.storage import Place
+from lookalike.shards.storage import Location
 
 MOST_COUNTERS = 1 << 24  # of a table of items on codes, 128 MB
 MARKS = 1 << 28  # bytes of marks, or of first places, of one pass over the gallery
@@ -89,7 +89,7 @@ class Search:
         if found != judged - len(total.value.unranked.queries):
             raise ValueError("an item that was judged is in several shards: ids of a gallery must differ")
 
-    def on(self, part: Part) -> tuple[Relevance, Groups | None]:
+    def on(self, part: ShardPart) -> tuple[Relevance, Groups | None]:
         """The relevance of a shard's items, and those that queries leave out."""
         items = slice(part.start, part.start + len(part))
         ids: np.ndarray | range = range(items.start, items.stop)
@@ -106,7 +106,7 @@ class Search:
 
 
 def tallies(
-    search: Search, shards: Shards, needs: Needs, *, threads: int, partials: Place | None = None
+    search: Search, shards: Shards, needs: Needs, *, threads: int, partials: Location | None = None
 ) -> Iterator[Tally]:
     """The tallies of the queries, block by block, over all shards."""
     if isinstance(search.queries, Codes):
@@ -129,7 +129,7 @@ def _blocks(queries: slice, shards: Shards, threads: int) -> list[slice]:
 # Codes
 
 
-def _of_codes(search: Search, shards: Shards, needs: Needs, threads: int, partials: Place | None) -> Iterator[Tally]:
+def _of_codes(search: Search, shards: Shards, needs: Needs, threads: int, partials: Location | None) -> Iterator[Tally]:
     assert isinstance(search.queries, Codes)
     everybody = slice(0, len(search.queries))
     tabled = OnCodes(search, needs.radius)
@@ -171,7 +171,7 @@ class Scanned:
     def digest(self) -> str:
         return digest(np.array(["scan", self.search.digest, str(self.radius)]))
 
-    def do(self, part: Part, block: slice) -> Tally:
+    def do(self, part: ShardPart, block: slice) -> Tally:
         search, (relevance, excluded) = self.search, self.search.on(part)
         assert isinstance(search.queries, Codes)
         assert isinstance(part.vectors, Codes)
@@ -279,7 +279,7 @@ class OnCodes:
         additions = rows * self.n_bits * (self.n_bits + 1) / 2 * 2**self.n_bits
         return rows << self.n_bits <= MOST_COUNTERS and additions / 2 + n_items < len(self.search.queries) * n_items
 
-    def do(self, part: Part, block: slice) -> CodeTable:
+    def do(self, part: ShardPart, block: slice) -> CodeTable:
         search, (relevance, excluded) = self.search, self.search.on(part)
         assert isinstance(search.queries, Codes)
         assert isinstance(part.vectors, Codes)
@@ -432,7 +432,7 @@ class Scored:
     def columns(self) -> set[str]:
         return self.search.columns
 
-    def _rows(self, part: Part, block: slice, relevance: Relevance) -> Iterator[tuple[int, np.ndarray]]:
+    def _rows(self, part: ShardPart, block: slice, relevance: Relevance) -> Iterator[tuple[int, np.ndarray]]:
         """Each query of a block and its scores with the items of a shard, until the next is asked for."""
         search = self.search
         embeddings = Embeddings(search.queries, part.vectors, search.similarity or "cosine")
@@ -468,7 +468,7 @@ class First(Scored):
     def digest(self) -> str:
         return digest(np.array(["first", self.search.digest, str(self.k)]))
 
-    def do(self, part: Part, block: slice) -> ScoreGroups:
+    def do(self, part: ShardPart, block: slice) -> ScoreGroups:
         relevance, excluded = self.search.on(part)
         found, totals = [], []
         for query, row in self._rows(part, block, relevance):
@@ -504,7 +504,7 @@ class Marks(Scored):
     def digest(self) -> str:
         return digest(np.array(["marks", self.search.digest]))
 
-    def do(self, part: Part, block: slice) -> ScoreGroups:
+    def do(self, part: ShardPart, block: slice) -> ScoreGroups:
         relevance, excluded = self.search.on(part)
         found, totals = [], []
         for query, row in self._rows(part, block, relevance):
@@ -538,7 +538,7 @@ class Ranked(Scored):
     def digest(self) -> str:
         return digest(np.array(["ranks", self.search.digest]), self.starts, self.scores)
 
-    def do(self, part: Part, block: slice) -> Ranks:
+    def do(self, part: ShardPart, block: slice) -> Ranks:
         relevance, excluded = self.search.on(part)
         starts = self.starts[block.start - self.first : block.stop - self.first + 1]
         above, at = np.zeros(starts[-1] - starts[0], np.int64), np.zeros(starts[-1] - starts[0], np.int64)
@@ -605,7 +605,7 @@ def _tally(
     )
 
 
-def _of_first(search: Search, shards: Shards, k: int, threads: int, partials: Place | None) -> Iterator[Tally]:
+def _of_first(search: Search, shards: Shards, k: int, threads: int, partials: Location | None) -> Iterator[Tally]:
     k = min(k, len(shards))
     for queries in _passes(np.full(len(search.queries), k)):
         work = First(search, _blocks(queries, shards, threads), k)
@@ -614,7 +614,7 @@ def _of_first(search: Search, shards: Shards, k: int, threads: int, partials: Pl
             yield checked(work.tally(groups, block), shards, search)
 
 
-def _of_marks(search: Search, shards: Shards, needs: Needs, threads: int, partials: Place | None) -> Iterator[Tally]:
+def _of_marks(search: Search, shards: Shards, needs: Needs, threads: int, partials: Location | None) -> Iterator[Tally]:
     how: dict[str, Any] = {"threads": threads, "partials": partials}
     for queries in _passes(_special_sizes(search, shards, **how)):
         first = Marks(search, _blocks(queries, shards, threads))
@@ -675,13 +675,13 @@ class Counted(Scored):
     def digest(self) -> str:
         return digest(np.array(["totals", self.search.digest]))
 
-    def do(self, part: Part, block: slice) -> Totals:
+    def do(self, part: ShardPart, block: slice) -> Totals:
         relevance, excluded = self.search.on(part)
         queries = range(block.start, block.stop)
         return Totals(np.stack([self._special(relevance, excluded, query, len(part))[3] for query in queries]))
 
 
-def _special_sizes(search: Search, shards: Shards, *, threads: int, partials: Place | None) -> np.ndarray:
+def _special_sizes(search: Search, shards: Shards, *, threads: int, partials: Location | None) -> np.ndarray:
     """How many marks each query has, or more."""
     n, relevance = len(search.queries), search.relevance
     if isinstance(relevance, Judged):

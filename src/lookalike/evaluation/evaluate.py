@@ -26,7 +26,7 @@ from lookalike.metrics.metric import Metric, parse_all
 from lookalike.metrics.registry import KEPT
 from lookalike.metrics.values import Part, Values, joined
 from lookalike.shards.gallery import Shards
-from lookalike.shards.storage import Place
+from lookalike.shards.storage import Location
 
 DEFAULT_METRICS = ("AP", "AP@1000", "nDCG@100", "P@100", "R@100")
 UNDEFINED = ("zero", "skip", "error")
@@ -468,7 +468,7 @@ def _on(gallery: Shards, client: Any) -> Shards:
 
 
 def _how(threads: int | None, partials: Any) -> dict[str, Any]:
-    return {"threads": n_threads(threads), "partials": None if partials is None else Place.of(partials)}
+    return {"threads": n_threads(threads), "partials": None if partials is None else Location.of(partials)}
 
 
 def _check_in_memory(client: Any, partials: Any) -> None:

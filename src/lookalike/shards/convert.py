@@ -16,9 +16,9 @@ from lookalike.core.file_errors import no_memory, reading, short_of_memory, with
 from lookalike.core.files import PARQUET, arrow_to_numpy, check_format, digest, said_by
 from lookalike.core.locks import locked
 from lookalike.core.npy import map_npy, opened_npz
-from lookalike.shards.gallery import MANIFEST, PART, Edition, Part, Shard, Shards, ShardWriter, is_manifest
+from lookalike.shards.gallery import MANIFEST, PART, Edition, Shard, ShardPart, Shards, ShardWriter, is_manifest
 from lookalike.shards.map_reduce import gather
-from lookalike.shards.storage import Place
+from lookalike.shards.storage import Location
 
 PIECE = 1 << 16  # rows that are read at a time
 NAMES = {"id": "ids", "label": "labels"}  # what columns of a table are called in shards
@@ -44,7 +44,7 @@ def shard_file(
     are added. n_bits: where the source has packed bytes and does not say. rows: of a shard. replace: write over shards
     that are there.
     """
-    source, place = Path(source), Place.of(output)
+    source, place = Path(source), Location.of(output)
     if not source.is_file():
         raise FileNotFoundError(f"there is no file {source}")
     _check_place(place, replace)
@@ -68,7 +68,7 @@ def shard_file(
     return Shards.open(output)
 
 
-def _check_place(place: Place, replace: bool) -> None:
+def _check_place(place: Location, replace: bool) -> None:
     """Raise where shards cannot be written, or where there are some already that are not to be replaced."""
     if place.local is not None and place.local.is_file():
         raise ValueError(f"cannot write shards to {place}: it is a file, and they need a folder")
@@ -77,7 +77,7 @@ def _check_place(place: Place, replace: bool) -> None:
 
 
 @contextlib.contextmanager
-def _alone_in(place: Place) -> Iterator[None]:
+def _alone_in(place: Location) -> Iterator[None]:
     """Keep other processes of this machine from writing shards to a folder meanwhile."""
     if place.local is None:
         yield
@@ -279,7 +279,7 @@ class Hashing:
         facts = [type(self.hasher).__name__, place, *[f"edition {number}"] * (number > 1), *sorted(learned)]
         return digest(np.array(facts), *(np.asarray(learned[name]) for name in sorted(learned)))
 
-    def do(self, part: Part, block: slice) -> Written:  # noqa: ARG002
+    def do(self, part: ShardPart, block: slice) -> Written:  # noqa: ARG002
         codes = self.hasher.transform(part.vectors)
         arrays = {"codes": codes.to_bytes()} | {name: part.values[name] for name in self.columns}
         shard, columns = self.output.write(part.number, arrays)
@@ -307,14 +307,14 @@ def hash_shards(
     replace: bool = False,
 ) -> Shards:
     """Hash a gallery of embeddings in shards to one of codes, here or by the client of the shards."""
-    place = Place.of(output)
+    place = Location.of(output)
     if shards.n_bits is not None:
         raise ValueError(f"{shards.place} holds codes already: hashing is for embeddings")
     if place == shards.place:
         raise ValueError(f"cannot write codes to {place}: the embeddings are there")
     _check_place(place, replace)
     others = tuple(name for name in shards.columns if name != shards.vectors)
-    kept = None if partials is None else Place.of(partials)
+    kept = None if partials is None else Location.of(partials)
     with _alone_in(place):
         edition = Edition.begin(place, hasher.n_bits)
         work = Hashing(hasher, edition, others)

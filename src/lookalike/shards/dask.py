@@ -12,7 +12,7 @@ from typing import Any
 from lookalike.core.files import read_json
 from lookalike.core.progress import track
 from lookalike.core.version import __version__
-from lookalike.shards.map_reduce import Partial, Task, summed
+from lookalike.shards.map_reduce import Partial, ShardTask, summed
 
 REACHED = 8.0  # seconds within which a scheduler must answer
 WORKERS = 30.0  # seconds to wait for a first worker
@@ -78,7 +78,7 @@ async def _greet(address: str) -> None:
     connection.abort()
 
 
-def outcomes(client: Any, task: Task, what: str) -> list[Partial[Any]]:
+def outcomes(client: Any, task: ShardTask, what: str) -> list[Partial[Any]]:
     """What all shards give, for each block of queries, in one sum each."""
     from distributed.protocol.serialize import deserialize_bytes, serialize_bytes
 

@@ -14,7 +14,7 @@ import numpy as np
 from lookalike.core.codes import MAX_BITS, Codes, check_n_bits
 from lookalike.core.column import Column
 from lookalike.core.files import arrow_table, check_format, digest, provenance, read_json, read_table
-from lookalike.shards.storage import Place
+from lookalike.shards.storage import Location
 
 MANIFEST = "manifest.json"
 PART = re.compile(r"part-\d{5,9}(?:-(\d{1,6}))?\.parquet")  # a shard's file, from the second edition on with its number
@@ -24,8 +24,8 @@ MOST_BYTES = 1 << 26  # of the vectors of a shard, unless told
 __all__ = [
     "MANIFEST",
     "Edition",
-    "Part",
     "Shard",
+    "ShardPart",
     "ShardWriter",
     "Shards",
     "is_manifest",
@@ -45,7 +45,7 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class Part:
+class ShardPart:
     """A part of a gallery in memory: which one it is, where it starts, its vectors, and values by name."""
 
     number: int
@@ -71,7 +71,7 @@ class Shards:
     Column('labels')
     """
 
-    def __init__(self, place: Place, manifest: Mapping[str, Any]) -> None:
+    def __init__(self, place: Location, manifest: Mapping[str, Any]) -> None:
         self.place = place
         try:
             self.shards = tuple(Shard(**shard) for shard in manifest["shards"])
@@ -106,7 +106,7 @@ class Shards:
     @classmethod
     def open(cls, where: str | Path) -> "Shards":
         """Open the gallery in a folder, or at an address such as s3://bucket/gallery."""
-        place = Place.of(where)
+        place = Location.of(where)
         try:
             content = place.read(MANIFEST)
         except (FileNotFoundError, NotADirectoryError):
@@ -183,7 +183,7 @@ class Shards:
                     "it is cut short or of another gallery"
                 )
 
-    def read(self, number: int, columns: Collection[str] = ()) -> Part:
+    def read(self, number: int, columns: Collection[str] = ()) -> ShardPart:
         """Read one shard, its vectors and the named columns, and check it against the manifest."""
         import pyarrow as pa
 
@@ -218,12 +218,12 @@ class Shards:
                     f"{path} has embeddings of {vectors.shape[1]} × {vectors.dtype}, the manifest says "
                     f"{self.width} × {self.dtype}"
                 )
-            return Part(number, int(self.starts[number]), vectors, arrays)
+            return ShardPart(number, int(self.starts[number]), vectors, arrays)
         if about.get("n_bits", self.n_bits) != self.n_bits or vectors.shape[1] != -(-self.n_bits // 8):
             found = about.get("n_bits", vectors.shape[1] * 8)
             raise ValueError(f"{path} has codes of {found} bits, the manifest says {self.n_bits}")
         try:
-            return Part(number, int(self.starts[number]), Codes.from_bytes(vectors, n_bits=self.n_bits), arrays)
+            return ShardPart(number, int(self.starts[number]), Codes.from_bytes(vectors, n_bits=self.n_bits), arrays)
         except ValueError as error:
             raise ValueError(f"{path}: {error}") from error
 
@@ -236,13 +236,13 @@ class Edition:
     replaced: shards that were there before, of that gallery or of a process that was killed.
     """
 
-    place: Place
+    place: Location
     n_bits: int | None
     number: int = 1
     replaced: tuple[str, ...] = ()
 
     @classmethod
-    def begin(cls, place: Place, n_bits: int | None) -> "Edition":
+    def begin(cls, place: Location, n_bits: int | None) -> "Edition":
         """Look at what is there; raises where a file has the name of a shard or of the manifest, and is none."""
         manifest = place.read(MANIFEST) if place.has(MANIFEST) else None
         present = [name for name in place.names() if PART.fullmatch(name)]
@@ -331,7 +331,7 @@ class ShardWriter:
 
     def __init__(self, where: str | Path, *, n_bits: int | None = None, rows: int | None = None) -> None:
         """n_bits: of codes; None for embeddings. rows: of a shard, by default a million, or fewer long ones."""
-        self.place, self.n_bits = Place.of(where), n_bits
+        self.place, self.n_bits = Location.of(where), n_bits
         self._edition: Edition | None = None
         if n_bits is not None:
             check_n_bits(n_bits)

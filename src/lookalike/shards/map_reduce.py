@@ -16,8 +16,8 @@ import numpy as np
 from lookalike.core.files import digest, provenance, said_by
 from lookalike.core.npy import read_npz
 from lookalike.core.progress import track
-from lookalike.shards.gallery import Part, Shards
-from lookalike.shards.storage import Place
+from lookalike.shards.gallery import ShardPart, Shards
+from lookalike.shards.storage import Location
 
 HASH = 64  # bytes of a hash in hexadecimal
 AHEAD = 2  # shards that are read while others are counted
@@ -25,7 +25,7 @@ AHEAD = 2  # shards that are read while others are counted
 logger = logging.getLogger("lookalike")
 T = TypeVar("T")
 
-__all__ = ["Adds", "Arrays", "Partial", "Task", "Work", "gather", "summed"]
+__all__ = ["Adds", "Arrays", "Partial", "ShardTask", "ShardWork", "gather", "summed"]
 
 
 class Adds(Protocol):
@@ -55,7 +55,7 @@ class Arrays:
         return cls(**arrays)
 
 
-class Work(Protocol):
+class ShardWork(Protocol):
     """What is done with each shard; sent to other processes, so it holds plain data only."""
 
     @property
@@ -74,7 +74,7 @@ class Work(Protocol):
     def digest(self) -> str:
         """A fingerprint of all that its outcome depends on, beside the shard."""
 
-    def do(self, part: Part, block: slice) -> Any:
+    def do(self, part: ShardPart, block: slice) -> Any:
         """What one shard gives for a block of queries."""
 
 
@@ -105,19 +105,19 @@ class Partial(Generic[T]):
 
 
 @dataclass(frozen=True)
-class Task:
+class ShardTask:
     """Work on the shards of a gallery. partials: where to keep what each gives, so that a job that died goes on."""
 
     shards: Shards
-    work: Any  # a Work
-    partials: Place | None = None
+    work: Any  # a ShardWork
+    partials: Location | None = None
 
     def outcome(self, number: int, block: int) -> Partial[Any]:
         """What one shard gives for a block of queries: as it was kept, or done now."""
         kept = self.kept(number, block)
         return kept or self.done(number, block, self.shards.read(number, self.work.columns))
 
-    def done(self, number: int, block: int, part: Part) -> Partial[Any]:
+    def done(self, number: int, block: int, part: ShardPart) -> Partial[Any]:
         """What one shard, which was read, gives for a block of queries; kept for a job that goes on after this one."""
         try:
             value = self.work.do(part, self.work.blocks[block])
@@ -178,10 +178,10 @@ class Task:
 
 def gather(
     shards: Shards,
-    work: Work,
+    work: ShardWork,
     *,
     threads: int,
-    partials: Place | None = None,
+    partials: Location | None = None,
     what: str = "counting",
     check: Callable[[Partial[Any], slice, int], None] | None = None,
 ) -> list[Any]:
@@ -192,7 +192,7 @@ def gather(
     shards.check()
     if partials is not None and partials.local is not None and partials.local.is_file():
         raise ValueError(f"cannot keep partials in {partials}: it is a file, and they need a folder")
-    task = Task(Shards(shards.place, shards.manifest), work, partials)
+    task = ShardTask(Shards(shards.place, shards.manifest), work, partials)
     if shards.client is not None:
         from lookalike.shards.dask import outcomes
 
@@ -206,7 +206,7 @@ def gather(
     return values
 
 
-def _here(task: Task, threads: int, what: str) -> list[Partial[Any]]:
+def _here(task: ShardTask, threads: int, what: str) -> list[Partial[Any]]:
     """In this process: shards are read while others are counted, a few at a time, so that memory stays bounded."""
     n_blocks, numbers = len(task.work.blocks), range(len(task.shards.shards))
     sums = [_Sum() for _ in range(n_blocks)]

@@ -19,15 +19,15 @@ FINAL = ("ACCESS_DENIED", "NO_SUCH_BUCKET", "INVALID_ACCESS_KEY_ID", "SIGNATURE_
 logger = logging.getLogger("lookalike")
 T = TypeVar("T")
 
-__all__ = ["Place"]
+__all__ = ["Location"]
 
 
 @dataclass(frozen=True, repr=False)
-class Place:
+class Location:
     """A folder: a path, file://…, s3://bucket/…, gs://…, or any other address that fsspec knows.
 
     >>> import tempfile
-    >>> place = Place.of(tempfile.mkdtemp())
+    >>> place = Location.of(tempfile.mkdtemp())
     >>> place.write("a.txt", b"hello")
     >>> place.read("a.txt"), place.has("b.txt")
     (b'hello', False)
@@ -36,9 +36,9 @@ class Place:
     where: str
 
     @classmethod
-    def of(cls, where: "str | Path | Place") -> "Place":
+    def of(cls, where: "str | Path | Location") -> "Location":
         """The place that an address or a path says; paths here are made absolute, so that other processes find it."""
-        if isinstance(where, Place):
+        if isinstance(where, Location):
             return where
         text = str(where)
         text = re.sub(r"^(file://localhost(?=/)|file://|local://)", "", text)
