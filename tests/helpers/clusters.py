@@ -33,7 +33,8 @@ import numpy as np
 import lookalike as la
 from lookalike.core.progress import reporting
 from lookalike.shards.dask import connected
-from lookalike.shards.gallery import ShardPart, Shards, ShardWriter
+from lookalike.shards.gallery import ShardPart, Shards
+from lookalike.shards.writer import ShardWriter
 
 HERE = Path(__file__).parents[1]  # the folder of all tests
 LOOPBACK = "127.0.0.1"

@@ -13,6 +13,8 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
+from lookalike.core.errors import InputError
+from lookalike.core.file_errors import within
 from lookalike.core.files import digest, provenance, said_by
 from lookalike.core.npy import read_npz
 from lookalike.core.progress import track
@@ -119,10 +121,8 @@ class ShardTask:
 
     def done(self, number: int, block: int, part: ShardPart) -> Partial[Any]:
         """What one shard, which was read, gives for a block of queries; kept for a job that goes on after this one."""
-        try:
+        with within(f"{self.shards.location}/{self.shards.shards[number].file}"):
             value = self.work.do(part, self.work.blocks[block])
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{self.shards.place}/{self.shards.shards[number].file}: {error}") from error
         if self.partials is not None:
             self.partials.write(self._name(number, block), self._written(value, number))
         return self._partial(value, number)
@@ -191,8 +191,8 @@ def gather(
     """
     shards.check()
     if partials is not None and partials.local is not None and partials.local.is_file():
-        raise ValueError(f"cannot keep partials in {partials}: it is a file, and they need a folder")
-    task = ShardTask(Shards(shards.place, shards.manifest), work, partials)
+        raise InputError(f"cannot keep partials in {partials}: it is a file, and they need a folder")
+    task = ShardTask(Shards(shards.location, shards.manifest), work, partials)
     if shards.client is not None:
         from lookalike.shards.dask import outcomes
 
