@@ -5,11 +5,11 @@ from pathlib import Path
 
 import numpy as np
 
+from lookalike.core.decode import pillow
 from lookalike.core.files import read_json
 from lookalike.datasets.archives import members
 from lookalike.datasets.dataset import Dataset
 from lookalike.datasets.download import Archive, has_digest
-from lookalike.datasets.pictures import pillow
 from lookalike.datasets.source import Origin
 
 __all__ = ["CIFAR10", "CIFAR100", "read_cifar10", "read_cifar100"]

@@ -76,7 +76,7 @@ class Dataset:
     def picture(self, row: int, size: int = 96) -> np.ndarray:
         """An image to look at, (height, width, 3) of uint8: from its file fitted into size × size, else as stored."""
         if self.paths:
-            from lookalike.datasets.pictures import fitted
+            from lookalike.core.decode import fitted
 
             return fitted(self.paths[row], size)
         image = self.images[row]

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
+from lookalike.core.decode import pillow
 from lookalike.core.file_errors import naming
 from lookalike.core.locks import left_in, move_up, part_of
 from lookalike.core.progress import track
 from lookalike.datasets.dataset import Dataset
-from lookalike.datasets.pictures import pillow
 
 __all__ = ["check_new", "write_images"]
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from lookalike.core.decode import SUFFIXES, default_limit, square
 from lookalike.core.progress import track
 from lookalike.datasets.dataset import Dataset
-from lookalike.datasets.pictures import SUFFIXES, guarded, square
 
 logger = logging.getLogger("lookalike")
 
@@ -137,7 +137,7 @@ def _decode(files: list[Path], size: int) -> tuple[np.ndarray, dict[int, str]]:
     """The images that can be read, and of the others why, by row."""
     images: list[np.ndarray] = []
     reasons: dict[int, str] = {}
-    with guarded(), ThreadPoolExecutor(os.cpu_count()) as pool:
+    with default_limit(), ThreadPoolExecutor(os.cpu_count()) as pool:
         decoded = pool.map(lambda file: _square_or_reason(file, size), files)
         for row, result in enumerate(track(decoded, len(files), "reading images")):
             if isinstance(result, str):

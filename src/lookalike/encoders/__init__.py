@@ -5,10 +5,10 @@ import inspect
 from pathlib import Path
 from typing import Any
 
+from lookalike.core.decode import MAX_PIXELS, decode
 from lookalike.encoders.base import Encoder
 from lookalike.encoders.cached_features import features
 from lookalike.encoders.colour import Colour
-from lookalike.encoders.decoding import MAX_PIXELS, decode
 from lookalike.encoders.efficientnet import EfficientNetLite0
 from lookalike.encoders.onnx import Onnx
 from lookalike.encoders.perceptual_hashes import DHash, PHash

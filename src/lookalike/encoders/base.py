@@ -90,9 +90,9 @@ def _array(image: Any) -> np.ndarray:
     """An image as an array: one of Pillow's is turned upright, and made red, green and blue on white."""
     module = sys.modules.get("PIL.Image")  # not loaded, no image can be one of Pillow's
     if module is not None and isinstance(image, module.Image):
-        from lookalike.datasets.pictures import _upright
+        from lookalike.core.decode import upright
 
-        return np.asarray(_upright(image))
+        return np.asarray(upright(image))
     return np.asarray(image)
 
 

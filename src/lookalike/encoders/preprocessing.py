@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lookalike.datasets.pictures import pillow
+from lookalike.core.decode import pillow
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

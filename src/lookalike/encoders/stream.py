@@ -10,9 +10,9 @@ from pathlib import Path
 
 import numpy as np
 
+from lookalike.core.decode import MAX_PIXELS, decode_file, pixel_limit
 from lookalike.core.progress import report
 from lookalike.encoders.base import Encoder
-from lookalike.encoders.decoding import MAX_PIXELS, guard, opened
 
 __all__ = ["EncodedFiles", "encode_files"]
 
@@ -46,7 +46,7 @@ class EncodedFiles:
         """Positions in `paths`, in order, (n,) of int64, and their rows, (n, n_features) of float32."""
         self.reasons.clear()
         start = time.monotonic()
-        with guard(self.max_pixels), ThreadPoolExecutor(self.threads, "decoding") as pool:
+        with pixel_limit(self.max_pixels), ThreadPoolExecutor(self.threads, "decoding") as pool:
             waiting = iter(self.paths)
             ahead: deque[Future[np.ndarray | str]] = deque()
             try:
@@ -67,7 +67,7 @@ class EncodedFiles:
     def _prepared(self, path: Path) -> np.ndarray | str:
         """A picture as the encoder takes it, or why there is none."""
         try:
-            picture = opened(path, self.max_pixels, self.enough)
+            picture = decode_file(path, self.max_pixels, self.enough)
         except (ValueError, OSError, MemoryError) as error:
             return str(error)
         try:
