@@ -29,6 +29,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import lookalike as la
+from lookalike.core import retry
 from lookalike.core.column import Column
 from lookalike.core.files import FORMAT
 from lookalike.shards import storage, writer
@@ -1121,7 +1122,7 @@ def flaky(store: Flaky, address: str = "s3://KEY:hush@bucket/x") -> Location:
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     slept: list[float] = []
-    monkeypatch.setattr(storage, "time", SimpleNamespace(sleep=slept.append))  # there alone: other threads go on
+    monkeypatch.setattr(retry, "time", SimpleNamespace(sleep=slept.append))  # there alone: other threads go on
     return slept
 
 

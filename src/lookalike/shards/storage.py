@@ -3,7 +3,6 @@
 import functools
 import logging
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any, TypeVar
 from lookalike.core.errors import InputError, MissingPackageError
 from lookalike.core.file_errors import fitting
 from lookalike.core.files import writing
+from lookalike.core.retry import retry
 
 TRIES = 5  # of a store that does not answer; a pause twice as long before each further one
 PAUSE = 0.2  # seconds, before the second
@@ -149,21 +149,17 @@ class Location:
         return " ".join(_without_secrets(str(error).replace(self.where, str(self))).split())
 
     def _tried(self, action: Callable[[], T], what: str) -> T:
-        """Do something, and again where the store fails, so many times."""
-        pause = PAUSE
-        for attempt in range(1, TRIES + 1):
-            try:
-                return action()
-            except FileNotFoundError:
-                raise
-            except OSError as error:
-                if attempt == TRIES or any(word in str(error) for word in FINAL):
-                    times = "" if attempt == 1 else f" after {attempt} tries"
-                    raise OSError(f"cannot {what}{times}: {self._worded(error)}") from error
-                logger.debug("cannot %s, try %d: %s", what, attempt, self._worded(error))
-            time.sleep(pause)
-            pause *= 2
-        raise AssertionError("every try ends")
+        """What an action returns; if the store fails, it is tried again, up to TRIES times."""
+
+        def check(error: OSError, tries: int, _: float) -> None:
+            if isinstance(error, FileNotFoundError):
+                raise error
+            if tries == TRIES or any(word in str(error) for word in FINAL):
+                times = "" if tries == 1 else f" after {tries} tries"
+                raise OSError(f"cannot {what}{times}: {self._worded(error)}") from error
+            logger.debug("cannot %s, try %d: %s", what, tries, self._worded(error))
+
+        return retry(action, OSError, check, first=PAUSE)
 
 
 def _without_secrets(text: str) -> str:
