@@ -267,7 +267,7 @@ class Written:
 
     @classmethod
     def from_arrays(cls, arrays: Rows, about: dict[str, Any]) -> "Written":  # noqa: ARG003
-        """Take what `to_arrays` gave."""
+        """The inverse of `to_arrays`."""
         return cls({int(number): Shard(**shard) for number, shard in about["entries"].items()}, about["columns"])
 
 
@@ -315,7 +315,7 @@ def hash_shards(
     partials: str | Path | None = None,
     replace: bool = False,
 ) -> Shards:
-    """Hash a gallery of embeddings in shards to one of codes, here or by the client of the shards."""
+    """Hash a gallery of embeddings in shards to a gallery of codes, in threads or by the client of the shards."""
     location = Location.of(output)
     if shards.n_bits is not None:
         raise InputError(f"{shards.location} holds codes already: hashing is for embeddings")
