@@ -56,7 +56,7 @@ def _figure(path: Path | None, name: str, label: str) -> str:
 
 
 def _picture(path: Path | None, name: str) -> str:
-    from lookalike.encoders.decoding import decode
+    from lookalike.core.decode import decode
 
     if path is None:
         return '<div class="none">no picture</div>'

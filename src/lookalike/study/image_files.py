@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from lookalike.core.csv_files import read_csv, write_csv
+from lookalike.core.decode import SUFFIXES
 from lookalike.core.progress import track
-from lookalike.datasets.pictures import SUFFIXES
 
 PRESENT, SKIPPED, REMOVED = "present", "skipped", "removed"
 FOLDERS = ("category", "identity", "category/identity", "nothing")

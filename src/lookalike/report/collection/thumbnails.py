@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lookalike.datasets.pictures import fitted, guarded
+from lookalike.core.decode import default_limit, fitted
 from lookalike.report.html import text
 from lookalike.report.inline_images import PIXELATED, uri
 
@@ -50,7 +50,7 @@ def _decoded(study: "Study", item: int) -> np.ndarray | None:
     if path is None or not path.is_file():
         return None
     try:
-        with guarded():
+        with default_limit():
             return fitted(path, PIXELS)
     except Exception:  # whatever is wrong with a file, its place says its id
         return None

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lookalike.datasets.pictures import fitted, guarded
+from lookalike.core.decode import default_limit, fitted
 from lookalike.discovery.agreement import Agreement, agreement
 from lookalike.discovery.votes import CANT_TELL, NOT_SIMILAR, SIMILAR
 from lookalike.report.html import Card, cards, data_table, text
@@ -140,7 +140,7 @@ class Disputes:
         shown = (
             f"the {len(self.pairs)} most evenly split of {n:,} such pairs" if n > len(self.pairs) else plural(n, "pair")
         )
-        with guarded():
+        with default_limit():
             pairs = "".join(map(self._pair, self.pairs))
         return (
             '<section id="disputes"><h2>Pairs that experts disagree on</h2><p class="reading">Query left, candidate '

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lookalike.core.codes import Codes
-from lookalike.encoders.decoding import MAX_PIXELS, opened
+from lookalike.core.decode import MAX_PIXELS, decode_file
 from lookalike.study.finder import Finder, Looks, default_model
 from lookalike.study.model import UNREADABLE, unreadable
 from lookalike.web.thumbnails import ROOM
@@ -159,7 +159,7 @@ class Shelf:
         if isinstance(query, int):
             return finder.like_item(query, k, among=among)
         with self._encoding, ROOM.lent() as take:  # an encoder works for one at a time
-            picture = opened(query, MAX_PIXELS, finder.enough, take)
+            picture = decode_file(query, MAX_PIXELS, finder.enough, take)
             return finder.like_picture(picture, k, among=among)
 
     def shared(self, item: int | None, other: int) -> str | None:
