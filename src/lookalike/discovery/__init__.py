@@ -7,11 +7,12 @@ from lookalike.discovery.collection import Collection
 from lookalike.discovery.contest import Contest
 from lookalike.discovery.coverage import Coverage, coverage
 from lookalike.discovery.dawid_skene import dawid_skene
+from lookalike.discovery.judgements import Judgements, majority, unanimous
 from lookalike.discovery.judging_order import judge_in_order, next_pairs
 from lookalike.discovery.leaderboard import Leaderboard, discovery_metrics, leaderboard
 from lookalike.discovery.pool import Pool
 from lookalike.discovery.prevalence import Prevalence, prevalence
-from lookalike.discovery.votes import Judgements, Votes, majority, unanimous
+from lookalike.discovery.votes import Votes
 
 __all__ = [
     "Agreement",

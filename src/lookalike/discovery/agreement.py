@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lookalike.core.text_table import aligned, percent
-from lookalike.discovery.votes import CANT_TELL, NOT_SIMILAR, SIMILAR, Ballots, Judgements, Votes
+from lookalike.discovery.judgements import Judgements
+from lookalike.discovery.votes import CANT_TELL, NOT_SIMILAR, SIMILAR, Ballots, Votes
 from lookalike.evaluation.results import as_table, shown
 
 if TYPE_CHECKING:

@@ -12,10 +12,11 @@ import numpy as np
 from lookalike.core.codes import as_numpy
 from lookalike.core.csv_files import read_csv, write_csv
 from lookalike.core.files import digest, provenance, read_arrays, write_arrays
+from lookalike.core.ids import text_array
 
 COLUMNS = {"id": "ids", "identity": "identities", "category": "categories", "path": "paths"}
 
-__all__ = ["Catalogue", "as_text", "check_ids"]
+__all__ = ["Catalogue", "check_ids"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +41,7 @@ class Catalogue:
 
     def __post_init__(self) -> None:
         columns = {
-            name: as_text(given, f"{name} of a catalogue")
+            name: text_array(given, f"{name} of a catalogue")
             for name in COLUMNS.values()
             if (given := getattr(self, name)) is not None
         }
@@ -67,7 +68,7 @@ class Catalogue:
         if path.suffix == ".csv":
             table = read_csv(path, ["id"])
             check_ids(table.columns["id"], lambda row: f"{path}, line {table.lines[row]}")
-            found = {name: as_text(values, f"column {name!r} of {path}") for name, values in table.columns.items()}
+            found = {name: text_array(values, f"column {name!r} of {path}") for name, values in table.columns.items()}
         elif path.suffix == ".parquet":
             found, _ = read_arrays(path)
             if "id" not in found:
@@ -105,7 +106,7 @@ class Catalogue:
 
     def positions(self, ids: Any, what: str = "item", among: str = "in the catalogue") -> np.ndarray:
         """Positions of items by id; `what` they are and `among` what they should be is said of those not found."""
-        wanted = as_text(ids, f"{what} ids").tolist()
+        wanted = text_array(ids, f"{what} ids").tolist()
         unknown = [name for name in wanted if name not in self._places]
         if unknown:
             shown = ", ".join(map(repr, unknown[:3])) + (", …" if len(unknown) > 3 else "")
@@ -175,32 +176,6 @@ class Catalogue:
         return {name: place for place, name in enumerate(self.ids.tolist())}
 
 
-def as_text(values: Any, what: str) -> np.ndarray:
-    """Text or whole numbers as an array of str, (n,), which files of every kind hold unchanged."""
-    rows = list(values) if isinstance(values, list | tuple) else as_numpy(values)
-    if isinstance(rows, np.ndarray):
-        if rows.ndim != 1:
-            raise ValueError(f"{what} must be one for each item, got shape {rows.shape}")
-        rows = rows.astype(str).tolist() if rows.dtype.kind in "iuM" else rows.tolist()
-    for row, value in enumerate(rows):
-        if isinstance(value, bytes):
-            rows[row] = value.decode("utf-8", "replace")
-        elif not isinstance(value, str):
-            if isinstance(value, bool) or not isinstance(value, int | np.integer):
-                raise TypeError(f"{what} must be text or whole numbers, got {value!r} in row {row}")
-            rows[row] = str(value)
-    everything = "".join(rows)
-    if "\0" in everything:  # numpy drops it at the end of a text
-        row = next(row for row, text in enumerate(rows) if "\0" in text)
-        raise ValueError(f"{what} must not hold a zero byte, got {rows[row]!r} in row {row}")
-    try:
-        everything.encode()
-    except UnicodeEncodeError as error:
-        row = next(row for row, text in enumerate(rows) if text.encode(errors="replace").decode() != text)
-        raise ValueError(f"{what} must be valid Unicode, got {rows[row]!r} in row {row}") from error
-    return np.array(rows, str)  # of the least width, whatever it was before: equal text has an equal fingerprint
-
-
 def check_ids(ids: Any, place: Callable[[int], str]) -> None:
     """Raise where an id is empty or stands twice; `place` says where a row is."""
     before: dict[str, int] = {}
@@ -219,4 +194,4 @@ def _attribute(name: str, values: Any) -> np.ndarray:
     if given.ndim == 1 and given.dtype.kind in "biuf":
         wide = {"b": bool, "i": np.int64, "u": np.int64 if given.dtype.itemsize < 8 else np.uint64, "f": np.float64}
         return given.astype(wide[given.dtype.kind])
-    return as_text(values, f"attribute {name!r} of a catalogue")
+    return text_array(values, f"attribute {name!r} of a catalogue")

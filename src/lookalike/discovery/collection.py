@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.checks import distinct
+from lookalike.core.errors import InputError
 from lookalike.core.files import digest
+from lookalike.core.ids import text_ids
 from lookalike.evaluation.relevance import Groups
 
 __all__ = ["Collection"]
@@ -94,13 +97,11 @@ class Collection:
 
 
 def _ids(ids: Any, what: str) -> np.ndarray:
-    out = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids)).astype(str)
-    if out.ndim != 1 or not len(out):
-        raise ValueError(f"{what} ids must be a list of at least one, got shape {out.shape}")
-    names, counts = np.unique(out, return_counts=True)
-    if len(names) < len(out):
-        raise ValueError(f"{what} ids must differ, {str(names[counts > 1][0])!r} occurs {counts.max()} times")
-    return out
+    texts = text_ids(ids, f"{what} ids")
+    if not len(texts):
+        raise InputError(f"{what} ids must be a list of at least one, got none")
+    distinct(f"{what} ids", texts)
+    return texts
 
 
 def _identities(values: Any, ids: np.ndarray, what: str) -> np.ndarray:

@@ -9,9 +9,9 @@ import numpy as np
 
 from lookalike.core.files import digest
 from lookalike.discovery.collection import Collection
+from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.pool import Pool
 from lookalike.discovery.rankers import Model, Ranked, as_model
-from lookalike.discovery.votes import Judgements
 from lookalike.evaluation.evaluate import evaluate_tally
 from lookalike.evaluation.relevance import UNJUDGED, Unranked
 from lookalike.evaluation.results import Evaluation, Score

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lookalike.core.text_table import aligned, percent
-from lookalike.discovery.votes import CANT_TELL, NOT_SIMILAR, SIMILAR, Judgements, Votes, majority, numbered, unanimous
+from lookalike.discovery.judgements import Judgements, majority, unanimous
+from lookalike.discovery.votes import CANT_TELL, NOT_SIMILAR, SIMILAR, Votes, numbered
 from lookalike.evaluation.results import as_table
 
 if TYPE_CHECKING:

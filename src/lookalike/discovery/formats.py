@@ -10,7 +10,8 @@ import numpy as np
 
 from lookalike.core.csv_files import read_csv, write_csv
 from lookalike.core.files import provenance, read_arrays, read_json, write_arrays, write_text
-from lookalike.discovery.catalogue import Catalogue, as_text
+from lookalike.core.ids import text_array
+from lookalike.discovery.catalogue import Catalogue
 from lookalike.evaluation.relevance import MAX_GRADE
 from lookalike.evaluation.trec import rows_of_qrels, write_qrels
 
@@ -111,7 +112,7 @@ def read_seeds(path: str | Path, catalogue: Catalogue | None = None) -> np.ndarr
 
 def write_seeds(path: str | Path, ids: Any) -> None:
     """Write the ids of queries as a seeds file."""
-    _write_listed(path, "seeds", as_text(ids, "seeds").tolist())
+    _write_listed(path, "seeds", text_array(ids, "seeds").tolist())
 
 
 def read_manifest(path: str | Path, catalogue: Catalogue | None = None) -> np.ndarray:
@@ -127,7 +128,7 @@ def read_manifest(path: str | Path, catalogue: Catalogue | None = None) -> np.nd
 
 def write_manifest(path: str | Path, ids: Any) -> None:
     """Write ids of images as a manifest."""
-    _write_listed(path, "images", [{"path": name} for name in as_text(ids, "ids of a manifest").tolist()])
+    _write_listed(path, "images", [{"path": name} for name in text_array(ids, "ids of a manifest").tolist()])
 
 
 def read_annotations(
@@ -192,7 +193,7 @@ def write_judgements(path: str | Path, queries: Any, items: Any, grades: Any, *,
     [('q', 'a', 1), ('q', 'b', 0)]
     """
     write = _format(path, raw)[1]
-    sides = [as_text(queries, "queries of judgements").tolist(), as_text(items, "items of judgements").tolist()]
+    sides = [text_array(queries, "queries of judgements").tolist(), text_array(items, "items of judgements").tolist()]
     values = list(grades)
     if not len(sides[0]) == len(sides[1]) == len(values):
         raise ValueError(
@@ -274,7 +275,7 @@ def _parquet(path: str | Path) -> Found:
         raise ValueError(
             f"{path} must have the columns query, item and grade, got {', '.join(found) or 'none of them'}"
         )
-    sides = (as_text(found[name], f"column {name!r} of {path}").tolist() for name in ("query", "item"))
+    sides = (text_array(found[name], f"column {name!r} of {path}").tolist() for name in ("query", "item"))
     for row, (query, item, grade) in enumerate(zip(*sides, found["grade"].tolist(), strict=True)):
         place = f"{path}, row {row}"
         yield f"row {row}", *_pair(query, item, place), _grade(grade, place)
@@ -350,7 +351,7 @@ def _text(value: Any, what: str, empty: bool = False) -> str:
 
 
 def _known(names: list[str], path: str | Path, catalogue: Catalogue | None) -> np.ndarray:
-    ids = as_text(list(dict.fromkeys(names)), f"ids in {path}")
+    ids = text_array(list(dict.fromkeys(names)), f"ids in {path}")
     if catalogue is not None:
         try:
             catalogue.positions(ids, "image")

@@ -12,8 +12,8 @@ from lookalike.core.files import provenance, write_text
 from lookalike.core.text_table import aligned
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.contest import OF_PAIRS, Contest
+from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.pool import Pool
-from lookalike.discovery.votes import Judgements
 from lookalike.evaluation.compare import Comparison, compare
 from lookalike.evaluation.results import Evaluation, as_table, shown, without_nan
 from lookalike.metrics.metric import Metric, parse_all

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lookalike.core.text_table import aligned, times
+from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.pool import Pool
-from lookalike.discovery.votes import Judgements, Votes, as_pairs
+from lookalike.discovery.votes import Votes, as_pairs
 from lookalike.evaluation.results import as_table, shown
 
 if TYPE_CHECKING:
