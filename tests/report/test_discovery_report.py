@@ -41,10 +41,10 @@ from lookalike.evaluation.compare import holm, randomisation_test
 from lookalike.evaluation.results import Score
 from lookalike.metrics.metric import Metric, parse_all
 from lookalike.metrics.values import Values
-from lookalike.report.discovery import render_leaderboard, write_leaderboard
-from lookalike.report.discovery.charts import label_places
-from lookalike.report.discovery.experts import disputed
-from lookalike.report.discovery.standing import called
+from lookalike.report.leaderboard import render_leaderboard, write_leaderboard
+from lookalike.report.leaderboard.charts import label_positions
+from lookalike.report.leaderboard.experts import disputed
+from lookalike.report.leaderboard.standing import called
 from lookalike.study.study import Study
 
 N_QUERIES, N_ITEMS, K = 12, 160, 4
@@ -618,14 +618,14 @@ def test_names_are_put_where_they_cover_nothing() -> None:
     rows = [
         {"model": f"model {n}", "area": x, "hits": y, "without": x} for n, (x, y) in enumerate(random.random((20, 2)))
     ]
-    places = label_places(rows)
+    places = label_positions(rows)
     assert 8 <= sum(place is not None for place in places) <= 20
     for row, place in zip(rows, places, strict=True):
         if place is not None:  # a name at the edge stands inside
             assert (place.align == "left") or row["area"] > 0.2
             assert (place.align == "right") or row["area"] < 0.9
     same = [{"model": f"model {n}", "area": 0.5, "hits": 0.5, "without": 0.5} for n in range(9)]
-    assert len([place for place in label_places(same) if place is not None]) <= 6  # each place once
+    assert len([place for place in label_positions(same) if place is not None]) <= 6  # each place once
 
 
 # In a browser

@@ -21,7 +21,7 @@ __all__ = ["Nearest", "ShardModel", "nearest", "run_of"]
 
 
 @dataclass(frozen=True)
-class Found:
+class FirstItems:
     """Items that may be among the first `depth` of each query, with their identities: all that tie with the last too.
 
     queries, items, identities, scores: (n,), sorted by query and score, tied ones by item.
@@ -33,11 +33,11 @@ class Found:
     identities: np.ndarray
     scores: np.ndarray
 
-    def __add__(self, other: "Found") -> "Found":
+    def __add__(self, other: "FirstItems") -> "FirstItems":
         columns = ("queries", "items", "identities", "scores")
-        return Found(self.depth, *(np.concatenate([getattr(self, c), getattr(other, c)]) for c in columns)).cut()
+        return FirstItems(self.depth, *(np.concatenate([getattr(self, c), getattr(other, c)]) for c in columns)).cut()
 
-    def cut(self) -> "Found":
+    def cut(self) -> "FirstItems":
         """Without what stands behind the first, and without all but the best of an identity."""
         order = np.lexsort((self.items, -self.scores, self.queries))
         queries, identities, scores = self.queries[order], self.identities[order], self.scores[order]
@@ -48,14 +48,14 @@ class Found:
         starts = np.searchsorted(queries, queries)
         last = np.minimum(starts + self.depth, np.searchsorted(queries, queries, "right")) - 1
         kept = order[scores >= scores[last]] if len(order) else order
-        return Found(self.depth, self.queries[kept], self.items[kept], self.identities[kept], self.scores[kept])
+        return FirstItems(self.depth, self.queries[kept], self.items[kept], self.identities[kept], self.scores[kept])
 
     def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Everything as named arrays, and the depth."""
         return {c: getattr(self, c) for c in ("queries", "items", "identities", "scores")}, {"depth": self.depth}
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> "Found":
+    def from_arrays(cls, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> "FirstItems":
         """Take what `to_arrays` gave."""
         return cls(about["depth"], **arrays)
 
@@ -75,7 +75,7 @@ class Nearest:
     own: tuple[np.ndarray, np.ndarray] | None = None
     identities: np.ndarray | None = None
     ids: np.ndarray | None = None
-    gives = Found
+    gives = FirstItems
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -87,7 +87,7 @@ class Nearest:
         arrays = [array for array in (*(self.own or ()), self.identities, self.ids) if array is not None]
         return digest(np.array(["nearest", queries, self.similarity, str(self.depth)]), *arrays)
 
-    def do(self, part: ShardPart, block: slice) -> Found:
+    def do(self, part: ShardPart, block: slice) -> FirstItems:
         here = slice(part.start, part.start + len(part))
         if self.ids is not None and not np.array_equal(self.ids[here], part.values["ids"].astype(str)):
             raise ValueError("the items of the shards are not those of the collection, in the same order: ids differ")
@@ -106,7 +106,7 @@ class Nearest:
                 least = kernels().kth_largest(best, self.depth)
                 items = np.flatnonzero(row >= least if least > -np.inf else row > -np.inf)
                 found.append((np.full(len(items), query), items + here.start, identities[items], row[items]))
-        return Found(self.depth, *(np.concatenate(column) for column in zip(*found, strict=True))).cut()
+        return FirstItems(self.depth, *(np.concatenate(column) for column in zip(*found, strict=True))).cut()
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ def write_looks(path: str | Path, finder: "Finder", looks: "Looks", query: Path 
     groups = [_group(finder, group, f"{word} {shown(group.distance)}") for group in grouped(looks)]
     measure = f"Hamming distance of {finder.n_bits} bits" if finder.n_bits is not None else f"{finder.similarity}"
     parts = {
-        "head": head(f"What looks like {name}", ["page.css", "looks.css"]),
+        "head": head(f"What looks like {name}", ["page.css", "search_results.css"]),
         "study": text(finder.study.name),
         "query": _figure(query, name, ""),
         "name": text(name),
@@ -32,7 +32,7 @@ def write_looks(path: str | Path, finder: "Finder", looks: "Looks", query: Path 
         "groups": "".join(groups),
         "more": f'<p class="more">and {looks.more:,} more as near as the last</p>' if looks.more else "",
     }
-    write_text(path, filled(resource("looks.html"), parts))
+    write_text(path, filled(resource("search_results.html"), parts))
 
 
 def _group(finder: "Finder", group: "Group", near: str) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lookalike.core.files import write_text
-from lookalike.report import check_installed
+from lookalike.report.installed import check_installed
 
 if TYPE_CHECKING:
     from lookalike.discovery import Judgements, Leaderboard, Pool, Votes

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from lookalike.report.collection.thumbnails import Thumbnails
+from lookalike.report.collection.thumbnails import InlineThumbnails
 from lookalike.report.collection.words import MANY, apart, rule, usual, within
 from lookalike.report.html import choice, text
 from lookalike.report.numbers import plural
@@ -17,7 +17,7 @@ FEW = 4  # models that are a row of buttons rather than a list
 __all__ = ["duplicates_section", "lookalikes_section"]
 
 
-def duplicates_section(survey: Survey, pictures: Thumbnails) -> str:
+def duplicates_section(survey: Survey, pictures: InlineThumbnails) -> str:
     """Groups of near-duplicates by every model; nothing without models."""
     if not survey.alike:
         return ""
@@ -32,7 +32,7 @@ def duplicates_section(survey: Survey, pictures: Thumbnails) -> str:
     )
 
 
-def lookalikes_section(survey: Survey, pictures: Thumbnails) -> str:
+def lookalikes_section(survey: Survey, pictures: InlineThumbnails) -> str:
     """The nearest pairs of different labels by every model; nothing without labels."""
     shown = [name for name in _order(survey) if survey.alike[name].near.pairs]
     if survey.across is None or not shown:
@@ -70,7 +70,7 @@ def _panel(survey: Survey, model: str, inner: str) -> str:
     return f'<div class="by-model" data-by="{list(survey.models).index(model)}"{hidden}>{inner}</div>'
 
 
-def _duplicates(survey: Survey, found: Alike, pictures: Thumbnails) -> str:
+def _duplicates(survey: Survey, found: Alike, pictures: InlineThumbnails) -> str:
     groups = found.near.groups
     said = [rule(found)]
     if len(survey.ids) > found.compared:
@@ -109,7 +109,7 @@ def _rest(groups: list[Group], shown: int) -> str:
     return text(f"{shown} of {len(groups):,} groups are shown. By size: {told}{last}.")
 
 
-def _group(survey: Survey, group: Group, unit: str, pictures: Thumbnails) -> str:
+def _group(survey: Survey, group: Group, unit: str, pictures: InlineThumbnails) -> str:
     names = _names(survey, group)
     shown = group.items[: ITEMS if len(group.items) <= ITEMS else ITEMS - 1].tolist()
     tiles = "".join(f"<li{_title(survey, item)}>{pictures.of(item, _said(survey, item))}</li>" for item in shown)
@@ -123,7 +123,7 @@ def _group(survey: Survey, group: Group, unit: str, pictures: Thumbnails) -> str
     )
 
 
-def _lookalikes(survey: Survey, found: Alike, pictures: Thumbnails) -> str:
+def _lookalikes(survey: Survey, found: Alike, pictures: InlineThumbnails) -> str:
     near = found.near
     if not near.pairs:
         return '<p class="rule">This model has no such pair.</p>'
@@ -137,12 +137,12 @@ def _lookalikes(survey: Survey, found: Alike, pictures: Thumbnails) -> str:
     )
 
 
-def _list(survey: Survey, pairs: list[Pair], found: Alike, pictures: Thumbnails) -> str:
+def _list(survey: Survey, pairs: list[Pair], found: Alike, pictures: InlineThumbnails) -> str:
     inner = "".join(_pair(survey, pair, found.unit, pictures) for pair in pairs)
     return f'<ol class="disputes couples">{inner}</ol>'
 
 
-def _pair(survey: Survey, pair: Pair, unit: str, pictures: Thumbnails) -> str:
+def _pair(survey: Survey, pair: Pair, unit: str, pictures: InlineThumbnails) -> str:
     sides = "".join(_side(survey, item, pictures) for item in (pair.first, pair.second))
     return (
         f'<li class="pair"><div class="two">{sides}</div><p><b>{text(apart(pair.distance, unit))}</b>'
@@ -160,7 +160,7 @@ def _shared(survey: Survey, pair: Pair) -> str:
     return f" · both {text(one)}" if one == other else f' · <span class="several">{text(one)} and {text(other)}</span>'
 
 
-def _side(survey: Survey, item: int, pictures: Thumbnails) -> str:
+def _side(survey: Survey, item: int, pictures: InlineThumbnails) -> str:
     labels = survey.identities if survey.across == "identity" else survey.categories
     assert labels is not None
     name, label = text(survey.ids[item]), text(labels[item])

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from lookalike.metrics.metric import Metric
 from lookalike.report.bars import Bar, interval_bars
 from lookalike.report.collection.words import called
-from lookalike.report.discovery.standing import Number, Standing
-from lookalike.report.discovery.standing import called as called_on_board
-from lookalike.report.discovery.words import interval
-from lookalike.report.figure import Figure, Panel
+from lookalike.report.figure import Figure, FigurePanel
 from lookalike.report.html import data_table, mark, short, text
+from lookalike.report.leaderboard.standing import Number, Standing
+from lookalike.report.leaderboard.standing import called as called_on_board
+from lookalike.report.leaderboard.words import interval
 from lookalike.report.numbers import MISSING, number, plural
 from lookalike.study.survey import Retrieval, Survey
 
@@ -163,7 +163,7 @@ def _figure(survey: Survey, columns: list[_Column]) -> Figure:
         bars = [Bar(model, column.value(model), column.interval(model)) for model in models]
         title = f"{column.group}: {column.title}"
         told = "; ".join(f"{bar.model} {number(bar.value)} ({interval(bar.interval)})" for bar in bars)
-        panels.append(Panel(text(title), f"{title}. {told}.", interval_bars(bars)))
+        panels.append(FigurePanel(text(title), f"{title}. {told}.", interval_bars(bars)))
         rows += [(bar.model, title, number(bar.value), interval(bar.interval) or MISSING) for bar in bars]
     return Figure(
         "identification",

@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 from lookalike.report.collection import JudgedStudy
 from lookalike.report.collection.alike import duplicates_section, lookalikes_section
 from lookalike.report.collection.comparison import comparison_section
-from lookalike.report.collection.thumbnails import Thumbnails
+from lookalike.report.collection.thumbnails import InlineThumbnails
 from lookalike.report.collection.tradeoff import tradeoff_figure
 from lookalike.report.collection.words import MANY, TASKS, apart, good_enough, summary
-from lookalike.report.discovery.page import Parts, parts
-from lookalike.report.discovery.words import interval
 from lookalike.report.document import about, document, filled, resource
 from lookalike.report.html import Card, cards, mark, menu, text
+from lookalike.report.leaderboard.page import Parts, parts
+from lookalike.report.leaderboard.words import interval
 from lookalike.report.numbers import number, percent, plural
 from lookalike.study.survey import Survey
 
@@ -26,7 +26,7 @@ __all__ = ["page"]
 
 def page(survey: Survey, study: "Study", judged: JudgedStudy | None) -> str:
     """The whole page as text."""
-    pictures = Thumbnails(study)
+    pictures = InlineThumbnails(study)
     duplicates, lookalikes = duplicates_section(survey, pictures), lookalikes_section(survey, pictures)
     compared, bars = comparison_section(survey, judged.board if judged is not None else None)
     tradeoff = tradeoff_figure(survey.tradeoff) if survey.tradeoff is not None else None
@@ -62,8 +62,8 @@ def page(survey: Survey, study: "Study", judged: JudgedStudy | None) -> str:
         f"{survey.title} · what is in it",
         " ".join(sentences),
         filled(resource("collection/page.html"), body),
-        styles=["page.css", "discovery/page.css", "collection/page.css"],
-        scripts=["common.js", "collection/page.js", *(["discovery/page.js"] if board else [])],
+        styles=["page.css", "leaderboard/page.css", "collection/page.css"],
+        scripts=["common.js", "collection/page.js", *(["leaderboard/page.js"] if board else [])],
         data={"models": list(survey.models), "charts": charts | (board.charts if board else {})},
         pictures="\n".join(filter(None, [pictures.style(), board.pictures if board else ""])),
     )

@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 PIXELS = 144  # a picture's longest side
 
-__all__ = ["Thumbnails"]
+__all__ = ["InlineThumbnails"]
 
 
-class Thumbnails:
+class InlineThumbnails:
     """Pictures of a study's items, and the style that holds them."""
 
     def __init__(self, study: "Study") -> None:

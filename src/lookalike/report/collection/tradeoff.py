@@ -6,9 +6,9 @@ from collections.abc import Callable
 import altair as alt
 
 from lookalike.report.collection.words import TASKS, memory
-from lookalike.report.discovery.words import interval
-from lookalike.report.figure import Figure, Panel
+from lookalike.report.figure import Figure, FigurePanel
 from lookalike.report.html import data_table, mark, text
+from lookalike.report.leaderboard.words import interval
 from lookalike.report.numbers import MISSING, number, plural
 from lookalike.report.vega import Layer, Look, Rows, Spec, drawn, layer
 from lookalike.study.survey import Option, Tradeoff
@@ -30,7 +30,9 @@ def tradeoff_figure(found: Tradeoff) -> Figure:
     for title, axis, value, ends in wanted:
         told = "; ".join(f"{_name(option)} {_number(value(option))}" for option in found.options)
         rows = [_point(option, value(option), ends(option)) for option in found.options]
-        panels.append(Panel(text(title), f"{title}, over bytes an item. {told}.", _chart(rows, axis, _hashers(found))))
+        panels.append(
+            FigurePanel(text(title), f"{title}, over bytes an item. {told}.", _chart(rows, axis, _hashers(found)))
+        )
     return Figure(
         "tradeoff",
         "Trade-off",

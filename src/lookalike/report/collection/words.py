@@ -2,7 +2,7 @@
 
 import math
 
-from lookalike.report.discovery.words import interval, signed
+from lookalike.report.leaderboard.words import interval, signed
 from lookalike.report.numbers import number, percent, plural
 from lookalike.study.survey import Alike, Option, Retrieval, Survey, Tradeoff
 

@@ -4,15 +4,15 @@ import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from lookalike.report.entries import Comparison, Entry
+from lookalike.report.hashers.entries import HasherComparison, HasherEntry
+from lookalike.report.hashers.words import all_codes
 from lookalike.report.html import header, mark, sortable, text
 from lookalike.report.numbers import entropy, number, percent, seconds, whole
-from lookalike.report.words import all_codes
 
-__all__ = ["COLUMNS", "Column", "comparison_table", "meanings"]
+__all__ = ["COLUMNS", "TableColumn", "comparison_table", "meanings"]
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column of numbers: its group, its header, what it means, how it is shown, and which end of it is good."""
 
     group: str
@@ -26,9 +26,11 @@ class Column(NamedTuple):
 
 GLANCE, TIES, NEAR, USE, TIME = "At a glance", "Ties and queries", "Near the query", "Use of the code space", "Seconds"
 COLUMNS = (
-    Column(GLANCE, "mAP", "mAP", "mean average precision, expected over all orders of tied items", good=max),
-    Column(GLANCE, "ties", "tie range", "best less worst mAP: what the order of tied items alone decides", good=min),
-    Column(
+    TableColumn(GLANCE, "mAP", "mAP", "mean average precision, expected over all orders of tied items", good=max),
+    TableColumn(
+        GLANCE, "ties", "tie range", "best less worst mAP: what the order of tied items alone decides", good=min
+    ),
+    TableColumn(
         GLANCE,
         "LGAP@2",
         "mLGAP@2",
@@ -36,8 +38,8 @@ COLUMNS = (
         good=max,
         bar=True,
     ),
-    Column(GLANCE, "distinct", "codes", "distinct codes that carry an item", whole),
-    Column(
+    TableColumn(GLANCE, "distinct", "codes", "distinct codes that carry an item", whole),
+    TableColumn(
         GLANCE,
         "possible_utilisation",
         "of possible",
@@ -45,33 +47,33 @@ COLUMNS = (
         percent,
         bar=True,
     ),
-    Column(TIES, "worst", "worst", "mAP if every tie were broken in the worst order"),
-    Column(TIES, "best", "best", "mAP if every tie were broken in the best order"),
-    Column(TIES, "low", "95 %", "interval of mAP that other queries like these might have given (bootstrap)"),
-    Column(NEAR, "LGAP@0", "mLGAP@0", "precision among items on the query's own code; 0 if there are none"),
-    Column(NEAR, "LGAP@1", "@1", "mLGAP within radius 1"),
-    Column(NEAR, "LGAP@3", "@3", "mLGAP within radius 3"),
-    Column(
+    TableColumn(TIES, "worst", "worst", "mAP if every tie were broken in the worst order"),
+    TableColumn(TIES, "best", "best", "mAP if every tie were broken in the best order"),
+    TableColumn(TIES, "low", "95 %", "interval of mAP that other queries like these might have given (bootstrap)"),
+    TableColumn(NEAR, "LGAP@0", "mLGAP@0", "precision among items on the query's own code; 0 if there are none"),
+    TableColumn(NEAR, "LGAP@1", "@1", "mLGAP within radius 1"),
+    TableColumn(NEAR, "LGAP@3", "@3", "mLGAP within radius 3"),
+    TableColumn(
         NEAR, "P(radius=2)", "P(r ≤ 2)", "share of relevant items within radius 2; 0 where a query finds none", good=max
     ),
-    Column(USE, "utilisation", "of all", "distinct codes over all 2ᵇ codes", percent),
-    Column(USE, "entropy", "entropy", "of the code of a random item, in bits", entropy, max),
-    Column(USE, "collision_rate", "collisions", "chance that two random items share a code", percent, min),
-    Column(USE, "largest", "fullest", "items on the code that has most", whole, min),
-    Column(USE, "mixed", "mixed", "items on codes that items of different labels share", whole, min),
-    Column(
+    TableColumn(USE, "utilisation", "of all", "distinct codes over all 2ᵇ codes", percent),
+    TableColumn(USE, "entropy", "entropy", "of the code of a random item, in bits", entropy, max),
+    TableColumn(USE, "collision_rate", "collisions", "chance that two random items share a code", percent, min),
+    TableColumn(USE, "largest", "fullest", "items on the code that has most", whole, min),
+    TableColumn(USE, "mixed", "mixed", "items on codes that items of different labels share", whole, min),
+    TableColumn(
         USE,
         "within_class",
         "within class",
         "rank correlation of Hamming and feature distance inside a class: 1 if codes keep the order, 0 if they lose it",
         good=max,
     ),
-    Column(TIME, "fit_seconds", "fit", "seconds to fit", seconds),
-    Column(TIME, "hash_seconds", "hash", "seconds to hash queries and gallery", seconds),
+    TableColumn(TIME, "fit_seconds", "fit", "seconds to fit", seconds),
+    TableColumn(TIME, "hash_seconds", "hash", "seconds to hash queries and gallery", seconds),
 )
 
 
-def comparison_table(comparison: Comparison) -> str:
+def comparison_table(comparison: HasherComparison) -> str:
     """The table, in the order of the trials; what no hashing scores stands below."""
     scales = {"mAP": _ceiling(comparison), "possible_utilisation": 1.0, "LGAP@2": _largest(comparison, "LGAP@2")}
     winners = _winners(comparison)
@@ -92,7 +94,7 @@ def meanings() -> str:
     return f"<dl>{bar}{items}</dl>"
 
 
-def _full(column: Column) -> str:
+def _full(column: TableColumn) -> str:
     return f"mLGAP{column.title}" if column.title.startswith("@") else column.title
 
 
@@ -113,12 +115,14 @@ def _head(ceiling: float) -> str:
     return f"<tr class='groups'>{''.join(groups)}</tr><tr>{''.join(names)}</tr>"
 
 
-def _first(column: Column) -> str:
+def _first(column: TableColumn) -> str:
     """The class of a group's first column."""
     return "first" if next(other for other in COLUMNS if other.group == column.group) is column else ""
 
 
-def _row(comparison: Comparison, entry: Entry, scales: dict[str, float], winners: dict[tuple[str, int], float]) -> str:
+def _row(
+    comparison: HasherComparison, entry: HasherEntry, scales: dict[str, float], winners: dict[tuple[str, int], float]
+) -> str:
     place = comparison.hashers.index(entry.hasher)
     name = text(entry.hasher)
     sticky = f"<th scope='row' class='stick' data-v='{name}' title='{name}'>{mark(place)}"
@@ -145,7 +149,7 @@ def _row(comparison: Comparison, entry: Entry, scales: dict[str, float], winners
     return f"<tr data-bits='{entry.bits}' data-hasher='{place}'>{''.join(cells)}</tr>"
 
 
-def _winners(comparison: Comparison) -> dict[tuple[str, int], float]:
+def _winners(comparison: HasherComparison) -> dict[tuple[str, int], float]:
     """The best value of each column among the hashers of each length."""
     found = {}
     for bits in comparison.lengths:
@@ -157,7 +161,7 @@ def _winners(comparison: Comparison) -> dict[tuple[str, int], float]:
     return found
 
 
-def _foot(comparison: Comparison, ceiling: float) -> str:
+def _foot(comparison: HasherComparison, ceiling: float) -> str:
     if comparison.exact is None:
         return ""
     score = comparison.exact["AP"]
@@ -178,13 +182,13 @@ def _interval(low: float, high: float) -> str:
     return "–" if math.isnan(low) else f"{number(low)}–{number(high)}"
 
 
-def _largest(comparison: Comparison, name: str) -> float:
+def _largest(comparison: HasherComparison, name: str) -> float:
     """The largest number of a column, 1 if there is none above 0."""
     top = comparison.top(name)
     return (top[name] if top is not None else 0.0) or 1.0
 
 
-def _ceiling(comparison: Comparison) -> float:
+def _ceiling(comparison: HasherComparison) -> float:
     """Where the scale of the bars ends: the next tenth above all of them."""
     ends = [max(entry["best"], entry["high"]) for entry in comparison.entries]
     if comparison.exact is not None:

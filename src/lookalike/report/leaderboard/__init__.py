@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lookalike.core.files import write_text
-from lookalike.report import check_installed
+from lookalike.report.installed import check_installed
 
 if TYPE_CHECKING:
     from lookalike.discovery import Judgements, Leaderboard, Pool, Votes
@@ -33,7 +33,7 @@ def render_leaderboard(
     if not board.evaluations:
         raise ValueError("there is no model on the leaderboard to show")
     check_installed()
-    from lookalike.report.discovery.page import page, parts
+    from lookalike.report.leaderboard.page import page, parts
 
     return page(title, parts(board, title, pool, loo, study, votes, judgements))
 

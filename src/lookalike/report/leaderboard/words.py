@@ -4,7 +4,7 @@ import math
 from dataclasses import replace
 
 from lookalike.evaluation.compare import Difference
-from lookalike.report.discovery.standing import Standing, called
+from lookalike.report.leaderboard.standing import Standing, called
 from lookalike.report.numbers import listed, number, plural
 
 NAMED = 6  # models named in a sentence

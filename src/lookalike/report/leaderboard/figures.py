@@ -5,12 +5,12 @@ import math
 from lookalike.discovery.bias import P_VALUE, LeaveOneOut, LeftOut
 from lookalike.discovery.leaderboard import effect
 from lookalike.metrics.metric import Metric
-from lookalike.report.discovery import charts
-from lookalike.report.discovery.standing import BUILT, LATER, Number, Standing, called
-from lookalike.report.discovery.table import columns
-from lookalike.report.discovery.words import interval, signed
-from lookalike.report.figure import Figure, Panel
+from lookalike.report.figure import Figure, FigurePanel
 from lookalike.report.html import data_table, text
+from lookalike.report.leaderboard import charts
+from lookalike.report.leaderboard.standing import BUILT, LATER, Number, Standing, called
+from lookalike.report.leaderboard.table import columns
+from lookalike.report.leaderboard.words import interval, signed
 from lookalike.report.numbers import MISSING, number
 
 __all__ = ["all_figures"]
@@ -35,7 +35,7 @@ def _bars(standing: Standing) -> Figure:
         words = f"{called(*of)}, with 95 % intervals. {'; '.join(told)}."
         whom = f" <small>{effect(*of)}{' to' if effect(*of) == 'neutral' else ''} who built the pool</small>"
         title = f"{text(called(*of))}{whom if effect(*of) else ''}"
-        panels.append(Panel(title, words, spec, {"metric": place}, hidden))
+        panels.append(FigurePanel(title, words, spec, {"metric": place}, hidden))
         head = ["model", *([""] if standing.grouped else []), called(*of), "95 % interval"]
         tables.append(f'<div data-metric="{place}"{" hidden" if hidden else ""}>{data_table(head, rows)}</div>')
     shades = f'<span class="shade">{BUILT}</span> <span class="shade later">{LATER}</span> ' if standing.grouped else ""
@@ -101,7 +101,7 @@ def _bias(standing: Standing) -> list[Figure]:
         )
     head = ["model", *([""] if standing.grouped else []), called(hits), called(area)]
     head += [f"{called(area)}, own pairs out", "change"] if known else []
-    panel = Panel(
+    panel = FigurePanel(
         "", f"{called(hits)} against {called(area)}. {'; '.join(told)}.", charts.bias_chart(standing, hits, area)
     )
     heading = text(f"{called(hits).capitalize()} against {called(area)}")
@@ -118,7 +118,7 @@ def _changes(standing: Standing, loo: LeaveOneOut | None) -> list[Figure]:
     for metric, found in by_metric.items():
         told = [f"{row.model} {signed(row.change)}" for row in sorted(found, key=lambda row: -row.change)]
         words = f"Change of {called(metric)} when a model’s own pairs are dropped: {', '.join(told)}."
-        panels.append(Panel(text(called(metric)), words, charts.change_chart(found)))
+        panels.append(FigurePanel(text(called(metric)), words, charts.change_chart(found)))
         rows += [_left_out(row) for row in found]
     head = ["left out", "metric", "pairs dropped", "all pairs", "without its own", "change", "places"]
     head += ["mean ± sd", "Spearman", "p", "Kendall"]

@@ -7,7 +7,7 @@ import numpy as np
 
 from lookalike.core.codes import Codes
 from lookalike.experiments.task import Task
-from lookalike.report.entries import Comparison, Entry
+from lookalike.report.hashers.entries import HasherComparison, HasherEntry
 from lookalike.report.html import text
 from lookalike.report.inline_images import PIXELATED, uri
 from lookalike.report.numbers import percent, plural
@@ -16,11 +16,11 @@ SHOWN, FEWEST = 12, 4  # pictures of a group, at most and where there are many g
 BUDGET = 3200  # pictures on the page, about
 RADIUS, GROUPS, ITEMS = 3, 4, 20  # what a query shows: these radii, and on until so many groups or items
 
-__all__ = ["Examples", "Group", "chosen_queries", "distances", "nearest_groups", "top_five"]
+__all__ = ["ExampleGroup", "Examples", "chosen_queries", "distances", "nearest_groups", "top_five"]
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class ExampleGroup:
     """Items at one distance from a query."""
 
     distance: int
@@ -33,14 +33,14 @@ def distances(query: Codes, gallery: Codes) -> np.ndarray:
     return np.bitwise_count(query.words ^ gallery.words).sum(1, dtype=np.int64)
 
 
-def nearest_groups(away: np.ndarray, relevant: np.ndarray) -> list[Group]:
+def nearest_groups(away: np.ndarray, relevant: np.ndarray) -> list[ExampleGroup]:
     """The nearest tied groups, empty ones left out: radius 0 to 3, and on until 4 groups or 20 items are found."""
-    groups: list[Group] = []
+    groups: list[ExampleGroup] = []
     for distance in np.unique(away).tolist():
         if distance > RADIUS and (len(groups) >= GROUPS or sum(len(group.items) for group in groups) >= ITEMS):
             break
         items = np.flatnonzero(away == distance)
-        groups.append(Group(distance, items, relevant[items]))
+        groups.append(ExampleGroup(distance, items, relevant[items]))
     return groups
 
 
@@ -67,7 +67,7 @@ def chosen_queries(task: Task, relevance: Any, n: int, random_state: int) -> lis
 class Examples:
     """The example section of a page: its panels, one for each hasher and length, and each picture once."""
 
-    def __init__(self, comparison: Comparison, queries: int, random_state: int) -> None:
+    def __init__(self, comparison: HasherComparison, queries: int, random_state: int) -> None:
         self.comparison, self.task = comparison, comparison.task
         self.lengths = sorted({comparison.lengths[0], comparison.lengths[-1]})
         self.entries = [entry for entry in comparison.entries if entry.bits in self.lengths]
@@ -101,13 +101,13 @@ class Examples:
         picture = self.task.gallery_picture
         return picture is not None and max(np.shape(picture(0))[:2]) <= PIXELATED
 
-    def _panel(self, entry: Entry) -> str:
+    def _panel(self, entry: HasherEntry) -> str:
         place = self.comparison.hashers.index(entry.hasher)
         hidden = "" if entry is self.start else " hidden"
         inner = "".join(self._query(entry, query) for query in self.queries)
         return f'<div class="panel" data-hasher="{place}" data-bits="{entry.bits}"{hidden}>{inner}</div>'
 
-    def _query(self, entry: Entry, query: int) -> str:
+    def _query(self, entry: HasherEntry, query: int) -> str:
         relevant = self.relevant[query]
         away = distances(entry.trial.queries[query], entry.trial.gallery)
         groups = nearest_groups(away, relevant)
@@ -129,7 +129,7 @@ class Examples:
             f'<div class="ties">{"".join(boxes)}<p class="top">{top_five(groups)}</p></div></article>'
         )
 
-    def _group(self, query: int, group: Group) -> str:
+    def _group(self, query: int, group: ExampleGroup) -> str:
         luck = self.luck[query]
         shown = sorted(group.items.tolist(), key=lambda item: luck[item])[: self.shown]
         self.pictured.update(shown)
@@ -156,10 +156,10 @@ class Examples:
         return f'<li class="{kind}" title="{said} (item {item})">{inner}</li>'
 
 
-def top_five(groups: list[Group], k: int = 5) -> str:
+def top_five(groups: list[ExampleGroup], k: int = 5) -> str:
     """What a list of the first k would show, and how many of them could be relevant.
 
-    >>> top_five([Group(2, np.arange(9), np.arange(9) < 4)])
+    >>> top_five([ExampleGroup(2, np.arange(9), np.arange(9) < 4)])
     'A “top 5” is any 5 of the 9 at distance 2: from 0 to 4 of them relevant, by luck.'
     """
     parts, fewest, most, left = [], 0, 0, k

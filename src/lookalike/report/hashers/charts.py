@@ -7,7 +7,7 @@ import altair as alt
 import numpy as np
 
 from lookalike.metrics.curves import Curve
-from lookalike.report.entries import Comparison, Entry
+from lookalike.report.hashers.entries import HasherComparison, HasherEntry
 from lookalike.report.html import COLOURS
 from lookalike.report.vega import Layer, Look, Rows, Spec, drawn, layer
 
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 
-def tradeoff_chart(comparison: Comparison, bits: int) -> Spec:
+def tradeoff_chart(comparison: HasherComparison, bits: int) -> Spec:
     """mAP over mLGAP@2 at one length: a mark for each hasher, as large as the share of possible codes it uses."""
     rows = [
         {
@@ -62,7 +62,7 @@ def tradeoff_chart(comparison: Comparison, bits: int) -> Spec:
     return drawn(270, *_exact(comparison, scale), (rows, ties), (rows, marks), *_leaders(look, rows, x, y))
 
 
-def codes_chart(comparison: Comparison, entry: Entry, highest: float) -> Spec:
+def codes_chart(comparison: HasherComparison, entry: HasherEntry, highest: float) -> Spec:
     """Items on each code, from the fullest to the emptiest, over what evenly random bits would give."""
     used = entry.trial.usage
     end, _ = _axis_end(entry)
@@ -94,7 +94,7 @@ def codes_chart(comparison: Comparison, entry: Entry, highest: float) -> Spec:
     return drawn(130, *layers)
 
 
-def curve_chart(comparison: Comparison, bits: int) -> Spec:
+def curve_chart(comparison: HasherComparison, bits: int) -> Spec:
     """Precision over recall at one length, as the cutoff grows."""
     rows = []
     for entry in comparison.of_length(bits):
@@ -105,7 +105,7 @@ def curve_chart(comparison: Comparison, bits: int) -> Spec:
     return _lines(comparison, rows, x, y, [alt.Tooltip("at:Q", title="top", format=",d")])
 
 
-def radius_chart(comparison: Comparison, bits: int, quantity: str) -> Spec:
+def radius_chart(comparison: HasherComparison, bits: int, quantity: str) -> Spec:
     """Precision or recall over the Hamming radius at one length, up to where it changes no more."""
     last = useful_radius(comparison, bits)
     rows = []
@@ -124,7 +124,7 @@ def radius_chart(comparison: Comparison, bits: int, quantity: str) -> Spec:
     return _lines(comparison, rows, x, y, [alt.Tooltip("at:Q", title="radius", format="d")], 200)
 
 
-def length_chart(comparison: Comparison, hasher: str) -> Spec:
+def length_chart(comparison: HasherComparison, hasher: str) -> Spec:
     """mAP of one hasher over the length of its codes, between worst and best order of ties; the others in grey."""
     rows = [
         {
@@ -160,7 +160,7 @@ def length_chart(comparison: Comparison, hasher: str) -> Spec:
     return drawn(150, (others, behind), *_exact(comparison, scale), *over)
 
 
-def spread_chart(comparison: Comparison) -> Spec:
+def spread_chart(comparison: HasherComparison) -> Spec:
     """mLGAP@2 over the length of the codes."""
     rows = [
         {"hasher": entry.hasher, "bits": entry.bits, "mLGAP@2": entry["LGAP@2"]}
@@ -175,7 +175,7 @@ def spread_chart(comparison: Comparison) -> Spec:
     return drawn(260, (rows, base.mark_line().encode(strokeDash=look.dash)), (rows, dots))
 
 
-def useful_radius(comparison: Comparison, bits: int) -> int:
+def useful_radius(comparison: HasherComparison, bits: int) -> int:
     """The radius within which every hasher of this length finds 99 % of what is relevant; 4 at least."""
     ends = []
     for entry in comparison.of_length(bits):
@@ -196,7 +196,7 @@ def runs(counts: np.ndarray) -> list[dict[str, int]]:
     return [*steps, {"code": len(counts), "items": 0}]
 
 
-def _lines(comparison: Comparison, rows: Rows, x: Any, y: Any, tips: list[Any], height: int = 270) -> Spec:
+def _lines(comparison: HasherComparison, rows: Rows, x: Any, y: Any, tips: list[Any], height: int = 270) -> Spec:
     look = Look("hasher", comparison.hashers)
     base = layer().encode(x=x, y=y, color=look.colour)
     lines = base.mark_line(interpolate="linear").encode(strokeDash=look.dash, opacity=look.opacity())
@@ -219,13 +219,13 @@ def _thinned(n: int) -> list[int]:
     return np.unique(np.linspace(0, n - 1, min(n, POINTS)).round().astype(int)).tolist() if n else []
 
 
-def _ceiling(comparison: Comparison) -> float:
+def _ceiling(comparison: HasherComparison) -> float:
     values = [entry["best"] for entry in comparison.entries] + [comparison.exact_score]
     known = [value for value in values if not math.isnan(value)]
     return max(math.ceil(10 * max(known, default=1.0)), 1) / 10
 
 
-def _span(comparison: Comparison) -> list[float]:
+def _span(comparison: HasherComparison) -> list[float]:
     """From a little below all values of mAP to a little above."""
     values = [entry[end] for entry in comparison.entries for end in ("worst", "best")] + [comparison.exact_score]
     known = [value for value in values if not math.isnan(value)] or [0.0, 1.0]
@@ -252,7 +252,7 @@ def _leaders(look: Look, rows: Rows, x: Any, y: Any) -> list[Layer]:
     return layers
 
 
-def _exact(comparison: Comparison, scale: Any) -> list[Layer]:
+def _exact(comparison: HasherComparison, scale: Any) -> list[Layer]:
     """A rule at what no hashing scores."""
     if math.isnan(comparison.exact_score):
         return []
@@ -262,7 +262,7 @@ def _exact(comparison: Comparison, scale: Any) -> list[Layer]:
     return [([row], rule.encode(y=alt.Y("exact:Q", title="mAP", scale=scale), tooltip=tips))]
 
 
-def _bits_axis(comparison: Comparison) -> Any:
+def _bits_axis(comparison: HasherComparison) -> Any:
     return alt.X(
         "bits:O",
         title="bits",
@@ -272,7 +272,7 @@ def _bits_axis(comparison: Comparison) -> Any:
     )
 
 
-def _axis_end(entry: Entry) -> tuple[int, bool]:
+def _axis_end(entry: HasherEntry) -> tuple[int, bool]:
     """Where the axis of codes ends: at all of them if items could fill much of it, else at one for each item."""
     used = entry.trial.usage
     whole = used.n_bits <= 12 or (used.n_bits < 40 and 2**used.n_bits <= 4 * used.items)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from lookalike.core.text_table import times
 from lookalike.discovery.prevalence import SECONDS, Prevalence, Share, cost, pace, prevalence
-from lookalike.report.discovery.standing import Standing
 from lookalike.report.html import Card, cards, short, text
+from lookalike.report.leaderboard.standing import Standing
 from lookalike.report.numbers import MISSING, listed, percent, plural
 
 if TYPE_CHECKING:

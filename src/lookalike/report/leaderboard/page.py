@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lookalike.discovery.leaderboard import EFFECTS, effect
-from lookalike.report.discovery.experts import Disputes, agreement_section
-from lookalike.report.discovery.figures import all_figures
-from lookalike.report.discovery.pool import pool_section
-from lookalike.report.discovery.standing import Number, Standing, called
-from lookalike.report.discovery.table import leaderboard_table, meanings
-from lookalike.report.discovery.words import interval, signed, summary
 from lookalike.report.document import about, document, filled, resource
 from lookalike.report.html import Card, cards, choice, menu, short, text
+from lookalike.report.leaderboard.experts import Disputes, agreement_section
+from lookalike.report.leaderboard.figures import all_figures
+from lookalike.report.leaderboard.pool import pool_section
+from lookalike.report.leaderboard.standing import Number, Standing, called
+from lookalike.report.leaderboard.table import leaderboard_table, meanings
+from lookalike.report.leaderboard.words import interval, signed, summary
 from lookalike.report.numbers import number, percent, plural
 from lookalike.report.vega import Spec
 
@@ -80,9 +80,9 @@ def parts(
         cards("In short", _cards(standing)),
         _warnings(board.warnings),
         _judged(pool),
-        filled(resource("discovery/main.html"), main),
-        ["discovery/formulas.html", "intervals.html"],
-        ["discovery/cited.html"],
+        filled(resource("leaderboard/main.html"), main),
+        ["leaderboard/formulas.html", "intervals.html"],
+        ["leaderboard/cited.html"],
         _about(standing, title, pool),
         {name: spec for figure in figures for name, spec in figure.specs().items()},
         standing.models,
@@ -105,9 +105,9 @@ def page(title: str, found: Parts) -> str:
     return document(
         f"{title} · models compared",
         " ".join(found.sentences),
-        filled(resource("discovery/page.html"), body),
-        styles=["page.css", "discovery/page.css"],
-        scripts=["common.js", "discovery/page.js"],
+        filled(resource("leaderboard/page.html"), body),
+        styles=["page.css", "leaderboard/page.css"],
+        scripts=["common.js", "leaderboard/page.js"],
         data={"models": found.models, "charts": found.charts},
         pictures=found.pictures,
     )
