@@ -26,9 +26,9 @@ from sklearn.metrics import average_precision_score, roc_auc_score
 import lookalike as la
 from helpers.worlds import World, collection_of, judgements_of, random_grades, random_model, random_shop, worlds
 from lookalike.discovery import Collection, Contest, Judgements, Leaderboard, Pool, discovery_metrics, leaderboard
-from lookalike.discovery.contest import draw_negatives
 from lookalike.discovery.leaderboard import board_of, effect
 from lookalike.discovery.rankers import as_model
+from lookalike.discovery.sampled_negatives import NegativeSample, draw_negatives
 from lookalike.evaluation.results import Score
 from reference import definitions
 from reference import discovery as slow
@@ -379,7 +379,7 @@ def ready(world: World) -> dict[str, Any]:
 def sample_of(world: World, judged: Mapping[Pair, int], n: int, **options: Any) -> dict[str, set[str]]:
     positions = world.collection.positions(list(judged))
     keys = world.collection.keys(*positions)
-    queries, items = draw_negatives(ready(world), world.collection, keys, n, **options)
+    queries, items = draw_negatives(ready(world), world.collection, keys, NegativeSample(n, **options))
     found: dict[str, set[str]] = {query: set() for query in world.shop.queries}
     for query, item in zip(queries, items, strict=True):
         name = str(world.collection.item_ids[item])

@@ -716,7 +716,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "embeddings of others": (lambda: build((VECTORS[0], VECTORS[1][:3])), "dino is of 2 queries and 3 items"),
     "codes of others": (lambda: build((BITS[0], BITS[1][:3])), "dino is of 2 queries and 3 items"),
     "columns of others": (lambda: build((VECTORS[0], VECTORS[1][:, :3])), "dino: gallery embeddings have 3 columns"),
-    "bits of others": (lambda: build((BITS[0], la.Codes.pack(np.eye(4)))), "dino: query codes have 2 bits"),
+    "bits of others": (
+        lambda: build((BITS[0], la.Codes.pack(np.eye(4)))),
+        "dino: gallery codes have 4 bits, queries have 2",
+    ),
     "codes by cosine": (lambda: build((*BITS, "cosine")), "dino: codes are given as"),
     "codes and embeddings": (lambda: build((BITS[0], VECTORS[1])), "dino: codes are given as"),
     "an unknown similarity": (lambda: build((*VECTORS, "cosin")), "dino: similarity must be one of .* got 'cosin'"),

@@ -1,4 +1,4 @@
-"""How far experts agree: Krippendorff's alpha, Gwet's AC1, Cohen's kappa, and what stands out about each expert."""
+"""Agreement of experts: Krippendorff's alpha, Gwet's AC1, Cohen's kappa, and figures of each expert."""
 
 import math
 from dataclasses import dataclass
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lookalike.core.errors import InputError
 from lookalike.core.text_table import aligned, percent
 from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.votes import CANT_TELL, NOT_SIMILAR, SIMILAR, Ballots, Votes
@@ -51,7 +52,7 @@ class ExpertFigures:
 
 @dataclass(frozen=True)
 class Kappas:
-    """The lowest and the highest kappa of two experts, and how many two were left out for too few common pairs."""
+    """The lowest and the highest kappa of two experts. left_out: how many twos have too few pairs in common."""
 
     low: float
     high: float
@@ -68,7 +69,7 @@ class Agreement:
     """How far experts agree, over all pairs with two decided votes or more; can't tell counts for neither side.
 
     kappa: (experts, experts), Cohen's kappa over the pairs that both decided, `common` of them; nan where undefined.
-    unanimous: share of pairs on which all who decided agree. figures: what stands out about each expert.
+    unanimous: share of pairs on which all who decided agree. figures: of each expert.
     """
 
     alpha: float
@@ -98,14 +99,14 @@ class Agreement:
 
     @property
     def kappas(self) -> "Kappas | None":
-        """Between which ends Cohen's kappa of every two experts lies; None where no two have one.
+        """The lowest and the highest Cohen's kappa of two experts; None where no two have one.
 
-        Two with fewer than ENOUGH pairs in common say nothing, and are left out unless there are no others.
+        Two experts with fewer than ENOUGH pairs in common are left out, unless there are no others.
         """
-        known = [(row["kappa"], row["pairs"]) for row in self.kappa_rows() if not math.isnan(row["kappa"])]
-        sure = [kappa for kappa, pairs in known if pairs >= ENOUGH]
-        kappas = sure or [kappa for kappa, _ in known]
-        return Kappas(min(kappas), max(kappas), len(known) - len(kappas)) if known else None
+        defined = [(row["kappa"], row["pairs"]) for row in self.kappa_rows() if not math.isnan(row["kappa"])]
+        sure = [kappa for kappa, pairs in defined if pairs >= ENOUGH]
+        kappas = sure or [kappa for kappa, _ in defined]
+        return Kappas(min(kappas), max(kappas), len(defined) - len(kappas)) if defined else None
 
     def to_pandas(self) -> "pandas.DataFrame":
         """A table with a row for each expert."""
@@ -127,8 +128,9 @@ class Agreement:
             ]
             for f in self.figures
         ]
-        found = self.kappas
-        between = f", Cohen's kappa {shown(found.low)} to {shown(found.high)}{found.note}" if found is not None else ""
+        kappas, between = self.kappas, ""
+        if kappas is not None:
+            between = f", Cohen's kappa {shown(kappas.low)} to {shown(kappas.high)}{kappas.note}"
         return "\n".join(
             [
                 aligned([head, *table]),
@@ -218,7 +220,7 @@ def cohen_kappa(table: Any) -> float:
     """
     table = _counts(table)
     if table.shape[0] != table.shape[1]:
-        raise ValueError(f"a table of two experts has as many rows as columns, got shape {table.shape}")
+        raise InputError(f"a table of two experts has as many rows as columns, got shape {table.shape}")
     return float(_kappa(table.trace(), (table.sum(1) * table.sum(0)).sum(), table.sum()))
 
 
@@ -251,8 +253,8 @@ def _figures(votes: Votes, counts: np.ndarray, gold: dict[tuple[str, str], int])
     others[np.flatnonzero(decided), answers[decided]] -= 1
     comparable = decided & (others[:, 0] != others[:, 1])
     as_others = comparable & ((others[:, 1] > others[:, 0]) == (answers == SIMILAR))
-    known = [gold.get(pair) for pair in zip(ballots.queries.tolist(), ballots.items.tolist(), strict=True)]
-    truth = np.array([CANT_TELL if grade is None else int(grade > 0) for grade in known], np.int8)[ballots.pair]
+    grades = [gold.get(pair) for pair in zip(ballots.queries.tolist(), ballots.items.tolist(), strict=True)]
+    truth = np.array([CANT_TELL if grade is None else int(grade > 0) for grade in grades], np.int8)[ballots.pair]
     asked = truth != CANT_TELL
     chosen = (decided | True, decided, answers == SIMILAR, comparable, as_others, asked, asked & (truth == answers))
     n, n_decided, n_similar, n_comparable, n_as_others, n_asked, n_right = (
@@ -279,9 +281,9 @@ def _figures(votes: Votes, counts: np.ndarray, gold: dict[tuple[str, str], int])
 def _counts(counts: Any) -> np.ndarray:
     array = np.asarray(counts)
     if array.ndim != 2 or array.shape[1] < 2 or array.dtype.kind not in "biuf":
-        raise ValueError(f"counts must be a matrix of numbers with two answers or more, got shape {array.shape}")
+        raise InputError(f"counts must be a matrix of numbers with two answers or more, got shape {array.shape}")
     if (array < 0).any() or (array != np.floor(array)).any():
-        raise ValueError("counts must be whole numbers from 0")
+        raise InputError("counts must be whole numbers from 0")
     return array.astype(float)
 
 
@@ -290,5 +292,5 @@ def _share(part: Any, whole: Any) -> float:
 
 
 def _median(values: np.ndarray) -> float:
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) else float("nan")
+    measured = values[~np.isnan(values)]
+    return float(np.median(measured)) if len(measured) else float("nan")
