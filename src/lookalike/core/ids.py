@@ -39,7 +39,10 @@ def text_ids(ids: Any, what: str, error: RowError = row_error) -> np.ndarray:
     >>> text_ids([7, 12], "queries").tolist()
     ['7', '12']
     """
-    array = as_numpy(ids if hasattr(ids, "dtype") or isinstance(ids, Sequence) else list(ids))
+    try:
+        array = as_numpy(ids if hasattr(ids, "dtype") or isinstance(ids, Sequence) else list(ids))
+    except (TypeError, ValueError) as cause:  # no list, or lists of different lengths
+        raise InputTypeError(f"{what} must be a list of ids, got {ids!r}") from cause
     if array.ndim != 1:
         raise InputError(f"{what} must be a list of ids, got shape {array.shape}")
     if array.dtype.kind not in "iuUS":

@@ -57,10 +57,14 @@ class Judgements:
 
     def __post_init__(self) -> None:
         grades = np.asarray(self.grades)
+        if grades.dtype.kind not in "biuf" and grades.size:
+            raise InputTypeError("a grade must be a whole number from 0")
+        with np.errstate(invalid="ignore"):  # nan, which is refused below
+            whole = grades.astype(np.int64)
         columns = {
             "queries": text_ids(self.queries, "queries"),
             "items": text_ids(self.items, "items"),
-            "grades": grades.astype(np.int64),
+            "grades": whole,
         }
         if (columns["grades"] != grades).any() or (columns["grades"] < 0).any():
             raise InputError("a grade must be a whole number from 0")

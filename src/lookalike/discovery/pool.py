@@ -299,6 +299,8 @@ class Pool:
         if {arrays[name].ndim if name in arrays else 0 for name in COLUMNS} != {1}:
             columns = ", ".join(COLUMNS)
             raise FileError(f"{path} is damaged: it must have the columns {columns}, each a value a row", path=path)
+        if arrays["rank"].dtype.kind not in "iu" or arrays["score"].dtype.kind not in "iuf":
+            raise FileError(f"{path} is damaged: ranks and scores must be numbers", path=path)
         if about["collection"] != collection.digest:
             raise FileError(
                 f"{path} is the pool of another collection: its queries or items have changed since", path=path

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.core.codes import as_numpy
+from lookalike.core.errors import InputError
 from lookalike.core.ids import RowError
 
 SIMILAR, NOT_SIMILAR, CANT_TELL = 1, 0, -1
@@ -20,7 +21,7 @@ _FORM = "similar, not similar or can't tell (or 1, 0, -1)"
 
 def answer_column(values: Any, error: RowError) -> np.ndarray:
     """Answers as 1, 0 and -1, from these numbers or from words."""
-    array = as_numpy(values)
+    array = _column(values, "answers")
     if array.dtype.kind in "biuf":
         wrong = np.flatnonzero(~np.isin(array, list(WORDS)))
         if len(wrong):
@@ -37,7 +38,7 @@ def answer_column(values: Any, error: RowError) -> np.ndarray:
 
 def time_column(values: Any, error: RowError) -> np.ndarray:
     """Times in UTC to the millisecond, NaT where there is none."""
-    array = as_numpy(values)
+    array = _column(values, "times")
     if array.dtype.kind == "M":
         return array.astype("datetime64[ms]")
     times = np.full(len(array), NO_TIME)
@@ -46,15 +47,15 @@ def time_column(values: Any, error: RowError) -> np.ndarray:
             continue
         try:
             moment = value if isinstance(value, datetime) else datetime.fromisoformat(value)
-        except (TypeError, ValueError) as cause:
+            times[row] = moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
+        except (TypeError, ValueError, OverflowError) as cause:
             raise error(row, f"a time must be like 2024-05-01T12:30:00Z, or empty, got {value!r}") from cause
-        times[row] = moment.astimezone(UTC).replace(tzinfo=None) if moment.tzinfo else moment
     return times
 
 
 def seconds_column(values: Any, error: RowError) -> np.ndarray:
     """Seconds as numbers from 0, nan where there are none."""
-    array = as_numpy(values)
+    array = _column(values, "seconds")
     try:
         seconds = array.astype(float)
     except (TypeError, ValueError):
@@ -63,6 +64,16 @@ def seconds_column(values: Any, error: RowError) -> np.ndarray:
     if len(wrong):
         raise error(int(wrong[0]), f"seconds must be a number from 0, or empty, got {array.tolist()[wrong[0]]!r}")
     return seconds
+
+
+def _column(values: Any, what: str) -> np.ndarray:
+    try:
+        array = as_numpy(values)
+    except (TypeError, ValueError) as cause:  # such as lists of different lengths
+        raise InputError(f"{what} of votes must be a list, got {values!r}") from cause
+    if array.ndim != 1:
+        raise InputError(f"{what} of votes must be a list, got shape {array.shape}")
+    return array
 
 
 def _number(text: Any) -> float:

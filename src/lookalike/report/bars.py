@@ -25,10 +25,10 @@ class Bar(NamedTuple):
     solid: bool = True
 
 
-def interval_bars(given: Iterable[Bar]) -> Spec | None:
+def interval_bars(values: Iterable[Bar]) -> Spec | None:
     """A bar for each model that has a value, in this order, with its interval; None where there is none."""
     bars, whiskers = [], []
-    for model, value, (low, high), solid in given:
+    for model, value, (low, high), solid in values:
         if not math.isnan(value):
             bars.append({"model": model, "value": value, "shown": number(value), "solid": solid})
             if not math.isnan(low):
@@ -36,7 +36,7 @@ def interval_bars(given: Iterable[Bar]) -> Spec | None:
                 whiskers.append({"model": model, "low": low, "high": high})
     if not bars:
         return None
-    rows = {name: shortened(found) for name, found in (("rows0", bars), ("rows1", whiskers)) if found}
+    rows = {name: shortened(part) for name, part in (("rows0", bars), ("rows1", whiskers)) if part}
     layers = [part for part in _bars()["layer"] if part["data"]["name"] in rows]
     return _bars() | {"height": ROW * len(bars), "layer": layers, "datasets": rows}
 

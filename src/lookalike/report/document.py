@@ -63,7 +63,7 @@ def _library() -> str:
     """Vega, Vega-Lite and Vega-Embed in one script, which takes seconds to bundle."""
     script = vl_convert.javascript_bundle("globalThis.vegaEmbed = vegaEmbed;")
     if "</script" in script or "<!--" in script:
-        raise ValueError("the drawing library cannot be put into a page: it holds the end of a script")
+        raise AssertionError("the drawing library cannot be put into a page: it holds the end of a script")
     return script
 
 

@@ -46,10 +46,10 @@ class Look:
 
     def __init__(self, field: str, names: list[str]) -> None:
         self.field = field
-        places = range(len(names))
-        self.colour = self._of(alt.Color, [f"var(--h{i % COLOURS})" for i in places], names)
-        self.shape = self._of(alt.Shape, [SHAPES[i % len(SHAPES)] for i in places], names)
-        self.dash = self._of(alt.StrokeDash, [DASHES[i % len(DASHES)] for i in places], names)
+        numbers = range(len(names))
+        self.colour = self._of(alt.Color, [f"var(--h{i % COLOURS})" for i in numbers], names)
+        self.shape = self._of(alt.Shape, [SHAPES[i % len(SHAPES)] for i in numbers], names)
+        self.dash = self._of(alt.StrokeDash, [DASHES[i % len(DASHES)] for i in numbers], names)
 
     def _of(self, channel: Any, values: list[Any], names: list[str]) -> Any:
         return channel(f"{self.field}:N", scale=alt.Scale(domain=names, range=values), legend=None)
@@ -66,7 +66,7 @@ def layer() -> alt.Chart:
 
 
 def drawn(height: int, *layers: Layer) -> Spec:
-    """Layers as Vega-Lite: as wide as their place on the page, without what the page says once for all."""
+    """Layers as Vega-Lite: as wide as their container, without the settings that all charts of a page share."""
     chart = alt.layer(*(part for _, part in layers)).add_params(alt.param(name="chosen", value=[]))
     spec: Spec = chart.properties(width="container", height=height).to_dict(validate=False)
     for name in ("$schema", "config", "data"):

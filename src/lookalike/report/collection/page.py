@@ -34,13 +34,13 @@ def page(survey: Survey, study: "Study", judged: JudgedStudy | None) -> str:
     figures = [figure for figure in (bars, tradeoff) if figure is not None]
     links = [("duplicates", "Near-duplicates", duplicates), ("lookalikes", "Look-alikes", lookalikes)]
     links += [("models", "Models", compared), ("tradeoff", "Trade-off", "yes" if tradeoff else "")]
-    known = [(name, title) for name, title, section in links if section]
+    sections = [(name, title) for name, title, section in links if section]
     if board is not None:
-        known += [("leaderboard", "Leaderboard"), *board.links]
+        sections += [("leaderboard", "Leaderboard"), *board.links]
     sentences = summary(survey)
     body = {
         "title": text(survey.title),
-        "menu": menu([*known, ("about", "About")]),
+        "menu": menu([*sections, ("about", "About")]),
         "summary": f"<p>{text(sentences[0])}</p><p>{text(' '.join(sentences[1:]))}</p>",
         "cards": cards("In short", _cards(survey)),
         "skipped": _skipped(survey),
@@ -77,22 +77,22 @@ def _board(survey: Survey, study: "Study", judged: JudgedStudy | None) -> Parts 
 
 def _cards(survey: Survey) -> list[Card]:
     """The numbers to see first."""
-    found = []
+    shown = []
     if survey.lead is not None:
         alike = survey.alike[survey.lead]
         near, tag = alike.near, _tag(survey, survey.lead)
         share = percent(near.grouped / alike.compared)
         groups = f"{share} of all, in {plural(len(near.groups), 'group')}" if near.groups else "of all items"
-        found.append(Card("Near-duplicates", f"{near.grouped:,}", groups, tag))
+        shown.append(Card("Near-duplicates", f"{near.grouped:,}", groups, tag))
         if near.pairs and survey.across is not None:
             first = near.pairs[0]
             why = f"the nearest of different {MANY[survey.across]}"
-            found.append(Card("Most alike", apart(first.distance, alike.unit), why, tag))
+            shown.append(Card("Most alike", apart(first.distance, alike.unit), why, tag))
     for retrieval in survey.retrieval:
         best = retrieval.ranking()[0]
         ends = interval(retrieval.intervals[best][retrieval.main])
         value = number(retrieval.evaluations[best]["AP"].mean)
-        found.append(
+        shown.append(
             Card(f"Finds {TASKS[retrieval.label]}", value, f"AP, 95\u202f% interval {ends}", _tag(survey, best))
         )
     option = good_enough(survey.tradeoff) if survey.tradeoff is not None else None
@@ -100,10 +100,10 @@ def _cards(survey: Survey) -> list[Card]:
         kept = percent(option.agreement) if math.isnan(option.quality) else number(option.quality)
         of = f"of the {survey.tradeoff.k} nearest" if math.isnan(option.quality) else "AP"
         less = f"{survey.tradeoff.options[0].bytes / option.bytes:,.0f} times less memory, {kept} {of}"
-        found.append(
+        shown.append(
             Card("Short codes", f"{option.n_bits} bits", less, text(f"{option.name} of {survey.tradeoff.model}"))
         )
-    return found
+    return shown
 
 
 def _opened(figure: str) -> str:
@@ -158,5 +158,5 @@ def _about(survey: Survey) -> dict[str, Any]:
 
 def _renamed(board: Parts) -> dict[str, Any]:
     """What the leaderboard says of itself, beside what is said of the collection."""
-    taken = {"study", "items", "seed"}
-    return {name: value for name, value in board.about.items() if name not in taken}
+    said_above = {"study", "items", "seed"}
+    return {name: value for name, value in board.about.items() if name not in said_above}

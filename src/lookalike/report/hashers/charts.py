@@ -66,7 +66,7 @@ def codes_chart(comparison: HasherComparison, entry: HasherEntry, highest: float
     """Items on each code, from the fullest to the emptiest, over what evenly random bits would give."""
     used = entry.trial.usage
     end, _ = _axis_end(entry)
-    place = comparison.hashers.index(entry.hasher)
+    index = comparison.hashers.index(entry.hasher)
     x = alt.X(
         "code:Q",
         title="codes",
@@ -77,15 +77,15 @@ def codes_chart(comparison: HasherComparison, entry: HasherEntry, highest: float
     y = alt.Y(
         "items:Q", title="items", stack=None, scale=scale, axis=alt.Axis(values=_sqrt_ticks(highest), format=",d")
     )
-    found = layer().mark_area(
-        interpolate="step-after", fill=f"var(--h{place % COLOURS})", fillOpacity=0.75, line={"strokeWidth": 1.5}
+    area = layer().mark_area(
+        interpolate="step-after", fill=f"var(--h{index % COLOURS})", fillOpacity=0.75, line={"strokeWidth": 1.5}
     )
-    found = found.encode(x=x, y=y, color=alt.value(f"var(--h{place % COLOURS})"))
+    area = area.encode(x=x, y=y, color=alt.value(f"var(--h{index % COLOURS})"))
     even = layer().mark_line(
         interpolate="step-after", stroke="currentColor", strokeWidth=1.25, strokeDash=[3, 2], clip=True
     )
     layers: list[Layer] = [
-        (runs(used.counts), found),
+        (runs(used.counts), area),
         (_even(used.items, used.n_bits, end), even.encode(x=x, y=y)),
     ]
     if used.distinct < end:
@@ -137,7 +137,7 @@ def length_chart(comparison: HasherComparison, hasher: str) -> Spec:
         for entry in sorted(comparison.entries, key=lambda entry: entry.bits)
         if not math.isnan(entry["mAP"])
     ]
-    mine = [row for row in rows if row["hasher"] == hasher]
+    of_hasher = [row for row in rows if row["hasher"] == hasher]
     others = [row for row in rows if row["hasher"] != hasher]
     colour = f"var(--h{comparison.hashers.index(hasher) % COLOURS})"
     x = _bits_axis(comparison)
@@ -156,7 +156,7 @@ def length_chart(comparison: HasherComparison, hasher: str) -> Spec:
     dots = layer().mark_point(filled=True, fill=colour, size=45, opacity=1).encode(x=x, y=y, tooltip=tips)
     ticks = layer().mark_rule(stroke=colour, strokeWidth=2, opacity=0.5)
     ticks = ticks.encode(x=x, y=alt.Y("worst:Q", title="mAP", scale=scale), y2="best:Q")
-    over = [(mine, part) for part in (band, ticks, line, dots)]
+    over = [(of_hasher, part) for part in (band, ticks, line, dots)]
     return drawn(150, (others, behind), *_exact(comparison, scale), *over)
 
 
@@ -201,8 +201,8 @@ def _lines(comparison: HasherComparison, rows: Rows, x: Any, y: Any, tips: list[
     base = layer().encode(x=x, y=y, color=look.colour)
     lines = base.mark_line(interpolate="linear").encode(strokeDash=look.dash, opacity=look.opacity())
     numbers = [alt.Tooltip("precision:Q", format=".3f"), alt.Tooltip("recall:Q", format=".3f")]
-    places = base.mark_point(filled=True, size=70, opacity=0).encode(tooltip=[alt.Tooltip("hasher:N"), *tips, *numbers])
-    return drawn(height, (rows, lines), (rows, places))
+    points = base.mark_point(filled=True, size=70, opacity=0).encode(tooltip=[alt.Tooltip("hasher:N"), *tips, *numbers])
+    return drawn(height, (rows, lines), (rows, points))
 
 
 def _point(hasher: str, curve: Curve, i: int) -> dict[str, Any]:
@@ -215,22 +215,22 @@ def _point(hasher: str, curve: Curve, i: int) -> dict[str, Any]:
 
 
 def _thinned(n: int) -> list[int]:
-    """At most so many places of a curve, its ends among them."""
+    """Positions of at most this many points of a curve, its ends among them."""
     return np.unique(np.linspace(0, n - 1, min(n, POINTS)).round().astype(int)).tolist() if n else []
 
 
 def _ceiling(comparison: HasherComparison) -> float:
     values = [entry["best"] for entry in comparison.entries] + [comparison.exact_score]
-    known = [value for value in values if not math.isnan(value)]
-    return max(math.ceil(10 * max(known, default=1.0)), 1) / 10
+    defined = [value for value in values if not math.isnan(value)]
+    return max(math.ceil(10 * max(defined, default=1.0)), 1) / 10
 
 
 def _span(comparison: HasherComparison) -> list[float]:
     """From a little below all values of mAP to a little above."""
     values = [entry[end] for entry in comparison.entries for end in ("worst", "best")] + [comparison.exact_score]
-    known = [value for value in values if not math.isnan(value)] or [0.0, 1.0]
-    margin = 0.06 * (max(known) - min(known)) or 0.05
-    return [max(0.0, min(known) - margin), min(1.0, max(known) + margin)]
+    defined = [value for value in values if not math.isnan(value)] or [0.0, 1.0]
+    margin = 0.06 * (max(defined) - min(defined)) or 0.05
+    return [max(0.0, min(defined) - margin), min(1.0, max(defined) + margin)]
 
 
 def _leaders(look: Look, rows: Rows, x: Any, y: Any) -> list[Layer]:

@@ -41,13 +41,13 @@ class HasherComparison:
     def __init__(self, trials: Trials) -> None:
         self.task, self.exact, self.left_out = trials.task, trials.exact, trials.left_out
         self.entries: list[HasherEntry] = []
-        taken: set[tuple[str, int]] = set()
+        names: set[tuple[str, int]] = set()
         for trial in trials.trials:
             name, again = str(trial.name), 1
-            while (name, trial.n_bits) in taken:
+            while (name, trial.n_bits) in names:
                 again += 1
                 name = f"{trial.name} ({again})"
-            taken.add((name, trial.n_bits))
+            names.add((name, trial.n_bits))
             self.entries.append(HasherEntry(name, trial))
         self.hashers = list(dict.fromkeys(entry.hasher for entry in self.entries))
         self.lengths = sorted({entry.bits for entry in self.entries})
@@ -64,9 +64,9 @@ class HasherComparison:
     def top(
         self, name: str, among: list[HasherEntry] | None = None, choose: Callable[..., HasherEntry] = max
     ) -> HasherEntry | None:
-        """The entry whose number is the largest (or, with min, the smallest); None where none is known."""
-        known = [entry for entry in among or self.entries if not math.isnan(entry[name])]
-        return choose(known, key=lambda entry: entry[name]) if known else None
+        """The entry whose number is the largest (or, with min, the smallest); None where none is measured."""
+        measured = [entry for entry in among or self.entries if not math.isnan(entry[name])]
+        return choose(measured, key=lambda entry: entry[name]) if measured else None
 
     @property
     def exact_name(self) -> str:

@@ -87,12 +87,14 @@ class Examples:
     def style(self) -> str:
         """A class for every picture that the panels show."""
         rules = []
-        for letter, picture, places in (
+        for letter, picture, positions in (
             ("q", self.task.query_picture, self.queries),
             ("g", self.task.gallery_picture, sorted(self.pictured)),
         ):
             if picture is not None:
-                rules += [f".{letter}{place}{{background-image:url({uri(picture(place))})}}" for place in places]
+                rules += [
+                    f".{letter}{position}{{background-image:url({uri(picture(position))})}}" for position in positions
+                ]
         return "\n".join(rules)
 
     @property
@@ -102,10 +104,10 @@ class Examples:
         return picture is not None and max(np.shape(picture(0))[:2]) <= PIXELATED
 
     def _panel(self, entry: HasherEntry) -> str:
-        place = self.comparison.hashers.index(entry.hasher)
+        index = self.comparison.hashers.index(entry.hasher)
         hidden = "" if entry is self.start else " hidden"
         inner = "".join(self._query(entry, query) for query in self.queries)
-        return f'<div class="panel" data-hasher="{place}" data-bits="{entry.bits}"{hidden}>{inner}</div>'
+        return f'<div class="panel" data-hasher="{index}" data-bits="{entry.bits}"{hidden}>{inner}</div>'
 
     def _query(self, entry: HasherEntry, query: int) -> str:
         relevant = self.relevant[query]
@@ -147,13 +149,13 @@ class Examples:
 
     def _tile(self, item: int, relevant: bool) -> str:
         label = text(str(self.task.gallery_labels[item])) or f"item {item}"
-        said = f"{label}, {'relevant' if relevant else 'not relevant'}"
+        description = f"{label}, {'relevant' if relevant else 'not relevant'}"
         kind = "hit" if relevant else "miss"
         if self.task.gallery_picture is not None:
-            inner = f'<i class="picture g{item}" role="img" aria-label="{said}"></i>'
+            inner = f'<i class="picture g{item}" role="img" aria-label="{description}"></i>'
         else:
-            inner = f'<i class="word g{item}"><span class="unseen">{said}: </span>{label}</i>'
-        return f'<li class="{kind}" title="{said} (item {item})">{inner}</li>'
+            inner = f'<i class="word g{item}"><span class="unseen">{description}: </span>{label}</i>'
+        return f'<li class="{kind}" title="{description} (item {item})">{inner}</li>'
 
 
 def top_five(groups: list[ExampleGroup], k: int = 5) -> str:
@@ -165,16 +167,16 @@ def top_five(groups: list[ExampleGroup], k: int = 5) -> str:
     parts, fewest, most, left = [], 0, 0, k
     for group in groups:
         tied, hits = len(group.items), int(group.relevant.sum())
-        taken = min(left, tied)
-        if not taken:
+        n_of_group = min(left, tied)
+        if not n_of_group:
             break
-        fewest += max(0, taken - (tied - hits))
-        most += min(hits, taken)
-        if taken < tied:
-            parts.append(f"any {taken} of the {tied:,} at distance {group.distance}")
+        fewest += max(0, n_of_group - (tied - hits))
+        most += min(hits, n_of_group)
+        if n_of_group < tied:
+            parts.append(f"any {n_of_group} of the {tied:,} at distance {group.distance}")
         else:
             parts.append(f"{'the one' if tied == 1 else f'all {tied}'} at distance {group.distance}")
-        left -= taken
+        left -= n_of_group
     same = "none" if not most else "all" if most == k - left else str(most)
     span = f"from {fewest} to {most} of them relevant, by luck" if fewest < most else f"{same} of them relevant"
     return f"A “top {k - left}” is {' and '.join(parts)}: {span}."

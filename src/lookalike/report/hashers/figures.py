@@ -70,17 +70,17 @@ def _codes(comparison: HasherComparison) -> Figure:
     highest = max(entry.trial.usage.largest for entry in entries)
     panels, rows = [], []
     for entry in entries:
-        used, place = entry.trial.usage, comparison.hashers.index(entry.hasher)
+        used, index = entry.trial.usage, comparison.hashers.index(entry.hasher)
         half = int(np.searchsorted(used.counts.cumsum(), used.items / 2)) + 1
         title = (
-            f"{mark(place)} <span>{text(entry.hasher)}</span> "
+            f"{mark(index)} <span>{text(entry.hasher)}</span> "
             f"<small><b>{used.distinct:,}</b> of {all_codes(bits)}</small>"
         )
         told = (
             f"{entry.hasher}: {plural(used.items, 'item')} on {used.distinct:,} of {all_codes(bits)} codes, "
             f"{used.largest:,} on the fullest; {plural(half, 'code')} hold half of the items."
         )
-        panels.append(FigurePanel(title, told, charts.codes_chart(comparison, entry, highest), {"hasher": place}))
+        panels.append(FigurePanel(title, told, charts.codes_chart(comparison, entry, highest), {"hasher": index}))
         rows.append(
             (
                 entry.hasher,
@@ -145,8 +145,8 @@ def _radii(comparison: HasherComparison) -> Figure:
         curve = entry.trial.by_radius
         cells = []
         for radius in range(4):
-            known = radius < len(curve.at)
-            cells += [number(float(values[radius])) if known else "–" for values in (curve.precision, curve.recall)]
+            in_reach = radius < len(curve.at)
+            cells += [number(float(values[radius])) if in_reach else "–" for values in (curve.precision, curve.recall)]
         rows.append((entry.hasher, entry.bits, *cells))
     head = [f"{name} ≤ {radius}" for radius in range(4) for name in ("P", "R")]
     return Figure(
@@ -163,15 +163,15 @@ def _radii(comparison: HasherComparison) -> Figure:
 
 def _lengths(comparison: HasherComparison) -> Figure:
     panels = []
-    for place, hasher in enumerate(comparison.hashers):
+    for index, hasher in enumerate(comparison.hashers):
         entries = comparison.of_hasher(hasher)
         told = [
             f"{number(entry['mAP'])} at {entry.bits} ({number(entry['worst'])} to {number(entry['best'])} by ties)"
             for entry in entries
         ]
-        title = f"{mark(place)} <span>{text(hasher)}</span>"
+        title = f"{mark(index)} <span>{text(hasher)}</span>"
         words = f"{hasher}, mAP by bits: {listed(told)}."
-        panels.append(FigurePanel(title, words, charts.length_chart(comparison, hasher), {"hasher": place}))
+        panels.append(FigurePanel(title, words, charts.length_chart(comparison, hasher), {"hasher": index}))
     exact = comparison.exact_score
     rule = "" if math.isnan(exact) else f" Dotted: no hashing, {number(exact)}."
     return Figure(
@@ -203,9 +203,9 @@ def _spread(comparison: HasherComparison) -> Figure:
 
 
 def _by_length(comparison: HasherComparison, name: str) -> str:
-    known = {(entry.hasher, entry.bits): entry[name] for entry in comparison.entries}
+    values = {(entry.hasher, entry.bits): entry[name] for entry in comparison.entries}
     rows = [
-        (hasher, *(number(known.get((hasher, bits), float("nan"))) for bits in comparison.lengths))
+        (hasher, *(number(values.get((hasher, bits), float("nan"))) for bits in comparison.lengths))
         for hasher in comparison.hashers
     ]
     return data_table(["hasher", *map(_bits, comparison.lengths)], rows)

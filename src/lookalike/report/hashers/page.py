@@ -56,21 +56,21 @@ def page(trials: Trials, queries: int, random_state: int) -> str:
 
 def _cards(comparison: HasherComparison) -> list[Card]:
     """The four numbers to see first."""
-    found = []
+    shown = []
     if (best := comparison.top("mAP")) is not None:
         why = "expected over all orders of tied items"
-        found.append(Card("Highest mAP", number(best["mAP"]), why, _who(comparison, best)))
+        shown.append(Card("Highest mAP", number(best["mAP"]), why, _who(comparison, best)))
     if (tied := comparison.top("ties")) is not None:
         ends, why = [number(tied[end]) for end in ("worst", "best")], "the mAP one could report for the same codes"
-        found.append(Card("Widest range by ties", ends[0], why, _who(comparison, tied), " to ", ends[1]))
+        shown.append(Card("Widest range by ties", ends[0], why, _who(comparison, tied), " to ", ends[1]))
     if (spread := comparison.top("LGAP@2")) is not None:
         why = "relevant within radius 2, and spread"
-        found.append(Card("Highest mLGAP@2", number(spread["LGAP@2"]), why, _who(comparison, spread)))
+        shown.append(Card("Highest mLGAP@2", number(spread["LGAP@2"]), why, _who(comparison, spread)))
     if (crowded := comparison.top("possible_utilisation", choose=min)) is not None:
         used = crowded.trial.usage
         share, why = f" of {all_codes(used.n_bits)}", f"for {plural(used.items, 'item')}"
-        found.append(Card("Fewest codes in use", f"{used.distinct:,}", why, _who(comparison, crowded), share))
-    return found
+        shown.append(Card("Fewest codes in use", f"{used.distinct:,}", why, _who(comparison, crowded), share))
+    return shown
 
 
 def _who(comparison: HasherComparison, entry: HasherEntry) -> str:
@@ -96,9 +96,9 @@ def _left_out(comparison: HasherComparison) -> str:
 
 def _legend(comparison: HasherComparison) -> str:
     chips = "".join(
-        f'<button type="button" aria-pressed="false" data-hasher="{place}">{mark(place, dash=True)}'
+        f'<button type="button" aria-pressed="false" data-hasher="{index}">{mark(index, dash=True)}'
         f'<span class="name">{text(hasher)}</span></button>'
-        for place, hasher in enumerate(comparison.hashers)
+        for index, hasher in enumerate(comparison.hashers)
     )
     return f'{chips}<button type="button" class="everyone" hidden>show all</button>'
 
@@ -108,8 +108,8 @@ def _examples(comparison: HasherComparison, examples: Examples) -> str:
         return ""
     start = comparison.hashers.index(examples.start.hasher)
     options = "".join(
-        f'<option value="{place}"{" selected" if place == start else ""}>{text(hasher)}</option>'
-        for place, hasher in enumerate(comparison.hashers)
+        f'<option value="{index}"{" selected" if index == start else ""}>{text(hasher)}</option>'
+        for index, hasher in enumerate(comparison.hashers)
     )
     kind = "squares" if examples.pixelated else ""
     return (

@@ -123,9 +123,9 @@ def _first(column: TableColumn) -> str:
 def _row(
     comparison: HasherComparison, entry: HasherEntry, scales: dict[str, float], winners: dict[tuple[str, int], float]
 ) -> str:
-    place = comparison.hashers.index(entry.hasher)
+    index = comparison.hashers.index(entry.hasher)
     name = text(entry.hasher)
-    sticky = f"<th scope='row' class='stick' data-v='{name}' title='{name}'>{mark(place)}"
+    sticky = f"<th scope='row' class='stick' data-v='{name}' title='{name}'>{mark(index)}"
     cells = [
         f"{sticky} <span class='name'>{name}</span></th>",
         f"<td data-v='{entry.bits}'>{entry.bits}</td>",
@@ -146,19 +146,19 @@ def _row(
         cells.append(f"<td data-v='{sortable(value)}' class='{classes}'{style}>{shown}</td>")
         if column.key == "mAP":
             cells.append(_spans(value, entry["worst"], entry["best"], entry["low"], entry["high"], scales["mAP"]))
-    return f"<tr data-bits='{entry.bits}' data-hasher='{place}'>{''.join(cells)}</tr>"
+    return f"<tr data-bits='{entry.bits}' data-hasher='{index}'>{''.join(cells)}</tr>"
 
 
 def _winners(comparison: HasherComparison) -> dict[tuple[str, int], float]:
     """The best value of each column among the hashers of each length."""
-    found = {}
+    winners = {}
     for bits in comparison.lengths:
         rivals = comparison.of_length(bits)
         for column in COLUMNS:
             top = comparison.top(column.key, rivals, column.good) if column.good is not None else None  # type: ignore[arg-type]
             if top is not None and any(entry[column.key] != top[column.key] for entry in rivals):
-                found[column.key, bits] = top[column.key]
-    return found
+                winners[column.key, bits] = top[column.key]
+    return winners
 
 
 def _foot(comparison: HasherComparison, ceiling: float) -> str:
@@ -166,13 +166,13 @@ def _foot(comparison: HasherComparison, ceiling: float) -> str:
         return ""
     score = comparison.exact["AP"]
     low, high = score.interval()
-    known = {"mAP": score.mean, "worst": score.worst, "best": score.best, "ties": score.best - score.worst}
+    numbers = {"mAP": score.mean, "worst": score.worst, "best": score.best, "ties": score.best - score.worst}
     cells = [f"<th scope='row' class='stick'><span class='name'>{comparison.exact_name}</span></th><td>–</td>"]
     for column in COLUMNS:
         if column.key == "low":
             cells.append(f"<td class='range'>{_interval(low, high)}</td>")
         else:
-            cells.append(f"<td class='{_first(column)}'>{text(number(known.get(column.key, float('nan'))))}</td>")
+            cells.append(f"<td class='{_first(column)}'>{text(number(numbers.get(column.key, float('nan'))))}</td>")
         if column.key == "mAP":
             cells.append(_spans(score.mean, score.worst, score.best, low, high, ceiling))
     return f"<tfoot><tr>{''.join(cells)}</tr></tfoot>"
@@ -193,8 +193,8 @@ def _ceiling(comparison: HasherComparison) -> float:
     ends = [max(entry["best"], entry["high"]) for entry in comparison.entries]
     if comparison.exact is not None:
         ends += [comparison.exact["AP"].best, comparison.exact["AP"].interval()[1]]
-    known = [end for end in ends if not math.isnan(end)]
-    return max(math.ceil(10 * max(known, default=1.0)), 1) / 10
+    defined = [end for end in ends if not math.isnan(end)]
+    return max(math.ceil(10 * max(defined, default=1.0)), 1) / 10
 
 
 def _spans(mean: float, worst: float, best: float, low: float, high: float, ceiling: float) -> str:

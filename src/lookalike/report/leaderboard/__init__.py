@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lookalike.core.errors import InputError
 from lookalike.core.files import write_text
 from lookalike.report.installed import check_installed
 
@@ -31,7 +32,7 @@ def render_leaderboard(
     pictures of the study.
     """
     if not board.evaluations:
-        raise ValueError("there is no model on the leaderboard to show")
+        raise InputError("there is no model on the leaderboard to show")
     check_installed()
     from lookalike.report.leaderboard.page import page, parts
 
@@ -50,5 +51,5 @@ def write_leaderboard(
     judgements: "Judgements | None" = None,
 ) -> None:
     """Write the page to a file, whole or not at all; see `render_leaderboard`."""
-    found = render_leaderboard(board, title=title, pool=pool, loo=loo, study=study, votes=votes, judgements=judgements)
-    write_text(path, found)
+    page = render_leaderboard(board, title=title, pool=pool, loo=loo, study=study, votes=votes, judgements=judgements)
+    write_text(path, page)

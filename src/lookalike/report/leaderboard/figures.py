@@ -24,7 +24,7 @@ def all_figures(standing: Standing, loo: LeaveOneOut | None) -> list[Figure]:
 
 def _bars(standing: Standing) -> Figure:
     panels, tables = [], []
-    for place, of in enumerate(standing.numbers):
+    for index, of in enumerate(standing.numbers):
         hidden = of != standing.lead
         spec = charts.bars_chart(standing, of)
         told, rows = [], []
@@ -35,9 +35,9 @@ def _bars(standing: Standing) -> Figure:
         words = f"{called(*of)}, with 95 % intervals. {'; '.join(told)}."
         whom = f" <small>{effect(*of)}{' to' if effect(*of) == 'neutral' else ''} who built the pool</small>"
         title = f"{text(called(*of))}{whom if effect(*of) else ''}"
-        panels.append(FigurePanel(title, words, spec, {"metric": place}, hidden))
+        panels.append(FigurePanel(title, words, spec, {"metric": index}, hidden))
         head = ["model", *([""] if standing.grouped else []), called(*of), "95 % interval"]
-        tables.append(f'<div data-metric="{place}"{" hidden" if hidden else ""}>{data_table(head, rows)}</div>')
+        tables.append(f'<div data-metric="{index}"{" hidden" if hidden else ""}>{data_table(head, rows)}</div>')
     shades = f'<span class="shade">{BUILT}</span> <span class="shade later">{LATER}</span> ' if standing.grouped else ""
     return Figure(
         "bars",
@@ -75,7 +75,7 @@ def _bias(standing: Standing) -> list[Figure]:
     hits, area = standing.hits, standing.main
     if hits is None or area.name not in ("AUC", "PRAUC") or len(standing.models) < 2:
         return []
-    known = any(area in found.scores for found in standing.board.own_out.values()) and standing.has_pool
+    has_own_out = any(area in evaluation.scores for evaluation in standing.board.own_out.values()) and standing.has_pool
     told, rows = [], []
     for model in standing.ranking(area):
         values = [standing.value(model, hits), standing.value(model, area)]
@@ -84,9 +84,9 @@ def _bias(standing: Standing) -> list[Figure]:
         role = f", {_role(standing, model)[0]}" if standing.grouped else ""
         told.append(
             f"{model}{role}: {called(hits)} {number(values[0])}, {called(area)} {number(values[1])}"
-            + (f", {number(without)} without its own pairs" if known else "")
+            + (f", {number(without)} without its own pairs" if has_own_out else "")
         )
-        more = (number(without), signed(change)) if known else ()
+        more = (number(without), signed(change)) if has_own_out else ()
         rows.append((model, *_role(standing, model), *map(number, values), *more))
     reading = "Models of equal AUC tend to have equal hit rates."
     if standing.grouped:
@@ -94,13 +94,13 @@ def _bias(standing: Standing) -> list[Figure]:
             " Hollow marks came later: what they find and nobody judged counts as wrong, so they lie lower than they "
             "should."
         )
-    if known:
+    if has_own_out:
         reading += (
             " The stroke leads to the AUC without the judged pairs that only this model proposed: a long one is a "
             "number that hangs on who built the pool."
         )
     head = ["model", *([""] if standing.grouped else []), called(hits), called(area)]
-    head += [f"{called(area)}, own pairs out", "change"] if known else []
+    head += [f"{called(area)}, own pairs out", "change"] if has_own_out else []
     panel = FigurePanel(
         "", f"{called(hits)} against {called(area)}. {'; '.join(told)}.", charts.bias_chart(standing, hits, area)
     )
@@ -115,11 +115,11 @@ def _changes(standing: Standing, loo: LeaveOneOut | None) -> list[Figure]:
     for row in sorted(loo.rows_, key=lambda row: row.metric != standing.main):
         by_metric.setdefault(row.metric, []).append(row)
     panels, rows = [], []
-    for metric, found in by_metric.items():
-        told = [f"{row.model} {signed(row.change)}" for row in sorted(found, key=lambda row: -row.change)]
+    for metric, changes in by_metric.items():
+        told = [f"{row.model} {signed(row.change)}" for row in sorted(changes, key=lambda row: -row.change)]
         words = f"Change of {called(metric)} when a model’s own pairs are dropped: {', '.join(told)}."
-        panels.append(FigurePanel(text(called(metric)), words, charts.change_chart(found)))
-        rows += [_left_out(row) for row in found]
+        panels.append(FigurePanel(text(called(metric)), words, charts.change_chart(changes)))
+        rows += [_left_out(row) for row in changes]
     head = ["left out", "metric", "pairs dropped", "all pairs", "without its own", "change", "places"]
     head += ["mean ± sd", "Spearman", "p", "Kendall"]
     reading = (

@@ -90,50 +90,50 @@ def parts(
     )
 
 
-def page(title: str, found: Parts) -> str:
+def page(title: str, pieces: Parts) -> str:
     """The whole page as text."""
     body = {
         "title": text(title),
-        "menu": menu([*found.links, ("about", "About")]),
-        "summary": f"<p>{text(found.sentences[0])}</p><p>{text(' '.join(found.sentences[1:]))}</p>",
-        "cards": found.cards,
-        "warnings": found.warnings,
-        "judged": found.judged,
-        "main": found.main,
-        "about": about(found.about, found.formulas, found.cited),
+        "menu": menu([*pieces.links, ("about", "About")]),
+        "summary": f"<p>{text(pieces.sentences[0])}</p><p>{text(' '.join(pieces.sentences[1:]))}</p>",
+        "cards": pieces.cards,
+        "warnings": pieces.warnings,
+        "judged": pieces.judged,
+        "main": pieces.main,
+        "about": about(pieces.about, pieces.formulas, pieces.cited),
     }
     return document(
         f"{title} · models compared",
-        " ".join(found.sentences),
+        " ".join(pieces.sentences),
         filled(resource("leaderboard/page.html"), body),
         styles=["page.css", "leaderboard/page.css"],
         scripts=["common.js", "leaderboard/page.js"],
-        data={"models": found.models, "charts": found.charts},
-        pictures=found.pictures,
+        data={"models": pieces.models, "charts": pieces.charts},
+        pictures=pieces.pictures,
     )
 
 
 def _cards(standing: Standing) -> list[Card]:
     """The numbers to see first: who leads, whose number hangs on its own pairs, whose ranks to doubt."""
     main, hits = standing.main, standing.hits
-    found = []
+    shown = []
     for of in [standing.lead] if hits is None or hits == main else [standing.lead, Number(hits)]:
         model = standing.ranking(*of)[0]
         value, ends = standing.value(model, *of), interval(standing.interval(model, *of))
         why = f"95\u202f% interval {ends}" if ends else "of all models"
         why += f"; {effect(*of)} who built the pool" if effect(*of) in ("favours", "punishes") else ""
         if not math.isnan(value):
-            found.append(Card(f"Highest {called(*of)}", number(value), why, standing.tag(model)))
+            shown.append(Card(f"Highest {called(*of)}", number(value), why, standing.tag(model)))
     changes = {model: standing.own_out(model, main) - standing.value(model, main) for model in standing.models}
     if any(abs(change) > 0 for change in changes.values()):
         model = max(changes, key=lambda model: (abs(changes[model]) > 0, abs(changes[model])))
         why = f"of {called(main)}, the largest change"
-        found.append(Card("Without its own pairs", signed(changes[model]), why, standing.tag(model)))
+        shown.append(Card("Without its own pairs", signed(changes[model]), why, standing.tag(model)))
     shares = {model: standing.judged(model) for model in standing.models}
     if min(shares.values()) < 1:
         model = min(shares, key=lambda model: shares[model])
-        found.append(Card("Least judged", percent(shares[model]), "of its top was judged", standing.tag(model)))
-    return found
+        shown.append(Card("Least judged", percent(shares[model]), "of its top was judged", standing.tag(model)))
+    return shown
 
 
 def _judged(pool: "Pool | None") -> str:
@@ -161,22 +161,22 @@ def _items(lines: list[str]) -> str:
 
 
 def _reading(standing: Standing) -> str:
-    said = ["Bold: best of all models. Press a header to sort."]
-    said.append(f"Favours, punishes, neutral: {EFFECTS}; compare models by what is neutral.")
+    sentences = ["Bold: best of all models. Press a header to sort."]
+    sentences.append(f"Favours, punishes, neutral: {EFFECTS}; compare models by what is neutral.")
     if standing.grouped:
-        said.append("Hollow marks: models that came later.")
+        sentences.append("Hollow marks: models that came later.")
     if any(standing.doubtful(model, metric) for model in standing.models for metric in standing.metrics):
-        said.append(
+        sentences.append(
             '<span class="doubt">Dotted</span>: less than 80 % of the top was judged, so the number may be too low.'
         )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def _legend(standing: Standing) -> str:
     chips = "".join(
-        f'<button type="button" aria-pressed="false" data-model="{place}" title="{text(model)}">'
+        f'<button type="button" aria-pressed="false" data-model="{index}" title="{text(model)}">'
         f'{standing.mark(model)}<span class="name">{text(short(model, 24))}</span></button>'
-        for place, model in enumerate(standing.models)
+        for index, model in enumerate(standing.models)
     )
     return f'{chips}<button type="button" class="everyone" hidden>show all</button>'
 

@@ -79,8 +79,8 @@ class Standing:
 
     def interval(self, model: str, metric: Metric, own_out: bool = False) -> tuple[float, float]:
         """Its 95 % interval over queries; nan where there is none."""
-        found = self.board.own_out_intervals if own_out else self.board.intervals
-        return found.get(model, {}).get(metric, (math.nan, math.nan))
+        intervals = self.board.own_out_intervals if own_out else self.board.intervals
+        return intervals.get(model, {}).get(metric, (math.nan, math.nan))
 
     def own_out(self, model: str, metric: Metric) -> float:
         """The metric without the pairs that the model alone proposed; nan where it was not measured."""
@@ -134,7 +134,7 @@ def kind(area: Metric) -> str:
     return options["average"] + ("" if options["negatives"] == "judged" else f", {options['negatives']}")
 
 
-def _rest(metric: Metric, *said: str) -> str:
-    """Parameters that differ from the default and are not said elsewhere."""
-    others = [f"{name}={value}" for name, value in metric.parameters if name not in said]
+def _rest(metric: Metric, *shown: str) -> str:
+    """Parameters that differ from the default, but for those shown elsewhere."""
+    others = [f"{name}={value}" for name, value in metric.parameters if name not in shown]
     return f" ({', '.join(others)})" if others else ""

@@ -96,25 +96,23 @@ def _of(standing: Standing, metric: Metric) -> list[LeaderboardColumn]:
     title = kind(metric)
     each = "of each query, averaged" if options["average"] == "macro" else "over the pairs of all queries together"
     among = {"judged": "judged negatives", "sampled": "items far down as negatives", "both": "both kinds of negatives"}
-    found = [
-        LeaderboardColumn(group, title, f"{meaning}; {each}; {among[options['negatives']]}", value, Number(metric))
-    ]
+    made = [LeaderboardColumn(group, title, f"{meaning}; {each}; {among[options['negatives']]}", value, Number(metric))]
     if (own_out := Number(metric, True)) in standing.numbers:
         without = "the same without the judged pairs that the model alone proposed"
-        found.insert(
+        made.insert(
             0, LeaderboardColumn(group, f"{title}, own out", without, partial(standing.own_out, metric=metric), own_out)
         )
-    lead = [column.of for column in found].index(standing.lead) if standing.lead.metric == metric else None
+    lead = [column.of for column in made].index(standing.lead) if standing.lead.metric == metric else None
     if lead is not None:
         low = "interval that other queries like these might have given (bootstrap)"
-        ends = [partial(_end, standing, place) for place in (0, 1)]
-        found.insert(lead + 1, LeaderboardColumn(group, "95 %", low, ends[0], until=ends[1], best=False))
-    return found
+        ends = [partial(_end, standing, index) for index in (0, 1)]
+        made.insert(lead + 1, LeaderboardColumn(group, "95 %", low, ends[0], until=ends[1], best=False))
+    return made
 
 
-def _end(standing: Standing, place: int, model: str) -> float:
+def _end(standing: Standing, index: int, model: str) -> float:
     """Where the interval of the number that models are compared by begins or ends."""
-    return standing.interval(model, *standing.lead)[place]
+    return standing.interval(model, *standing.lead)[index]
 
 
 def _head(shown: list[LeaderboardColumn], lead: Number) -> str:
@@ -156,8 +154,8 @@ def _body(standing: Standing, name: str, models: list[str], shown: list[Leaderbo
 def _best(standing: Standing, column: LeaderboardColumn) -> float:
     """The highest number of a column, if it is not that of all models; else nan, which nothing equals."""
     values = [column.value(model) for model in standing.models]
-    known = [value for value in values if not math.isnan(value)]
-    return max(known) if column.best and known and len(set(values)) > 1 else math.nan
+    defined = [value for value in values if not math.isnan(value)]
+    return max(defined) if column.best and defined and len(set(values)) > 1 else math.nan
 
 
 def _row(standing: Standing, model: str, shown: list[LeaderboardColumn], best: list[float]) -> str:
@@ -175,15 +173,15 @@ def _cell(standing: Standing, model: str, column: LeaderboardColumn, won: bool, 
     if column.until is not None and not math.isnan(value):
         end = text(column.shown(column.until(model)))
         shown = shown if shown == end else f"{shown}–{end}"
-    classes, said = [first] if first else [], []
+    classes, notes = [first] if first else [], []
     if column.of is not None:
         if ends := interval(standing.interval(model, *column.of)):
-            said.append(f"95 % interval {ends}")
+            notes.append(f"95 % interval {ends}")
         if standing.doubtful(model, column.of.metric) and shown != MISSING:
             classes.append("doubt")
-            said.append(f"only {percent(standing.judged(model))} of its top was judged")
+            notes.append(f"only {percent(standing.judged(model))} of its top was judged")
     if column.of is None and column.until is not None:
         classes.append("range")
-    hover = f" title='{text('; '.join(said))}'" if said else ""
+    hover = f" title='{text('; '.join(notes))}'" if notes else ""
     inner = f"<b>{shown}</b>" if won else shown
     return f"<td data-v='{sortable(value)}' class='{' '.join(classes)}'{hover}>{inner}</td>"

@@ -76,8 +76,8 @@ def _leader(standing: Standing) -> list[str]:
 def _gap(standing: Standing, first: str, second: str) -> Difference:
     """The paired difference of two models, its p-value corrected for all pairs of models."""
     metric, own_out = standing.lead
-    found = standing.board.compare(metric, own_out=own_out, random_state=standing.board.about["seed"])
-    (gap,) = (each for each in found.differences if {each.first, each.second} == {first, second})
+    comparison = standing.board.compare(metric, own_out=own_out, random_state=standing.board.about["seed"])
+    (gap,) = (each for each in comparison.differences if {each.first, each.second} == {first, second})
     if gap.first == first:
         return gap
     return replace(gap, first=first, second=second, difference=-gap.difference, low=-gap.high, high=-gap.low)
