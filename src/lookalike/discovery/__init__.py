@@ -1,4 +1,4 @@
-"""Discovering similar pairs that no model knows: what to judge, what the votes say, and a leaderboard that is fair."""
+"""Discovery of similar pairs: which pairs to judge, judgements from votes, and a fair leaderboard of models."""
 
 from lookalike.discovery.agreement import Agreement, agreement
 from lookalike.discovery.bias import by_rule, identification, leave_one_out

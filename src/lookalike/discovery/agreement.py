@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ExpertFigures:
-    """One expert's votes in figures; shares are nan where there is nothing to share."""
+    """Figures of one expert's votes; a share is nan where there is no vote to count."""
 
     expert: str
     votes: int  # pairs with a vote of this expert; of several votes the last counts
@@ -60,7 +60,7 @@ class Kappas:
 
     @property
     def note(self) -> str:
-        """What was left out, in words."""
+        """A remark on the experts that were left out; empty if there are none."""
         return f" ({self.left_out:,} left out, with fewer than {ENOUGH} pairs in common)" if self.left_out else ""
 
 
@@ -225,13 +225,13 @@ def cohen_kappa(table: Any) -> float:
 
 
 def _kappa(same: Any, by_chance: Any, n: Any) -> np.ndarray:
-    """From pairs with the same answer, the sum of products of margins, and pairs."""
+    """Cohen's kappa from the number of equal answers, the sum of products of margins, and the number of pairs."""
     beyond = n * n - by_chance
     return np.divide(n * same - by_chance, beyond, out=np.full(np.shape(beyond), np.nan), where=beyond > 0)
 
 
 def _kappas(ballots: Ballots) -> tuple[np.ndarray, np.ndarray]:
-    """Cohen's kappa of every two experts, and over how many pairs."""
+    """Cohen's kappa of every two experts, and the number of pairs that both decided."""
     from scipy.sparse import csr_array
 
     shape = (len(ballots.queries), len(ballots.experts))

@@ -25,7 +25,7 @@ from lookalike.metrics.metric import Metric, parse_all
 if TYPE_CHECKING:
     import pandas
 
-FEW = 8  # models, of whom all orders can be looked at
+FEW = 8  # models: few enough to look at all their orders
 P_VALUE = f"p: how often chance would order the models as alike; of up to {FEW} models exact, over all their orders"
 
 __all__ = ["LeftOut", "agree", "by_rule", "identification", "leave_one_out"]
@@ -154,7 +154,7 @@ def agree(first: Any, second: Any) -> tuple[float, float, float]:
 
 
 def _share_of_orders(first: np.ndarray, second: np.ndarray) -> float:
-    """Of all orders of the second, the share that agrees or disagrees with the first at least as much; nan for nan."""
+    """The share of all orders of the second that correlate with the first at least as strongly; nan for nan."""
     from scipy.stats import rankdata
 
     if np.isnan([first, second]).any():

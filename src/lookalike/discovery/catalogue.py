@@ -62,7 +62,7 @@ class Catalogue:
 
     @classmethod
     def read(cls, path: str | Path) -> "Catalogue":
-        """Read a .csv or .parquet file with a column id and, where there are, identity, category and path.
+        """Read a .csv or .parquet file with a column id and optional columns identity, category and path.
 
         Other columns are attributes. In CSV every value is text.
         """
@@ -168,7 +168,7 @@ class Catalogue:
 
     @functools.cached_property
     def _columns(self) -> dict[str, np.ndarray]:
-        """Columns by their names in files, those that there are."""
+        """The columns that the catalogue has, by their names in files."""
         fields = {column: getattr(self, name) for column, name in COLUMNS.items()}
         return {name: values for name, values in fields.items() if values is not None} | self.attributes
 

@@ -232,11 +232,11 @@ def tally_of(
 
 
 def _kind(metric: Metric) -> tuple[str, int]:
-    """Which negatives it is of, and the lowest grade that is positive."""
+    """The negatives that a metric uses, and the lowest grade that is positive."""
     options = metric.options()
     return str(options.get("negatives", "judged")), int(options["rel"])
 
 
 def _plain(metric: Metric) -> Metric:
-    """The same metric of the pairs that it is given."""
+    """The same metric without its choice of negatives: they are chosen before it is computed."""
     return replace(metric, parameters=tuple(pair for pair in metric.parameters if pair[0] != "negatives"))

@@ -36,7 +36,7 @@ class Coverage:
         return self.judged / self.pool if self.pool else float("nan")
 
     def to_dict(self) -> dict[str, Any]:
-        """For other programs to read."""
+        """Everything as plain Python values."""
         return {
             "pool": self.pool,
             "judged": self.judged,

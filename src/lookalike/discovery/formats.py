@@ -77,7 +77,7 @@ def read_metadata(path: str | Path) -> Catalogue:
 
 
 def write_metadata(path: str | Path, catalogue: Catalogue, phase: str | None = None) -> None:
-    """Write a catalogue as a metadata file; `phase` is for images that have none in the attribute of that name.
+    """Write a catalogue as a metadata file. phase: of images that have none in the attribute "phase".
 
     The benchmark knows an image by its path alone: where a catalogue has paths, they must be its ids.
     """
@@ -344,7 +344,7 @@ def _write_listed(path: str | Path, name: str, entries: list[Any]) -> None:
 
 
 def _lines(entries: list[Any]) -> str:
-    """An entry a line, so that files can be compared line by line."""
+    """Entries as JSON, one a line, so that files can be compared line by line."""
     lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries)
     return f"\n{lines}\n" if entries else ""
 
@@ -374,7 +374,7 @@ def _as_attribute(value: Any) -> str:
 
 
 def _is_box(value: Any) -> bool:
-    """Four numbers, as the benchmark's notes say, or an object such as {"x1": …}, as its code reads."""
+    """Whether a box is four numbers, as the benchmark's notes say, or an object like {"x1": …}, as its code reads."""
     return isinstance(value, dict) or (
         isinstance(value, list) and len(value) == 4 and all(isinstance(n, int | float) for n in value)
     )

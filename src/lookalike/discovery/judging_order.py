@@ -60,7 +60,7 @@ def next_pairs(pool: Pool, grades: np.ndarray, n: int, order: str = "depth") -> 
 def judge_in_order(
     pool: Pool, judge: Callable[[np.ndarray], np.ndarray], budget: int, order: str = "depth", step: int = 100
 ) -> np.ndarray:
-    """Grades of the pairs after `budget` of them were judged, `step` at a time, in an order; -1 for the others.
+    """Judge `budget` pairs, `step` at a time, in an order; returns the grade of each pair, -1 for the others.
 
     judge: from rows of the pool to their grades.
     """
@@ -75,7 +75,7 @@ def judge_in_order(
 
 
 def _best_models(pool: Pool, grades: np.ndarray) -> list[np.ndarray]:
-    """Models by the mean of the posterior of their precision, from a uniform prior, the best first, equals together."""
+    """Groups of equally good models, the best first, by the posterior mean of their precision (uniform prior)."""
     judged = pool.proposed & (grades >= 0)[:, None]
     positive = pool.proposed & (grades > 0)[:, None]
     means = (positive.sum(0) + 1) / (judged.sum(0) + 2)
@@ -83,5 +83,5 @@ def _best_models(pool: Pool, grades: np.ndarray) -> list[np.ndarray]:
 
 
 def _together(rows: np.ndarray, layers: np.ndarray) -> np.ndarray:
-    """The same rows with those of a layer sorted by query, as the pool is."""
+    """The same rows, sorted by query within each layer."""
     return np.asarray(rows[np.lexsort((rows, layers))])

@@ -1,4 +1,4 @@
-"""Leaderboard: models on judged pairs, beside each number what tells how far to trust it."""
+"""Leaderboard: models compared on judged pairs, with what tells how far each number can be trusted."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -36,7 +36,7 @@ __all__ = ["AREAS", "EFFECTS", "Leaderboard", "discovery_metrics", "effect", "le
 
 
 def discovery_metrics(*cutoffs: int) -> list[Metric]:
-    """The columns of Barkan et al. 2023, tables 5 to 8: hit rate, reciprocal ranks, areas; and what guards them."""
+    """The metrics of Barkan et al. 2023, tables 5 to 8, and metrics that tell how much was judged."""
     ranks = [f"{name}@{k}" for name in ("VSDHR", "VSDMRR") for k in cutoffs]
     guards = [f"{name}@{k}" for name in ("Judged", "P") for k in cutoffs]
     deepest = max(cutoffs)
@@ -81,7 +81,7 @@ class Leaderboard:
 
     @property
     def metrics(self) -> list[Metric]:
-        """What was measured."""
+        """The metrics that every model was measured by."""
         return list(next(iter(self.evaluations.values())))
 
     def __getitem__(self, model: str) -> Evaluation:

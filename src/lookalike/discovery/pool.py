@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.core.csv_files import write_csv
-from lookalike.core.errors import FileError, InputError
+from lookalike.core.errors import FileError, InputError, Option
 from lookalike.core.files import digest, provenance, read_arrays, write_arrays
 from lookalike.core.text_table import aligned, times
 from lookalike.discovery.collection import Collection
@@ -86,7 +86,12 @@ class Pool:
         """A pool of no model yet, with pairs drawn by chance."""
         most = max(1, collection.n_items - int(collection.own_sizes.min()))
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= most:
-            raise InputError(f"k must be from 1 to {most}, the items that a query can have, got {k}")
+            raise InputError(
+                Option("k"),
+                f" must be from 1 to {most}, the items that a query can have, got {k}",
+                parameter="k",
+                value=k,
+            )
         queries, items = draw_pairs(collection, random, seed)
         nothing = np.zeros((len(queries), 0))
         return cls(
@@ -290,7 +295,7 @@ class Pool:
 
     @classmethod
     def load(cls, path: str | Path, collection: Collection) -> "Pool":
-        """Read what `save` wrote."""
+        """Read a pool that `save` wrote to .parquet."""
         arrays, about = read_arrays(path)
         if about.get("lookalike") != "pool":
             raise FileError(f"{path} holds no pool: it was not written by Pool.save", path=path)

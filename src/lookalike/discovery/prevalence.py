@@ -60,7 +60,7 @@ def estimate(a: int, b: int, floor: float = 0.0) -> float:
 
 
 def exact_interval(a: int, b: int, level: float = 0.95, floor: float = 0.0) -> tuple[float, float]:
-    """The interval of a share of which `a` of `b` were seen, never too narrow (Clopper and Pearson 1934).
+    """The exact interval of a share, from `a` positives among `b` pairs (Clopper and Pearson 1934).
 
     floor: what the share is known to be at least.
 
@@ -80,7 +80,7 @@ def exact_interval(a: int, b: int, level: float = 0.95, floor: float = 0.0) -> t
 
 
 def chebyshev_size(error: float, risk: float) -> int:
-    """b = 1/(ε·q): random pairs that are enough for a rare share (Barkan et al. 2023, after eq. 3).
+    """b = 1/(ε·q): the number of random pairs that is enough for a rare share (Barkan et al. 2023, after eq. 3).
 
     With p the true share, a positives among b random pairs and p̂ = max(p_LB, a/b), Chebyshev's inequality is
     P(|p̂ - p| ≥ ε) ≤ p(1 - p)/(b·ε²) ≤ p/(b·ε²). Where p < ε that is below 1/(b·ε), which is q for b = 1/(ε·q).
@@ -108,7 +108,7 @@ def enrichment(p_pool: float, p_all: float) -> float:
 
 
 def cost(pairs: float, seconds: float = SECONDS) -> str:
-    """The time that one expert takes to judge pairs without a break, at so many seconds a pair.
+    """The time that one expert takes to judge pairs without a break, as text. seconds: of one pair.
 
     >>> cost(10**7), cost(100_000), cost(2)
     ('4.75 years', '17.4 days', '30 seconds')
@@ -138,7 +138,7 @@ def pace(votes: Votes | None) -> float | None:
 
 @dataclass(frozen=True)
 class Share:
-    """Positives among proposed pairs: only those that are judged count."""
+    """The share of positives among the judged ones of some pairs."""
 
     name: str
     pairs: int
@@ -150,7 +150,7 @@ class Share:
 
     @property
     def unjudged(self) -> int:
-        """Pairs of which nothing is known."""
+        """The number of pairs that are not judged."""
         return self.pairs - self.judged
 
 

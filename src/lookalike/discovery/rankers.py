@@ -23,7 +23,7 @@ __all__ = ["Model", "Ranked", "as_model"]
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """What a model ranks first: every item that scores no less than the `depth`-th, sorted by query and score.
+    """The first items of each query: all that score no less than the `depth`-th, sorted by query and score.
 
     queries, items, scores: (n,). Items that tie with the `depth`-th are all here.
     """
@@ -45,13 +45,13 @@ class Ranked:
 class Model(ABC):
     """Ranks the items of a collection for its queries; higher scores are better."""
 
-    n_queries = n_gallery = -1  # of which it has scores; -1 for those that it lists
+    n_queries = n_gallery = -1  # -1 for a model that lists only some pairs
 
     @abstractmethod
     def top(
         self, collection: Collection, depth: int, *, one_per_identity: bool = False, threads: int | None = None
     ) -> Ranked:
-        """The best items of each query: its own are left out, and where asked for, all but the best of an identity."""
+        """The best items of each query, without its own. one_per_identity: only the best item of each identity."""
 
     @abstractmethod
     def scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
@@ -116,7 +116,7 @@ class EmbeddingModel(Dense):
         return self._embeddings.rows(block)
 
     def scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
-        # a score depends on its two rows alone, to the last bit: that of a small product is that of the large one
+        # a score depends on its two embeddings alone, so a small product gives the bits of the large one
         out = np.empty(len(queries))
         for query, rows in _by_query(queries):
             small = Embeddings(self._queries[query : query + 1], self._gallery[items[rows]], self._similarity)
@@ -143,7 +143,7 @@ class CodeModel(Dense):
 
 
 class ScoreModel(Dense):
-    """A model by the scores that the user brought."""
+    """A model by a matrix of scores."""
 
     def __init__(self, matrix: Any) -> None:
         self._scores = Scores(matrix)
@@ -259,7 +259,7 @@ def _within(queries: np.ndarray) -> np.ndarray:
 
 
 def _by_query(queries: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """Each query that occurs and the rows where it does."""
+    """Each query that occurs, with its rows."""
     order = np.argsort(queries, kind="stable")
     starts = np.flatnonzero(np.diff(queries[order])) + 1
     return [(int(queries[rows[0]]), rows) for rows in np.split(order, starts) if len(rows)]

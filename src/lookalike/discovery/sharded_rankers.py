@@ -58,13 +58,13 @@ class FirstItems:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> "FirstItems":
-        """Take what `to_arrays` gave."""
+        """The value that `to_arrays` wrote."""
         return cls(about["depth"], **arrays)
 
 
 @dataclass(frozen=True)
 class Nearest:
-    """Work: what each shard has among the first `depth` of each query.
+    """Work: the items of each shard that may be among the first `depth` of each query.
 
     own: the group of each query, and of each item of the gallery: a query does not find those of its own. identities:
     of each item, where only the best of one counts. ids: of each item, to be compared with those in the shards.
@@ -113,7 +113,7 @@ class Nearest:
 
 @dataclass(frozen=True)
 class PairScores(Arrays):
-    """Scores of pairs: 0 for those whose item lies in another shard."""
+    """Scores of pairs, 0 for items of other shards."""
 
     scores: np.ndarray
 
@@ -148,7 +148,7 @@ class Scoring:
 
 
 class ShardModel(Model):
-    """A model by its codes or embeddings, of which those of the items lie in shards."""
+    """A model by codes or embeddings, with those of the items in shards."""
 
     def __init__(self, queries: Codes | np.ndarray, shards: Shards, similarity: str = "cosine") -> None:
         if isinstance(queries, Codes) != (shards.n_bits is not None):
@@ -187,7 +187,7 @@ def nearest(
     threads: int | None = None,
     **about: Any,
 ) -> Ranked:
-    """The items of a gallery in shards that are nearest to each query, with all that tie with the last of them."""
+    """The items of a gallery in shards that are nearest to each query; ties with the last are kept."""
     parts = []
     for start in range(0, len(queries), QUERIES):
         block = slice(start, min(start + QUERIES, len(queries)))
@@ -207,7 +207,7 @@ def nearest(
 def run_of(
     ranked: Ranked, query_ids: np.ndarray | None, shards: Shards, threads: int | None = None
 ) -> list[tuple[Any, Any, float]]:
-    """What is ranked as rows (query id, item id, score); ids are positions where there are none."""
+    """Ranked items as rows (query id, item id, score); positions stand for missing ids."""
     queries = ranked.queries if query_ids is None else query_ids[ranked.queries]
     items = ranked.items
     if "ids" in shards.columns:
@@ -235,7 +235,7 @@ class Names(Arrays):
 
 @dataclass(frozen=True)
 class Naming:
-    """Work: the ids of some positions of the gallery, which rise."""
+    """Work: the ids of some positions of the gallery. wanted: these positions, sorted."""
 
     wanted: np.ndarray
     columns: tuple[str, ...] = ("ids",)

@@ -136,7 +136,7 @@ def examine(
     *,
     within: WithinClass | None = None,
 ) -> Trial:
-    """Evaluate codes of a task's queries and gallery, however they were made."""
+    """Evaluate codes of a task's queries and gallery."""
     tally = count(queries, gallery, task.relevance)
     return Trial(
         name,

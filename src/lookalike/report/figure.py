@@ -1,4 +1,4 @@
-"""A figure: panels of charts with a heading, what to look for, the same in words, and the data as a table."""
+"""A figure: panels of charts with a heading, a reading aid, a text alternative, and the data as a table."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ __all__ = ["Figure", "FigurePanel"]
 
 @dataclass(frozen=True)
 class FigurePanel:
-    """One chart, and over it what it is of."""
+    """One chart and its title."""
 
     title: str  # HTML
     told: str  # the text alternative

@@ -46,7 +46,7 @@ def text(value: Any) -> str:
 
 
 def short(name: str, most: int) -> str:
-    """A name of at most so many characters, cut in the middle: names often begin alike.
+    """A name shortened to `most` characters, cut in the middle since names often begin alike.
 
     >>> short("efficientnet-lite0", 12), short("pixels", 12)
     ('effici…lite0', 'pixels')
@@ -113,7 +113,7 @@ def header(
 
 
 def sortable(value: float) -> str:
-    """A number as the page's script sorts it, nothing where it is unknown.
+    """A number as the page's script sorts it; empty for nan.
 
     >>> sortable(0.1234567891), sortable(float("nan"))
     ('0.123456789', '')
@@ -122,7 +122,7 @@ def sortable(value: float) -> str:
 
 
 def choice(name: str, legend: str, choices: Sequence[tuple[str, str]]) -> str:
-    """A choice of (value, title), the first chosen; nothing where there is none to make."""
+    """Buttons to choose one of several (value, title), the first chosen; empty if there are fewer than two."""
     if len(choices) < 2:
         return ""
     inner = "".join(
@@ -166,7 +166,7 @@ def menu(links: Iterable[tuple[str, str]]) -> str:
 
 
 def facts(values: Mapping[str, Any]) -> str:
-    """Where numbers come from, as a list of names and values."""
+    """Names and values as a list, which says where numbers come from."""
     return "".join(
         f"<dt>{text(name)}</dt><dd>{text(value if 'seed' in str(name) else _fact(value))}</dd>"
         for name, value in values.items()

@@ -1,4 +1,4 @@
-"""Near-duplicates and look-alikes on a page: groups and pairs as pictures, by one model at a time."""
+"""Sections on near-duplicates and look-alikes: groups and pairs as pictures, by one model at a time."""
 
 from collections.abc import Iterable
 
@@ -27,7 +27,7 @@ def duplicates_section(survey: Survey, pictures: InlineThumbnails) -> str:
         files = f" {plural(survey.same_files, 'file')} are byte for byte the same as another."
     return (
         '<section id="duplicates"><h2>Near-duplicates</h2><p class="reading">Items connected by steps from one '
-        "near-duplicate to the next; the range is that of all distances within a group: a wide one is a chain."
+        "near-duplicate to the next. The range is that of all distances within a group: a wide range means a chain."
         f"{files}</p>{_chooser(survey, 'near-by')}{panels}</section>"
     )
 

@@ -1,4 +1,4 @@
-"""Models compared on a page: how well each finds the query's identity and category, beside what experts say."""
+"""The section that compares models: how well each finds the same identity and category, and experts' judgements."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -120,7 +120,7 @@ def _table(survey: Survey, columns: list[_Column]) -> str:
 
 
 def _kind(words: str) -> str:
-    """What a model is, shorter.
+    """The kind of a model, shortened.
 
     >>> _kind("embeddings of 1,280 numbers, cosine"), _kind("codes of 64 bits"), _kind("run")
     ('1,280 numbers, cosine', '64 bits', 'run')

@@ -1,4 +1,4 @@
-"""The page of a collection: its parts, filled."""
+"""The page of a collection."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -107,7 +107,7 @@ def _cards(survey: Survey) -> list[Card]:
 
 
 def _opened(figure: str) -> str:
-    """The same with its table of numbers open: there the figure is read."""
+    """The same figure with its table of numbers open."""
     return figure.replace('<details class="data">', '<details class="data" open>')
 
 
@@ -157,6 +157,6 @@ def _about(survey: Survey) -> dict[str, Any]:
 
 
 def _renamed(board: Parts) -> dict[str, Any]:
-    """What the leaderboard says of itself, beside what is said of the collection."""
+    """Facts about the leaderboard that are not among those of the collection."""
     said_above = {"study", "items", "seed"}
     return {name: value for name, value in board.about.items() if name not in said_above}

@@ -1,4 +1,4 @@
-"""Bits against quality, memory and speed on a page."""
+"""The figure of bits against quality, memory and speed."""
 
 import math
 from collections.abc import Callable
@@ -65,7 +65,7 @@ def _hashers(tradeoff: Tradeoff) -> list[str]:
 
 
 def _legend(tradeoff: Tradeoff) -> str:
-    """Which sign is whose."""
+    """The sign of each hasher."""
     signs = [
         f'<span class="sign">{mark(at, dash=True)} {text(name)}</span> ' for at, name in enumerate(_hashers(tradeoff))
     ]

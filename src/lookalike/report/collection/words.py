@@ -1,4 +1,4 @@
-"""What a survey says, in words."""
+"""Sentences about a survey."""
 
 import math
 
@@ -37,7 +37,7 @@ def apart(value: float, unit: str) -> str:
 
 
 def within(nearest: float, farthest: float, unit: str) -> str:
-    """From the nearest to the farthest.
+    """The range of distances within a group, as text.
 
     >>> within(0, 4, "bits"), within(1.0, 0.96, "cosine"), within(1.0, 1.0, "cosine"), within(0.5, 0.5, "distance")
     ('0 to 4 bits', 'cosine 0.960 to 1', 'identical', 'distance 0.5')
@@ -61,7 +61,7 @@ def _plain(value: float, unit: str) -> str:
 
 
 def rule(alike: Alike) -> str:
-    """When two items are near-duplicates, and why."""
+    """A sentence on when two items are near-duplicates, and why."""
     near = alike.near
     shown = _plain(near.limit, alike.unit)
     nearer = {
@@ -75,12 +75,12 @@ def rule(alike: Alike) -> str:
 
 
 def usual(alike: Alike) -> str:
-    """How far items are apart that have nothing to do with each other."""
+    """A sentence on the usual distance of two items."""
     return f"The median of two items drawn by chance is {apart(alike.near.usual, alike.unit)}."
 
 
 def called(label: str) -> str:
-    """What a reader calls a metric.
+    """The name of a metric for readers.
 
     >>> called("RR"), called("Hit@1")
     ('MRR', 'Hit@1')
@@ -102,7 +102,7 @@ def memory(n_bytes: float) -> str:
 
 
 def summary(survey: Survey) -> list[str]:
-    """A sentence for what there is, what repeats, what is mistaken for what, who finds best, what is saved."""
+    """Sentences on the size, near-duplicates, look-alikes, the best model and short codes."""
     sentences = [_size(survey)]
     if survey.lead is not None:
         sentences += _near(survey, survey.alike[survey.lead])
@@ -145,7 +145,7 @@ def _as_near(distance: float, limit: float, unit: str) -> bool:
 
 
 def lead_sentence(retrieval: Retrieval) -> str:
-    """Who finds the label best, and whether that is more than luck."""
+    """A sentence on which model finds the label best, and whether that is more than luck."""
     ranked = retrieval.ranking()
     first = ranked[0]
     value, ends = retrieval.evaluations[first]["AP"].mean, retrieval.intervals[first][retrieval.main]

@@ -186,7 +186,7 @@ def useful_radius(comparison: HasherComparison, bits: int) -> int:
 
 
 def runs(counts: np.ndarray) -> list[dict[str, int]]:
-    """Where a falling curve of counts steps down: the first code of each run, its items, and the end.
+    """The steps of a falling curve of counts: the first code of each run, its items, and the end.
 
     >>> runs(np.array([5, 2, 2, 1]))
     [{'code': 0, 'items': 5}, {'code': 1, 'items': 2}, {'code': 3, 'items': 1}, {'code': 4, 'items': 0}]
@@ -253,7 +253,7 @@ def _leaders(look: Look, rows: Rows, x: Any, y: Any) -> list[Layer]:
 
 
 def _exact(comparison: HasherComparison, scale: Any) -> list[Layer]:
-    """A rule at what no hashing scores."""
+    """A rule at the score without hashing."""
     if math.isnan(comparison.exact_score):
         return []
     row = {"exact": comparison.exact_score, "what": comparison.exact_name}
@@ -273,7 +273,7 @@ def _bits_axis(comparison: HasherComparison) -> Any:
 
 
 def _axis_end(entry: HasherEntry) -> tuple[int, bool]:
-    """Where the axis of codes ends: at all of them if items could fill much of it, else at one for each item."""
+    """The end of the axis of codes: all codes if items could fill much of it, else one code for each item."""
     used = entry.trial.usage
     whole = used.n_bits <= 12 or (used.n_bits < 40 and 2**used.n_bits <= 4 * used.items)
     return (2**used.n_bits if whole else min(2 ** min(used.n_bits, 62), used.items)), whole

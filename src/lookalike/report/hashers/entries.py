@@ -1,4 +1,4 @@
-"""Trials as a report shows them: hashers by names of their own, numbers by name, lengths in order."""
+"""Trials as a report shows them: every hasher with a name of its own, numbers by name, lengths in order."""
 
 import functools
 import math
@@ -36,7 +36,7 @@ class HasherEntry:
 
 
 class HasherComparison:
-    """All entries of some trials, their hashers in the order they came and their lengths from short to long."""
+    """The entries of all trials. hashers: in the order of the trials. lengths: from short to long."""
 
     def __init__(self, trials: Trials) -> None:
         self.task, self.exact, self.left_out = trials.task, trials.exact, trials.left_out
@@ -70,7 +70,7 @@ class HasherComparison:
 
     @property
     def exact_name(self) -> str:
-        """What searching the features themselves is called, with how they are compared."""
+        """The name of the search by features without hashing, with their similarity."""
         return f"no hashing ({self.exact.about['similarity']})" if self.exact is not None else ""
 
     @property

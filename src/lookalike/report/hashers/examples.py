@@ -1,4 +1,4 @@
-"""Examples: queries with their nearest items, those at the same distance boxed together, for nothing ranks them."""
+"""Examples: queries with their nearest items. Tied items are in one box, since nothing ranks them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +14,11 @@ from lookalike.report.numbers import percent, plural
 
 SHOWN, FEWEST = 12, 4  # pictures of a group, at most and where there are many groups
 BUDGET = 3200  # pictures on the page, about
-RADIUS, GROUPS, ITEMS = 3, 4, 20  # what a query shows: these radii, and on until so many groups or items
+RADIUS, GROUPS, ITEMS = (
+    3,
+    4,
+    20,
+)  # groups of a query: up to this radius, and on until so many groups or items
 
 __all__ = ["ExampleGroup", "Examples", "chosen_queries", "distances", "nearest_groups", "top_five"]
 
@@ -34,7 +38,7 @@ def distances(query: Codes, gallery: Codes) -> np.ndarray:
 
 
 def nearest_groups(away: np.ndarray, relevant: np.ndarray) -> list[ExampleGroup]:
-    """The nearest tied groups, empty ones left out: radius 0 to 3, and on until 4 groups or 20 items are found."""
+    """The nearest groups of tied items: up to radius 3, and further until there are 4 groups or 20 items."""
     groups: list[ExampleGroup] = []
     for distance in np.unique(away).tolist():
         if distance > RADIUS and (len(groups) >= GROUPS or sum(len(group.items) for group in groups) >= ITEMS):
@@ -45,7 +49,7 @@ def nearest_groups(away: np.ndarray, relevant: np.ndarray) -> list[ExampleGroup]
 
 
 def chosen_queries(task: Task, relevance: Any, n: int, random_state: int) -> list[int]:
-    """Some queries at random, of different labels as far as there are, that have something to find."""
+    """Queries drawn at random that have relevant items, of different labels as far as possible."""
     order = np.random.default_rng(random_state).permutation(len(task.query_labels)).tolist()
     first: list[int] = []
     later: list[int] = []
@@ -65,7 +69,7 @@ def chosen_queries(task: Task, relevance: Any, n: int, random_state: int) -> lis
 
 
 class Examples:
-    """The example section of a page: its panels, one for each hasher and length, and each picture once."""
+    """The example section of a page: a panel for each hasher and length. Each picture is stored once."""
 
     def __init__(self, comparison: HasherComparison, queries: int, random_state: int) -> None:
         self.comparison, self.task = comparison, comparison.task
@@ -159,7 +163,7 @@ class Examples:
 
 
 def top_five(groups: list[ExampleGroup], k: int = 5) -> str:
-    """What a list of the first k would show, and how many of them could be relevant.
+    """A sentence on what a list of the first k shows, and how many of them can be relevant.
 
     >>> top_five([ExampleGroup(2, np.arange(9), np.arange(9) < 4)])
     'A “top 5” is any 5 of the 9 at distance 2: from 0 to 4 of them relevant, by luck.'

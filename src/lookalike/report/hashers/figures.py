@@ -56,7 +56,7 @@ def _tradeoff(comparison: HasherComparison) -> Figure:
         "Trade-off",
         "Accuracy against dispersion",
         "Up is accurate; right is accurate <em>and</em> spread over many codes; the stroke is what ties leave open. "
-        "High on the left: a mAP that comes from few, crowded codes. "
+        "High on the left: the mAP comes from few, crowded codes. "
         f'<span class="sizes">Size: share of possible codes used {sizes}</span>',
         panels,
         data_table(["hasher", "bits", "mLGAP@2", "mAP", "worst", "best", "of possible codes"], rows),
@@ -100,7 +100,7 @@ def _codes(comparison: HasherComparison) -> Figure:
         f"How {plural(comparison.n_items, 'item')} fall on {all_codes(bits)} codes of {bits} bits",
         "Each code’s items, from the fullest code to the emptiest, on a root scale; shaded: codes that nothing uses. "
         f'<span class="dashed">Dashed</span>: evenly random bits, which would take about {even:,.0f} codes. '
-        "A tall, narrow peak is a collapse: search becomes classification, with nothing left to rank by.",
+        "A tall, narrow peak is a collapse: search becomes classification, and nothing ranks items within a class.",
         panels,
         data_table(head, rows),
         small=True,
@@ -123,7 +123,7 @@ def _curves(comparison: HasherComparison) -> Figure:
         "curves",
         "Precision–recall",
         "Precision against recall",
-        "The further a line stays up as it goes right, the better. Ties are averaged: no line hangs on an order.",
+        "The further a line stays up as it goes right, the better. Ties are averaged: no line depends on their order.",
         panels,
         data_table(["hasher", "bits", *(f"precision at recall {level:g}" for level in levels)], rows),
         *_by_lengths(comparison),
@@ -195,7 +195,7 @@ def _spread(comparison: HasherComparison) -> Figure:
         "spread",
         "mLGAP@2",
         "mLGAP@2 against bits",
-        "It falls with length, as ever more codes lie within radius 2, and ever fewer items: compare equal lengths.",
+        "It falls with length, since more codes and fewer items lie within radius 2: compare equal lengths only.",
         [FigurePanel("", f"mLGAP@2 by bits. {'; '.join(told)}.", charts.spread_chart(comparison))],
         _by_length(comparison, "LGAP@2"),
         most=1,

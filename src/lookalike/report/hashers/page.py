@@ -1,4 +1,4 @@
-"""The page that compares hashers: its parts, filled with what the trials found."""
+"""The page that compares hashers."""
 
 from lookalike.experiments.trials import Trials
 from lookalike.report.document import about, document, filled, resource

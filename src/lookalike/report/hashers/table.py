@@ -1,4 +1,4 @@
-"""The comparison table: a row for each hasher and length, accuracy, ties, dispersion and use side by side."""
+"""The comparison table: a row for each hasher and length, with accuracy, ties, dispersion and use of codes."""
 
 import math
 from collections.abc import Callable
@@ -28,7 +28,7 @@ GLANCE, TIES, NEAR, USE, TIME = "At a glance", "Ties and queries", "Near the que
 COLUMNS = (
     TableColumn(GLANCE, "mAP", "mAP", "mean average precision, expected over all orders of tied items", good=max),
     TableColumn(
-        GLANCE, "ties", "tie range", "best less worst mAP: what the order of tied items alone decides", good=min
+        GLANCE, "ties", "tie range", "best minus worst mAP: what the order of tied items alone decides", good=min
     ),
     TableColumn(
         GLANCE,
@@ -59,7 +59,7 @@ COLUMNS = (
     TableColumn(USE, "utilisation", "of all", "distinct codes over all 2ᵇ codes", percent),
     TableColumn(USE, "entropy", "entropy", "of the code of a random item, in bits", entropy, max),
     TableColumn(USE, "collision_rate", "collisions", "chance that two random items share a code", percent, min),
-    TableColumn(USE, "largest", "fullest", "items on the code that has most", whole, min),
+    TableColumn(USE, "largest", "fullest", "items on the fullest code", whole, min),
     TableColumn(USE, "mixed", "mixed", "items on codes that items of different labels share", whole, min),
     TableColumn(
         USE,
@@ -74,7 +74,7 @@ COLUMNS = (
 
 
 def comparison_table(comparison: HasherComparison) -> str:
-    """The table, in the order of the trials; what no hashing scores stands below."""
+    """The table, in the order of the trials. The last row has the scores without hashing."""
     scales = {"mAP": _ceiling(comparison), "possible_utilisation": 1.0, "LGAP@2": _largest(comparison, "LGAP@2")}
     winners = _winners(comparison)
     rows = "".join(_row(comparison, entry, scales, winners) for entry in comparison.entries)
@@ -189,7 +189,7 @@ def _largest(comparison: HasherComparison, name: str) -> float:
 
 
 def _ceiling(comparison: HasherComparison) -> float:
-    """Where the scale of the bars ends: the next tenth above all of them."""
+    """The end of the bars' scale: the next tenth above all values."""
     ends = [max(entry["best"], entry["high"]) for entry in comparison.entries]
     if comparison.exact is not None:
         ends += [comparison.exact["AP"].best, comparison.exact["AP"].interval()[1]]

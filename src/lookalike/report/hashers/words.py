@@ -1,4 +1,4 @@
-"""What the numbers of hashers say, in words."""
+"""Sentences about the numbers of hashers."""
 
 import math
 
@@ -13,7 +13,7 @@ __all__ = ["all_codes", "random_codes", "summary"]
 
 
 def all_codes(n_bits: int) -> str:
-    """How many codes there are.
+    """The number of possible codes, as text.
 
     >>> all_codes(12), all_codes(48)
     ('4,096', '2⁴⁸')
@@ -29,7 +29,7 @@ def random_codes(items: int, n_bits: int) -> float:
 
 
 def summary(comparison: HasherComparison) -> list[str]:
-    """What the numbers say, a sentence each."""
+    """Sentences on what was measured, the highest mAP, the effect of ties, who leads, and use of codes."""
     lengths = f"{listed(comparison.lengths)} {'bit' if comparison.lengths == [1] else 'bits'}"
     searched = f"{plural(comparison.n_queries, 'query')} × {plural(comparison.n_items, 'item')}"
     sentences = [f"{plural(len(comparison.hashers), 'hasher')} at {lengths}; {searched}."]

@@ -99,7 +99,7 @@ def change_chart(changes_of_models: Sequence[LeftOut]) -> Spec | None:
 
 
 class LabelPosition(NamedTuple):
-    """Where the name of a mark stands beside it: how it is aligned, and how far off it is in pixels."""
+    """The position of a name beside its mark: its alignment, and its offset in pixels."""
 
     align: str
     dx: int
@@ -112,7 +112,7 @@ PHONE = 250, 360  # pixels of a chart without its axis
 
 
 def label_positions(rows: Rows) -> list[LabelPosition | None]:
-    """Where each mark's name has room, those of the first rows first; None where it would cover something.
+    """The position of each mark's name, first rows first; None where it would cover something.
 
     Sizes are those of a phone, so that there is room on all screens.
 

@@ -1,4 +1,4 @@
-"""Experts on a page: how far they agree, and the pairs on which they do not, as pictures."""
+"""Sections on experts: how far they agree, and pictures of the pairs on which they disagree."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The figures of a leaderboard: bars of a metric, and how much it owes to who built the pool."""
+"""The figures of a leaderboard: bars of each metric, and how much they depend on who built the pool."""
 
 import math
 
@@ -17,7 +17,7 @@ __all__ = ["all_figures"]
 
 
 def all_figures(standing: Standing, loo: LeaveOneOut | None) -> list[Figure]:
-    """Every figure that the board and what was left out allow."""
+    """Every figure that the board has numbers for."""
     figures = [_bars(standing), *_bias(standing)]
     return [*figures, *_changes(standing, loo)]
 
@@ -90,14 +90,11 @@ def _bias(standing: Standing) -> list[Figure]:
         rows.append((model, *_role(standing, model), *map(number, values), *more))
     reading = "Models of equal AUC tend to have equal hit rates."
     if standing.grouped:
-        reading += (
-            " Hollow marks came later: what they find and nobody judged counts as wrong, so they lie lower than they "
-            "should."
-        )
+        reading += " Hollow marks came later: what they find and nobody judged counts as wrong, so they lie too low."
     if has_own_out:
         reading += (
-            " The stroke leads to the AUC without the judged pairs that only this model proposed: a long one is a "
-            "number that hangs on who built the pool."
+            " The stroke leads to the AUC without the judged pairs that only this model proposed: a long stroke "
+            "means that the number depends on who built the pool."
         )
     head = ["model", *([""] if standing.grouped else []), called(hits), called(area)]
     head += [f"{called(area)}, own pairs out", "change"] if has_own_out else []
@@ -124,8 +121,8 @@ def _changes(standing: Standing, loo: LeaveOneOut | None) -> list[Figure]:
     head += ["mean ± sd", "Spearman", "p", "Kendall"]
     reading = (
         "For each model that built the pool, the pairs that only it proposed are dropped and all are measured again. "
-        "A bar to the left: it owes some of its number to its own pairs. To the right: its own pairs, where it stood "
-        "alone and was mostly wrong, cost it. The order of all models hardly shows this (Spearman, in the numbers; "
+        "A bar to the left: part of its number comes from its own pairs. A bar to the right: its own pairs, which are "
+        "mostly wrong, lower its number. The order of all models hardly shows this (Spearman, in the numbers; "
         f"{P_VALUE})."
     )
     heading = "What each model owes to its own pairs"

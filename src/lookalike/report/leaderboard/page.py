@@ -1,4 +1,4 @@
-"""The page of a leaderboard: its parts, filled."""
+"""The page of a leaderboard."""
 
 import math
 from dataclasses import dataclass
@@ -114,7 +114,7 @@ def page(title: str, pieces: Parts) -> str:
 
 
 def _cards(standing: Standing) -> list[Card]:
-    """The numbers to see first: who leads, whose number hangs on its own pairs, whose ranks to doubt."""
+    """The numbers to see first: the leader, the largest effect of own pairs, and the least judged model."""
     main, hits = standing.main, standing.hits
     shown = []
     for of in [standing.lead] if hits is None or hits == main else [standing.lead, Number(hits)]:
@@ -137,7 +137,7 @@ def _cards(standing: Standing) -> list[Card]:
 
 
 def _judged(pool: "Pool | None") -> str:
-    """Which pairs were judged."""
+    """A sentence on which pairs were judged."""
     if pool is None:
         return "Only some of all pairs were judged."
     drawn = int((~pool.proposed.any(1)).sum())

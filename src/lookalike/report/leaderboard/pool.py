@@ -1,4 +1,4 @@
-"""The pool on a page: how far the models' proposals overlap, what judging them costs, how many are positive."""
+"""The section on the pool: overlap of the models' proposals, cost of judging them, share of positives."""
 
 import math
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ __all__ = ["pool_section"]
 def pool_section(
     standing: Standing, pool: "Pool | None", judgements: "Judgements | None", votes: "Votes | None"
 ) -> str:
-    """The section, nothing without a pool of models."""
+    """The section; empty without a pool of models."""
     if pool is None or not pool.models:
         return ""
     shares = prevalence(judgements, pool) if judgements is not None else None
@@ -26,7 +26,7 @@ def pool_section(
     reading = (
         f"The top {pool.k} of {plural(len(pool.models), 'model')}{chance}. A cell is the share of the pairs of the "
         "model in its row that the model in its column proposed too; alone: pairs that nobody else proposed. Where "
-        "shares are low, each model finds what the others miss."
+        "shares are low, each model finds pairs that the others miss."
     )
     return (
         f'<section id="pool"><h2>The pool: who proposed what</h2><p class="reading">{reading}</p>'
@@ -54,7 +54,7 @@ def _cards(pool: "Pool", shares: Prevalence | None, votes: "Votes | None") -> li
 
 
 def _richness(shares: Prevalence | None) -> str:
-    """How much richer the pool is than all pairs, where pairs drawn by chance tell."""
+    """A sentence on how much richer the pool is than all pairs; empty without judged pairs drawn by chance."""
     if shares is None or not shares.random.judged or not math.isfinite(shares.enrichment):
         return ""
     low, high = shares.enrichment_interval
@@ -67,7 +67,7 @@ def _richness(shares: Prevalence | None) -> str:
 
 
 def _overlap(standing: Standing, pool: "Pool", estimates: Prevalence | None) -> str:
-    """The overlap as a table whose cells are shaded; it is its own text."""
+    """The overlap as a table with shaded cells."""
     shares = {share.name: share for share in estimates.models} if estimates is not None else {}
     columns = "".join(
         f"<th scope='col' class='turned' title='{text(name)}'><span class='name'>{_mark(standing, name)} "

@@ -22,7 +22,7 @@ MEANINGS = {
     "PRAUC": "area under the curve of precision over recall",
     "Judged": "share of the top k that somebody judged: below 80 % metrics of ranks say little",
     "P": "share of positives in the top k, from none of the unjudged being one to all of them",
-    "Bpref": "whether judged positives stand above judged negatives; unjudged items do not matter",
+    "Bpref": "how often judged positives rank above judged negatives; unjudged items do not matter",
     "RBP": "chance to look at each positive in turn, summed; the residual is what unjudged items could add",
 }
 
@@ -44,7 +44,7 @@ class LeaderboardColumn:
 
 
 def columns(standing: Standing) -> list[LeaderboardColumn]:
-    """Those that the board's metrics give, group by group."""
+    """The columns of the board's metrics, group by group."""
     made = [column for metric in _ordered(standing.metrics) for column in _of(standing, metric)]
     order = [TOP, "AUC", "PRAUC", GUARDS, UNJUDGED, OTHERS]
     return sorted(made, key=lambda column: order.index(column.group))
@@ -111,7 +111,7 @@ def _of(standing: Standing, metric: Metric) -> list[LeaderboardColumn]:
 
 
 def _end(standing: Standing, index: int, model: str) -> float:
-    """Where the interval of the number that models are compared by begins or ends."""
+    """The low or the high end of the interval of the number that models are ranked by."""
     return standing.interval(model, *standing.lead)[index]
 
 
@@ -135,7 +135,7 @@ def _hover(column: LeaderboardColumn) -> str:
 
 
 def _full(column: LeaderboardColumn) -> str:
-    """A header with its group, where it says too little without."""
+    """A header, with its group where it is unclear without."""
     return f"{column.group}, {column.title}" if column.group in ("AUC", "PRAUC") else column.title
 
 
@@ -152,7 +152,7 @@ def _body(standing: Standing, name: str, models: list[str], shown: list[Leaderbo
 
 
 def _best(standing: Standing, column: LeaderboardColumn) -> float:
-    """The highest number of a column, if it is not that of all models; else nan, which nothing equals."""
+    """The highest number of a column; nan, which nothing equals, if all models have the same."""
     values = [column.value(model) for model in standing.models]
     defined = [value for value in values if not math.isnan(value)]
     return max(defined) if column.best and defined and len(set(values)) > 1 else math.nan
