@@ -32,8 +32,9 @@ import lookalike as la
 from lookalike.core import files
 from lookalike.discovery import vote_log as record
 from lookalike.discovery.catalogue import Catalogue
+from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.pool import Pool
-from lookalike.discovery.votes import Judgements, Votes
+from lookalike.discovery.votes import Votes
 from lookalike.evaluation.trec import read_run, write_run
 from lookalike.judging.store.store import Store
 from lookalike.study import study

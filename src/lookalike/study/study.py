@@ -18,13 +18,15 @@ import numpy as np
 from lookalike.core.codes import Codes, as_numpy
 from lookalike.core.embeddings import SIMILARITIES, Embeddings
 from lookalike.core.files import check_format, digest, provenance, read_arrays, read_toml, write_arrays, write_text
+from lookalike.core.ids import text_array
 from lookalike.core.locks import left_in, lock, locked, move_up, part_of
-from lookalike.discovery.catalogue import Catalogue, as_text
+from lookalike.discovery.catalogue import Catalogue
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.formats import read_judgements, write_judgements
+from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.pool import RANDOM, Pool
 from lookalike.discovery.vote_log import append_votes, create_record, read_votes
-from lookalike.discovery.votes import Judgements, Votes
+from lookalike.discovery.votes import Votes
 from lookalike.evaluation.trec import read_run, rows_of_run, write_run
 from lookalike.study.model import Recipe, Run, Stored, recipe_of, stored_vectors
 
@@ -578,7 +580,7 @@ def _closed_queries(queries: Any, catalogue: Catalogue) -> Catalogue:
         if outside.size:
             raise ValueError(f"positions of queries must be from 0 to {len(catalogue) - 1}, got {outside[0]}")
         return catalogue[given]
-    return catalogue[catalogue.positions(as_text(queries, "queries"), "query")]
+    return catalogue[catalogue.positions(text_array(queries, "queries"), "query")]
 
 
 def _wild_queries(queries: Any, catalogue: Catalogue) -> Catalogue:

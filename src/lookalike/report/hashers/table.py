@@ -1,18 +1,18 @@
-"""The comparison table: a row for each hasher and length, accuracy, ties, dispersion and use side by side."""
+"""The comparison table: a row for each hasher and length, with accuracy, ties, dispersion and use of codes."""
 
 import math
 from collections.abc import Callable
 from typing import NamedTuple
 
-from lookalike.report.entries import Comparison, Entry
+from lookalike.report.hashers.entries import HasherComparison, HasherEntry
+from lookalike.report.hashers.words import all_codes
 from lookalike.report.html import header, mark, sortable, text
 from lookalike.report.numbers import entropy, number, percent, seconds, whole
-from lookalike.report.words import all_codes
 
-__all__ = ["COLUMNS", "Column", "comparison_table", "meanings"]
+__all__ = ["COLUMNS", "TableColumn", "comparison_table", "meanings"]
 
 
-class Column(NamedTuple):
+class TableColumn(NamedTuple):
     """A column of numbers: its group, its header, what it means, how it is shown, and which end of it is good."""
 
     group: str
@@ -26,9 +26,11 @@ class Column(NamedTuple):
 
 GLANCE, TIES, NEAR, USE, TIME = "At a glance", "Ties and queries", "Near the query", "Use of the code space", "Seconds"
 COLUMNS = (
-    Column(GLANCE, "mAP", "mAP", "mean average precision, expected over all orders of tied items", good=max),
-    Column(GLANCE, "ties", "tie range", "best less worst mAP: what the order of tied items alone decides", good=min),
-    Column(
+    TableColumn(GLANCE, "mAP", "mAP", "mean average precision, expected over all orders of tied items", good=max),
+    TableColumn(
+        GLANCE, "ties", "tie range", "best minus worst mAP: what the order of tied items alone decides", good=min
+    ),
+    TableColumn(
         GLANCE,
         "LGAP@2",
         "mLGAP@2",
@@ -36,8 +38,8 @@ COLUMNS = (
         good=max,
         bar=True,
     ),
-    Column(GLANCE, "distinct", "codes", "distinct codes that carry an item", whole),
-    Column(
+    TableColumn(GLANCE, "distinct", "codes", "distinct codes that carry an item", whole),
+    TableColumn(
         GLANCE,
         "possible_utilisation",
         "of possible",
@@ -45,34 +47,34 @@ COLUMNS = (
         percent,
         bar=True,
     ),
-    Column(TIES, "worst", "worst", "mAP if every tie were broken in the worst order"),
-    Column(TIES, "best", "best", "mAP if every tie were broken in the best order"),
-    Column(TIES, "low", "95 %", "interval of mAP that other queries like these might have given (bootstrap)"),
-    Column(NEAR, "LGAP@0", "mLGAP@0", "precision among items on the query's own code; 0 if there are none"),
-    Column(NEAR, "LGAP@1", "@1", "mLGAP within radius 1"),
-    Column(NEAR, "LGAP@3", "@3", "mLGAP within radius 3"),
-    Column(
+    TableColumn(TIES, "worst", "worst", "mAP if every tie were broken in the worst order"),
+    TableColumn(TIES, "best", "best", "mAP if every tie were broken in the best order"),
+    TableColumn(TIES, "low", "95 %", "interval of mAP that other queries like these might have given (bootstrap)"),
+    TableColumn(NEAR, "LGAP@0", "mLGAP@0", "precision among items on the query's own code; 0 if there are none"),
+    TableColumn(NEAR, "LGAP@1", "@1", "mLGAP within radius 1"),
+    TableColumn(NEAR, "LGAP@3", "@3", "mLGAP within radius 3"),
+    TableColumn(
         NEAR, "P(radius=2)", "P(r ≤ 2)", "share of relevant items within radius 2; 0 where a query finds none", good=max
     ),
-    Column(USE, "utilisation", "of all", "distinct codes over all 2ᵇ codes", percent),
-    Column(USE, "entropy", "entropy", "of the code of a random item, in bits", entropy, max),
-    Column(USE, "collision_rate", "collisions", "chance that two random items share a code", percent, min),
-    Column(USE, "largest", "fullest", "items on the code that has most", whole, min),
-    Column(USE, "mixed", "mixed", "items on codes that items of different labels share", whole, min),
-    Column(
+    TableColumn(USE, "utilisation", "of all", "distinct codes over all 2ᵇ codes", percent),
+    TableColumn(USE, "entropy", "entropy", "of the code of a random item, in bits", entropy, max),
+    TableColumn(USE, "collision_rate", "collisions", "chance that two random items share a code", percent, min),
+    TableColumn(USE, "largest", "fullest", "items on the fullest code", whole, min),
+    TableColumn(USE, "mixed", "mixed", "items on codes that items of different labels share", whole, min),
+    TableColumn(
         USE,
         "within_class",
         "within class",
         "rank correlation of Hamming and feature distance inside a class: 1 if codes keep the order, 0 if they lose it",
         good=max,
     ),
-    Column(TIME, "fit_seconds", "fit", "seconds to fit", seconds),
-    Column(TIME, "hash_seconds", "hash", "seconds to hash queries and gallery", seconds),
+    TableColumn(TIME, "fit_seconds", "fit", "seconds to fit", seconds),
+    TableColumn(TIME, "hash_seconds", "hash", "seconds to hash queries and gallery", seconds),
 )
 
 
-def comparison_table(comparison: Comparison) -> str:
-    """The table, in the order of the trials; what no hashing scores stands below."""
+def comparison_table(comparison: HasherComparison) -> str:
+    """The table, in the order of the trials. The last row has the scores without hashing."""
     scales = {"mAP": _ceiling(comparison), "possible_utilisation": 1.0, "LGAP@2": _largest(comparison, "LGAP@2")}
     winners = _winners(comparison)
     rows = "".join(_row(comparison, entry, scales, winners) for entry in comparison.entries)
@@ -92,7 +94,7 @@ def meanings() -> str:
     return f"<dl>{bar}{items}</dl>"
 
 
-def _full(column: Column) -> str:
+def _full(column: TableColumn) -> str:
     return f"mLGAP{column.title}" if column.title.startswith("@") else column.title
 
 
@@ -113,15 +115,17 @@ def _head(ceiling: float) -> str:
     return f"<tr class='groups'>{''.join(groups)}</tr><tr>{''.join(names)}</tr>"
 
 
-def _first(column: Column) -> str:
+def _first(column: TableColumn) -> str:
     """The class of a group's first column."""
     return "first" if next(other for other in COLUMNS if other.group == column.group) is column else ""
 
 
-def _row(comparison: Comparison, entry: Entry, scales: dict[str, float], winners: dict[tuple[str, int], float]) -> str:
-    place = comparison.hashers.index(entry.hasher)
+def _row(
+    comparison: HasherComparison, entry: HasherEntry, scales: dict[str, float], winners: dict[tuple[str, int], float]
+) -> str:
+    index = comparison.hashers.index(entry.hasher)
     name = text(entry.hasher)
-    sticky = f"<th scope='row' class='stick' data-v='{name}' title='{name}'>{mark(place)}"
+    sticky = f"<th scope='row' class='stick' data-v='{name}' title='{name}'>{mark(index)}"
     cells = [
         f"{sticky} <span class='name'>{name}</span></th>",
         f"<td data-v='{entry.bits}'>{entry.bits}</td>",
@@ -142,33 +146,33 @@ def _row(comparison: Comparison, entry: Entry, scales: dict[str, float], winners
         cells.append(f"<td data-v='{sortable(value)}' class='{classes}'{style}>{shown}</td>")
         if column.key == "mAP":
             cells.append(_spans(value, entry["worst"], entry["best"], entry["low"], entry["high"], scales["mAP"]))
-    return f"<tr data-bits='{entry.bits}' data-hasher='{place}'>{''.join(cells)}</tr>"
+    return f"<tr data-bits='{entry.bits}' data-hasher='{index}'>{''.join(cells)}</tr>"
 
 
-def _winners(comparison: Comparison) -> dict[tuple[str, int], float]:
+def _winners(comparison: HasherComparison) -> dict[tuple[str, int], float]:
     """The best value of each column among the hashers of each length."""
-    found = {}
+    winners = {}
     for bits in comparison.lengths:
         rivals = comparison.of_length(bits)
         for column in COLUMNS:
             top = comparison.top(column.key, rivals, column.good) if column.good is not None else None  # type: ignore[arg-type]
             if top is not None and any(entry[column.key] != top[column.key] for entry in rivals):
-                found[column.key, bits] = top[column.key]
-    return found
+                winners[column.key, bits] = top[column.key]
+    return winners
 
 
-def _foot(comparison: Comparison, ceiling: float) -> str:
+def _foot(comparison: HasherComparison, ceiling: float) -> str:
     if comparison.exact is None:
         return ""
     score = comparison.exact["AP"]
     low, high = score.interval()
-    known = {"mAP": score.mean, "worst": score.worst, "best": score.best, "ties": score.best - score.worst}
+    numbers = {"mAP": score.mean, "worst": score.worst, "best": score.best, "ties": score.best - score.worst}
     cells = [f"<th scope='row' class='stick'><span class='name'>{comparison.exact_name}</span></th><td>–</td>"]
     for column in COLUMNS:
         if column.key == "low":
             cells.append(f"<td class='range'>{_interval(low, high)}</td>")
         else:
-            cells.append(f"<td class='{_first(column)}'>{text(number(known.get(column.key, float('nan'))))}</td>")
+            cells.append(f"<td class='{_first(column)}'>{text(number(numbers.get(column.key, float('nan'))))}</td>")
         if column.key == "mAP":
             cells.append(_spans(score.mean, score.worst, score.best, low, high, ceiling))
     return f"<tfoot><tr>{''.join(cells)}</tr></tfoot>"
@@ -178,19 +182,19 @@ def _interval(low: float, high: float) -> str:
     return "–" if math.isnan(low) else f"{number(low)}–{number(high)}"
 
 
-def _largest(comparison: Comparison, name: str) -> float:
+def _largest(comparison: HasherComparison, name: str) -> float:
     """The largest number of a column, 1 if there is none above 0."""
     top = comparison.top(name)
     return (top[name] if top is not None else 0.0) or 1.0
 
 
-def _ceiling(comparison: Comparison) -> float:
-    """Where the scale of the bars ends: the next tenth above all of them."""
+def _ceiling(comparison: HasherComparison) -> float:
+    """The end of the bars' scale: the next tenth above all values."""
     ends = [max(entry["best"], entry["high"]) for entry in comparison.entries]
     if comparison.exact is not None:
         ends += [comparison.exact["AP"].best, comparison.exact["AP"].interval()[1]]
-    known = [end for end in ends if not math.isnan(end)]
-    return max(math.ceil(10 * max(known, default=1.0)), 1) / 10
+    defined = [end for end in ends if not math.isnan(end)]
+    return max(math.ceil(10 * max(defined, default=1.0)), 1) / 10
 
 
 def _spans(mean: float, worst: float, best: float, low: float, high: float, ceiling: float) -> str:

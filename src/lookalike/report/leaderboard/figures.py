@@ -1,30 +1,30 @@
-"""The figures of a leaderboard: bars of a metric, and how much it owes to who built the pool."""
+"""The figures of a leaderboard: bars of each metric, and how much they depend on who built the pool."""
 
 import math
 
 from lookalike.discovery.bias import P_VALUE, LeaveOneOut, LeftOut
 from lookalike.discovery.leaderboard import effect
 from lookalike.metrics.metric import Metric
-from lookalike.report.discovery import charts
-from lookalike.report.discovery.standing import BUILT, LATER, Number, Standing, called
-from lookalike.report.discovery.table import columns
-from lookalike.report.discovery.words import interval, signed
-from lookalike.report.figure import Figure, Panel
+from lookalike.report.figure import Figure, FigurePanel
 from lookalike.report.html import data_table, text
+from lookalike.report.leaderboard import charts
+from lookalike.report.leaderboard.standing import BUILT, LATER, Number, Standing, called
+from lookalike.report.leaderboard.table import columns
+from lookalike.report.leaderboard.words import interval, signed
 from lookalike.report.numbers import MISSING, number
 
 __all__ = ["all_figures"]
 
 
 def all_figures(standing: Standing, loo: LeaveOneOut | None) -> list[Figure]:
-    """Every figure that the board and what was left out allow."""
+    """Every figure that the board has numbers for."""
     figures = [_bars(standing), *_bias(standing)]
     return [*figures, *_changes(standing, loo)]
 
 
 def _bars(standing: Standing) -> Figure:
     panels, tables = [], []
-    for place, of in enumerate(standing.numbers):
+    for index, of in enumerate(standing.numbers):
         hidden = of != standing.lead
         spec = charts.bars_chart(standing, of)
         told, rows = [], []
@@ -35,9 +35,9 @@ def _bars(standing: Standing) -> Figure:
         words = f"{called(*of)}, with 95 % intervals. {'; '.join(told)}."
         whom = f" <small>{effect(*of)}{' to' if effect(*of) == 'neutral' else ''} who built the pool</small>"
         title = f"{text(called(*of))}{whom if effect(*of) else ''}"
-        panels.append(Panel(title, words, spec, {"metric": place}, hidden))
+        panels.append(FigurePanel(title, words, spec, {"metric": index}, hidden))
         head = ["model", *([""] if standing.grouped else []), called(*of), "95 % interval"]
-        tables.append(f'<div data-metric="{place}"{" hidden" if hidden else ""}>{data_table(head, rows)}</div>')
+        tables.append(f'<div data-metric="{index}"{" hidden" if hidden else ""}>{data_table(head, rows)}</div>')
     shades = f'<span class="shade">{BUILT}</span> <span class="shade later">{LATER}</span> ' if standing.grouped else ""
     return Figure(
         "bars",
@@ -75,7 +75,7 @@ def _bias(standing: Standing) -> list[Figure]:
     hits, area = standing.hits, standing.main
     if hits is None or area.name not in ("AUC", "PRAUC") or len(standing.models) < 2:
         return []
-    known = any(area in found.scores for found in standing.board.own_out.values()) and standing.has_pool
+    has_own_out = any(area in evaluation.scores for evaluation in standing.board.own_out.values()) and standing.has_pool
     told, rows = [], []
     for model in standing.ranking(area):
         values = [standing.value(model, hits), standing.value(model, area)]
@@ -84,24 +84,21 @@ def _bias(standing: Standing) -> list[Figure]:
         role = f", {_role(standing, model)[0]}" if standing.grouped else ""
         told.append(
             f"{model}{role}: {called(hits)} {number(values[0])}, {called(area)} {number(values[1])}"
-            + (f", {number(without)} without its own pairs" if known else "")
+            + (f", {number(without)} without its own pairs" if has_own_out else "")
         )
-        more = (number(without), signed(change)) if known else ()
+        more = (number(without), signed(change)) if has_own_out else ()
         rows.append((model, *_role(standing, model), *map(number, values), *more))
     reading = "Models of equal AUC tend to have equal hit rates."
     if standing.grouped:
+        reading += " Hollow marks came later: what they find and nobody judged counts as wrong, so they lie too low."
+    if has_own_out:
         reading += (
-            " Hollow marks came later: what they find and nobody judged counts as wrong, so they lie lower than they "
-            "should."
-        )
-    if known:
-        reading += (
-            " The stroke leads to the AUC without the judged pairs that only this model proposed: a long one is a "
-            "number that hangs on who built the pool."
+            " The stroke leads to the AUC without the judged pairs that only this model proposed: a long stroke "
+            "means that the number depends on who built the pool."
         )
     head = ["model", *([""] if standing.grouped else []), called(hits), called(area)]
-    head += [f"{called(area)}, own pairs out", "change"] if known else []
-    panel = Panel(
+    head += [f"{called(area)}, own pairs out", "change"] if has_own_out else []
+    panel = FigurePanel(
         "", f"{called(hits)} against {called(area)}. {'; '.join(told)}.", charts.bias_chart(standing, hits, area)
     )
     heading = text(f"{called(hits).capitalize()} against {called(area)}")
@@ -115,17 +112,17 @@ def _changes(standing: Standing, loo: LeaveOneOut | None) -> list[Figure]:
     for row in sorted(loo.rows_, key=lambda row: row.metric != standing.main):
         by_metric.setdefault(row.metric, []).append(row)
     panels, rows = [], []
-    for metric, found in by_metric.items():
-        told = [f"{row.model} {signed(row.change)}" for row in sorted(found, key=lambda row: -row.change)]
+    for metric, changes in by_metric.items():
+        told = [f"{row.model} {signed(row.change)}" for row in sorted(changes, key=lambda row: -row.change)]
         words = f"Change of {called(metric)} when a model’s own pairs are dropped: {', '.join(told)}."
-        panels.append(Panel(text(called(metric)), words, charts.change_chart(found)))
-        rows += [_left_out(row) for row in found]
+        panels.append(FigurePanel(text(called(metric)), words, charts.change_chart(changes)))
+        rows += [_left_out(row) for row in changes]
     head = ["left out", "metric", "pairs dropped", "all pairs", "without its own", "change", "places"]
     head += ["mean ± sd", "Spearman", "p", "Kendall"]
     reading = (
         "For each model that built the pool, the pairs that only it proposed are dropped and all are measured again. "
-        "A bar to the left: it owes some of its number to its own pairs. To the right: its own pairs, where it stood "
-        "alone and was mostly wrong, cost it. The order of all models hardly shows this (Spearman, in the numbers; "
+        "A bar to the left: part of its number comes from its own pairs. A bar to the right: its own pairs, which are "
+        "mostly wrong, lower its number. The order of all models hardly shows this (Spearman, in the numbers; "
         f"{P_VALUE})."
     )
     heading = "What each model owes to its own pairs"

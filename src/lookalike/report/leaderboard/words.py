@@ -1,10 +1,10 @@
-"""What a leaderboard says, in words."""
+"""Sentences about a leaderboard."""
 
 import math
 from dataclasses import replace
 
 from lookalike.evaluation.compare import Difference
-from lookalike.report.discovery.standing import Standing, called
+from lookalike.report.leaderboard.standing import Standing, called
 from lookalike.report.numbers import listed, number, plural
 
 NAMED = 6  # models named in a sentence
@@ -26,7 +26,7 @@ def signed(value: float, digits: int = 3) -> str:
 
 
 def interval(ends: tuple[float, float]) -> str:
-    """From low to high; nothing where it is unknown.
+    """An interval as text; empty for nan.
 
     >>> interval((0.25, 0.5)), interval((float("nan"), float("nan")))
     ('0.250 to 0.500', '')
@@ -35,7 +35,7 @@ def interval(ends: tuple[float, float]) -> str:
 
 
 def names(models: list[str]) -> str:
-    """Names in a sentence, not all of many.
+    """Names joined for a sentence; of many, only the first.
 
     >>> names(["a", "b"]), names(list("abcdefgh"))
     ('a and b', 'a, b, c, d, e and 3 others')
@@ -76,8 +76,8 @@ def _leader(standing: Standing) -> list[str]:
 def _gap(standing: Standing, first: str, second: str) -> Difference:
     """The paired difference of two models, its p-value corrected for all pairs of models."""
     metric, own_out = standing.lead
-    found = standing.board.compare(metric, own_out=own_out, random_state=standing.board.about["seed"])
-    (gap,) = (each for each in found.differences if {each.first, each.second} == {first, second})
+    comparison = standing.board.compare(metric, own_out=own_out, random_state=standing.board.about["seed"])
+    (gap,) = (each for each in comparison.differences if {each.first, each.second} == {first, second})
     if gap.first == first:
         return gap
     return replace(gap, first=first, second=second, difference=-gap.difference, low=-gap.high, high=-gap.low)
@@ -88,9 +88,9 @@ def _builders(standing: Standing) -> str:
     built = [model for model in standing.models if helped[model]]
     later = [model for model in standing.models if not helped[model]]
     if not built:
-        return "Who built the pool of judged pairs is not known here, so nobody can tell whom it favours."
+        return "Who built the pool of judged pairs is not known here, so it is unclear which models it favours."
     if not later:
-        return "All of them built the pool, so that numbers which favour its builders favour all of them alike."
+        return "All of them built the pool, so numbers that favour its builders favour all of them equally."
     whose = "its" if len(later) == 1 else "their"
     return (
         f"{names(built)} built the pool of judged pairs; {names(later)} came later, so {whose} best finds may be "
@@ -99,7 +99,7 @@ def _builders(standing: Standing) -> str:
 
 
 def _by_hits(standing: Standing) -> list[str]:
-    """Who leads by hit rate, where it is another."""
+    """A sentence on who leads by hit rate, if it is another model."""
     if standing.hits is None or standing.hits == standing.main:
         return []
     by_hits, by_lead = standing.ranking(standing.hits)[0], standing.ranking(*standing.lead)[0]

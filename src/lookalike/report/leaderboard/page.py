@@ -1,18 +1,18 @@
-"""The page of a leaderboard: its parts, filled."""
+"""The page of a leaderboard."""
 
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lookalike.discovery.leaderboard import EFFECTS, effect
-from lookalike.report.discovery.experts import Disputes, agreement_section
-from lookalike.report.discovery.figures import all_figures
-from lookalike.report.discovery.pool import pool_section
-from lookalike.report.discovery.standing import Number, Standing, called
-from lookalike.report.discovery.table import leaderboard_table, meanings
-from lookalike.report.discovery.words import interval, signed, summary
 from lookalike.report.document import about, document, filled, resource
 from lookalike.report.html import Card, cards, choice, menu, short, text
+from lookalike.report.leaderboard.experts import Disputes, agreement_section
+from lookalike.report.leaderboard.figures import all_figures
+from lookalike.report.leaderboard.pool import pool_section
+from lookalike.report.leaderboard.standing import Number, Standing, called
+from lookalike.report.leaderboard.table import leaderboard_table, meanings
+from lookalike.report.leaderboard.words import interval, signed, summary
 from lookalike.report.numbers import number, percent, plural
 from lookalike.report.vega import Spec
 
@@ -80,9 +80,9 @@ def parts(
         cards("In short", _cards(standing)),
         _warnings(board.warnings),
         _judged(pool),
-        filled(resource("discovery/main.html"), main),
-        ["discovery/formulas.html", "intervals.html"],
-        ["discovery/cited.html"],
+        filled(resource("leaderboard/main.html"), main),
+        ["leaderboard/formulas.html", "intervals.html"],
+        ["leaderboard/cited.html"],
         _about(standing, title, pool),
         {name: spec for figure in figures for name, spec in figure.specs().items()},
         standing.models,
@@ -90,54 +90,54 @@ def parts(
     )
 
 
-def page(title: str, found: Parts) -> str:
+def page(title: str, pieces: Parts) -> str:
     """The whole page as text."""
     body = {
         "title": text(title),
-        "menu": menu([*found.links, ("about", "About")]),
-        "summary": f"<p>{text(found.sentences[0])}</p><p>{text(' '.join(found.sentences[1:]))}</p>",
-        "cards": found.cards,
-        "warnings": found.warnings,
-        "judged": found.judged,
-        "main": found.main,
-        "about": about(found.about, found.formulas, found.cited),
+        "menu": menu([*pieces.links, ("about", "About")]),
+        "summary": f"<p>{text(pieces.sentences[0])}</p><p>{text(' '.join(pieces.sentences[1:]))}</p>",
+        "cards": pieces.cards,
+        "warnings": pieces.warnings,
+        "judged": pieces.judged,
+        "main": pieces.main,
+        "about": about(pieces.about, pieces.formulas, pieces.cited),
     }
     return document(
         f"{title} · models compared",
-        " ".join(found.sentences),
-        filled(resource("discovery/page.html"), body),
-        styles=["page.css", "discovery/page.css"],
-        scripts=["common.js", "discovery/page.js"],
-        data={"models": found.models, "charts": found.charts},
-        pictures=found.pictures,
+        " ".join(pieces.sentences),
+        filled(resource("leaderboard/page.html"), body),
+        styles=["page.css", "leaderboard/page.css"],
+        scripts=["common.js", "leaderboard/page.js"],
+        data={"models": pieces.models, "charts": pieces.charts},
+        pictures=pieces.pictures,
     )
 
 
 def _cards(standing: Standing) -> list[Card]:
-    """The numbers to see first: who leads, whose number hangs on its own pairs, whose ranks to doubt."""
+    """The numbers to see first: the leader, the largest effect of own pairs, and the least judged model."""
     main, hits = standing.main, standing.hits
-    found = []
+    shown = []
     for of in [standing.lead] if hits is None or hits == main else [standing.lead, Number(hits)]:
         model = standing.ranking(*of)[0]
         value, ends = standing.value(model, *of), interval(standing.interval(model, *of))
         why = f"95\u202f% interval {ends}" if ends else "of all models"
         why += f"; {effect(*of)} who built the pool" if effect(*of) in ("favours", "punishes") else ""
         if not math.isnan(value):
-            found.append(Card(f"Highest {called(*of)}", number(value), why, standing.tag(model)))
+            shown.append(Card(f"Highest {called(*of)}", number(value), why, standing.tag(model)))
     changes = {model: standing.own_out(model, main) - standing.value(model, main) for model in standing.models}
     if any(abs(change) > 0 for change in changes.values()):
         model = max(changes, key=lambda model: (abs(changes[model]) > 0, abs(changes[model])))
         why = f"of {called(main)}, the largest change"
-        found.append(Card("Without its own pairs", signed(changes[model]), why, standing.tag(model)))
+        shown.append(Card("Without its own pairs", signed(changes[model]), why, standing.tag(model)))
     shares = {model: standing.judged(model) for model in standing.models}
     if min(shares.values()) < 1:
         model = min(shares, key=lambda model: shares[model])
-        found.append(Card("Least judged", percent(shares[model]), "of its top was judged", standing.tag(model)))
-    return found
+        shown.append(Card("Least judged", percent(shares[model]), "of its top was judged", standing.tag(model)))
+    return shown
 
 
 def _judged(pool: "Pool | None") -> str:
-    """Which pairs were judged."""
+    """A sentence on which pairs were judged."""
     if pool is None:
         return "Only some of all pairs were judged."
     drawn = int((~pool.proposed.any(1)).sum())
@@ -161,22 +161,22 @@ def _items(lines: list[str]) -> str:
 
 
 def _reading(standing: Standing) -> str:
-    said = ["Bold: best of all models. Press a header to sort."]
-    said.append(f"Favours, punishes, neutral: {EFFECTS}; compare models by what is neutral.")
+    sentences = ["Bold: best of all models. Press a header to sort."]
+    sentences.append(f"Favours, punishes, neutral: {EFFECTS}; compare models by what is neutral.")
     if standing.grouped:
-        said.append("Hollow marks: models that came later.")
+        sentences.append("Hollow marks: models that came later.")
     if any(standing.doubtful(model, metric) for model in standing.models for metric in standing.metrics):
-        said.append(
+        sentences.append(
             '<span class="doubt">Dotted</span>: less than 80 % of the top was judged, so the number may be too low.'
         )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def _legend(standing: Standing) -> str:
     chips = "".join(
-        f'<button type="button" aria-pressed="false" data-model="{place}" title="{text(model)}">'
+        f'<button type="button" aria-pressed="false" data-model="{index}" title="{text(model)}">'
         f'{standing.mark(model)}<span class="name">{text(short(model, 24))}</span></button>'
-        for place, model in enumerate(standing.models)
+        for index, model in enumerate(standing.models)
     )
     return f'{chips}<button type="button" class="everyone" hidden>show all</button>'
 

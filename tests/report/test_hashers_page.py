@@ -18,14 +18,14 @@ import lookalike as la
 from helpers.pages import HOSTILE, Opened, Reader, browser, chromium  # noqa: F401
 from lookalike.evaluation.results import Evaluation
 from lookalike.experiments.task import Task
-from lookalike.experiments.trials import METRICS, Trials, examine
+from lookalike.experiments.trials import METRICS, Trial, Trials, examine
 from lookalike.report import render, write_report
-from lookalike.report.charts import runs
-from lookalike.report.entries import Comparison
-from lookalike.report.examples import chosen_queries, nearest_groups, top_five
+from lookalike.report.hashers.charts import runs
+from lookalike.report.hashers.entries import HasherComparison
+from lookalike.report.hashers.examples import chosen_queries, nearest_groups, top_five
+from lookalike.report.hashers.words import random_codes, summary
 from lookalike.report.inline_images import encoded
 from lookalike.report.numbers import number, percent
-from lookalike.report.words import random_codes, summary
 
 N_QUERIES, N_ITEMS = 20, 300
 
@@ -95,7 +95,7 @@ def test_the_page_is_the_same_every_time(tmp_path: Path) -> None:
 
 def test_the_summary_gives_the_numbers() -> None:
     rows = plain_trials().rows()
-    told = " ".join(summary(Comparison(plain_trials())))
+    told = " ".join(summary(HasherComparison(plain_trials())))
     top = max(rows, key=lambda row: row["mAP"])
     assert f"3 hashers at 12 and 24 bits; {N_QUERIES} queries × {N_ITEMS} items." in told
     assert f"Highest mAP: {top['hasher']} at {top['bits']} bits, {top['mAP']:.3f}" in told
@@ -152,7 +152,7 @@ def test_the_leaders_by_either_measure_are_told_apart() -> None:
     swapped = np.where(places % 10 == 0, (labels[1] + 1) % 3, labels[1])
     balls = la.Codes.pack(points[swapped] ^ (places[:, None] % 13 == np.arange(12)))  # no bit flipped, or one of twelve
     trials = [examine(task, "points", *packed), examine(task, "balls", packed[0], balls)]
-    told = " ".join(summary(Comparison(Trials(task, tuple(trials)))))
+    told = " ".join(summary(HasherComparison(Trials(task, tuple(trials)))))
     by_map, by_lgap = (max(trials, key=lambda trial: trial.evaluation[name].mean) for name in ("AP", "LGAP@2"))
     assert (by_map.name, by_lgap.name) == ("points", "balls")
     spread = by_lgap.evaluation["LGAP@2"].mean
@@ -179,7 +179,7 @@ def test_runs_are_the_counts_again() -> None:
 # Examples
 
 
-def brute_force(trial: la.trials.Trial, query: int) -> np.ndarray:
+def brute_force(trial: Trial, query: int) -> np.ndarray:
     return (trial.queries.unpack()[query].astype(int) != trial.gallery.unpack()).sum(1)
 
 

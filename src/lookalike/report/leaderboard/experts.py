@@ -1,4 +1,4 @@
-"""Experts on a page: how far they agree, and the pairs on which they do not, as pictures."""
+"""Sections on experts: how far they agree, and pictures of the pairs on which they disagree."""
 
 import math
 from dataclasses import dataclass
@@ -28,32 +28,32 @@ def agreement_section(votes: "Votes | None", study: "Study | None") -> str:
     """How far experts agree, in figures; nothing without votes."""
     if votes is None or not len(votes):
         return ""
-    found = agreement(votes, study.gold() if study is not None else None)
+    agreed = agreement(votes, study.gold() if study is not None else None)
     return (
         '<section id="agreement"><h2>How far experts agree</h2><p class="reading">1 is perfect agreement, 0 what '
         "chance would give. AC1 stays fair where most answers are the same. Can’t tell counts for neither side.</p>"
-        f"{cards('Agreement in short', _cards(found))}"
+        f"{cards('Agreement in short', _cards(agreed))}"
         '<div class="scroll fit plain" tabindex="0" role="region" aria-label="Experts">'
-        f"{_experts(found)}</div>{_kappas(found)}</section>"
+        f"{_experts(agreed)}</div>{_kappas(agreed)}</section>"
     )
 
 
-def _cards(found: Agreement) -> list[Card]:
-    kappas = found.kappas
+def _cards(agreed: Agreement) -> list[Card]:
+    kappas = agreed.kappas
     least, most = (number(end) for end in ((kappas.low, kappas.high) if kappas else (math.nan, math.nan)))
     whose = f"of every two experts{kappas.note if kappas else ''}"
     two = [" to ", most] if least != most else []
-    pairs = f"of {plural(found.pairs, 'pair')} with two decided votes or more"
+    pairs = f"of {plural(agreed.pairs, 'pair')} with two decided votes or more"
     return [
-        Card("Krippendorff’s alpha", number(found.alpha), "of all experts"),
-        Card("Gwet’s AC1", number(found.ac1), "of all experts"),
+        Card("Krippendorff’s alpha", number(agreed.alpha), "of all experts"),
+        Card("Gwet’s AC1", number(agreed.ac1), "of all experts"),
         Card("Cohen’s kappa", least, whose, "", *two),
-        Card("Unanimous", percent(found.unanimous), pairs),
+        Card("Unanimous", percent(agreed.unanimous), pairs),
     ]
 
 
-def _experts(found: Agreement) -> str:
-    gold = any(figures.gold_asked for figures in found.figures)
+def _experts(agreed: Agreement) -> str:
+    gold = any(figures.gold_asked for figures in agreed.figures)
     head = ["expert", "votes", "decided", "can’t tell", "similar", "as the others", "median seconds", "changed"]
     rows = [
         (
@@ -67,14 +67,15 @@ def _experts(found: Agreement) -> str:
             f"{figures.changed:,}",
             *([f"{figures.gold_right:,} of {figures.gold_asked:,}" if figures.gold_asked else MISSING] if gold else []),
         )
-        for figures in found.figures
+        for figures in agreed.figures
     ]
     return data_table([*head, *(["gold pairs right"] if gold else [])], rows)
 
 
-def _kappas(found: Agreement) -> str:
+def _kappas(agreed: Agreement) -> str:
     rows = [
-        (f"{row['first']} and {row['second']}", f"{row['pairs']:,}", number(row["kappa"])) for row in found.kappa_rows()
+        (f"{row['first']} and {row['second']}", f"{row['pairs']:,}", number(row["kappa"]))
+        for row in agreed.kappa_rows()
     ]
     if not rows:
         return ""
@@ -104,16 +105,16 @@ def disputed(votes: "Votes") -> list[Dispute]:
     ballots = votes.ballots
     counts = np.stack([ballots.counts(answer) for answer in (SIMILAR, NOT_SIMILAR, CANT_TELL)], axis=1)
     rows = np.flatnonzero(counts[:, :2].min(1) > 0).tolist()
-    found = [Dispute(str(ballots.queries[row]), str(ballots.items[row]), *counts[row].tolist()) for row in rows]
-    found.sort(key=lambda pair: (*_evenness(pair), pair.query, pair.item))
+    pairs = [Dispute(str(ballots.queries[row]), str(ballots.items[row]), *counts[row].tolist()) for row in rows]
+    pairs.sort(key=lambda pair: (*_evenness(pair), pair.query, pair.item))
     before: dict[tuple[float, int, str], int] = {}
     turns = []
-    for pair in found:
+    for pair in pairs:
         key = (*_evenness(pair), pair.query)
         turns.append(before.get(key, 0))
         before[key] = turns[-1] + 1
-    order = sorted(range(len(found)), key=lambda place: (*_evenness(found[place]), turns[place], place))
-    return [found[place] for place in order]
+    order = sorted(range(len(pairs)), key=lambda index: (*_evenness(pairs[index]), turns[index], index))
+    return [pairs[index] for index in order]
 
 
 def _evenness(pair: Dispute) -> tuple[float, int]:
@@ -125,12 +126,12 @@ class Disputes:
     """The section of disputed pairs, and the style that holds their pictures, each once."""
 
     def __init__(self, votes: "Votes | None", study: "Study | None", judgements: "Judgements | None") -> None:
-        found = disputed(votes) if votes is not None and len(votes) else []
+        pairs = disputed(votes) if votes is not None and len(votes) else []
         self._study, self._judgements = study, judgements
         self._classes: dict[Path, str] = {}
         self._rules: list[str] = []
-        self.pairs = found[:SHOWN]
-        self.section = self._section(len(found)) if found else ""
+        self.pairs = pairs[:SHOWN]
+        self.section = self._section(len(pairs)) if pairs else ""
 
     def style(self) -> str:
         """A class for every picture."""
@@ -152,9 +153,9 @@ class Disputes:
     def _pair(self, pair: Dispute) -> str:
         votes = [(pair.similar, "hit", "✓", "similar"), (pair.not_similar, "miss", "✗", "not similar")]
         votes.append((pair.cant_tell, "unsure", "?", "can’t tell"))
-        given = [vote for vote in votes if vote[0]]
-        bar = "".join(f'<i class="{kind}" style="flex-grow:{n}">{sign}</i>' for n, kind, sign, _ in given)
-        told = ", ".join(f"{n:,} {word}" for n, _, _, word in given)
+        cast = [vote for vote in votes if vote[0]]
+        bar = "".join(f'<i class="{kind}" style="flex-grow:{n}">{sign}</i>' for n, kind, sign, _ in cast)
+        told = ", ".join(f"{n:,} {word}" for n, _, _, word in cast)
         queries, items = (self._study.queries, self._study.catalogue) if self._study is not None else (None, None)
         return (
             f'<li class="pair"><div class="two">{self._side("query", pair.query, queries)}'
@@ -169,11 +170,11 @@ class Disputes:
         return f"; counts as {'similar' if grade else 'not similar'} <small>({text(self._judgements.rule)})</small>"
 
     def _side(self, what: str, name: str, catalogue: "Catalogue | None") -> str:
-        found = self._picture(name, catalogue)
+        classes = self._picture(name, catalogue)
         label = text(name)
         shown = (
-            f'<i class="picture {found}" role="img" aria-label="{what} {label}"></i>'
-            if found
+            f'<i class="picture {classes}" role="img" aria-label="{what} {label}"></i>'
+            if classes
             else f'<span class="absent"><small>{what}, no picture</small>{label}</span>'
         )
         return f'<figure>{shown}<figcaption title="{label}">{label}</figcaption></figure>'
@@ -182,10 +183,10 @@ class Disputes:
         """The classes of a picture, "" where there is none to show."""
         if catalogue is None or self._study is None or catalogue.paths is None:
             return ""
-        places = np.flatnonzero(catalogue.ids == name)
-        if not len(places):
+        rows = np.flatnonzero(catalogue.ids == name)
+        if not len(rows):
             return ""
-        path = self._study.path / str(catalogue.paths[places[0]])
+        path = self._study.path / str(catalogue.paths[rows[0]])
         if path not in self._classes:
             self._classes[path] = self._read(path)
         return self._classes[path]
@@ -193,7 +194,7 @@ class Disputes:
     def _read(self, path: Path) -> str:
         try:
             picture = fitted(path, PIXELS) if path.is_file() else None
-        except Exception:  # whatever is wrong with a file, its place says its id
+        except Exception:  # whatever is wrong with a file, its id is shown instead
             picture = None
         if picture is None:
             return ""

@@ -1,12 +1,12 @@
-"""The pool on a page: how far the models' proposals overlap, what judging them costs, how many are positive."""
+"""The section on the pool: overlap of the models' proposals, cost of judging them, share of positives."""
 
 import math
 from typing import TYPE_CHECKING
 
 from lookalike.core.text_table import times
 from lookalike.discovery.prevalence import SECONDS, Prevalence, Share, cost, pace, prevalence
-from lookalike.report.discovery.standing import Standing
 from lookalike.report.html import Card, cards, short, text
+from lookalike.report.leaderboard.standing import Standing
 from lookalike.report.numbers import MISSING, listed, percent, plural
 
 if TYPE_CHECKING:
@@ -18,25 +18,25 @@ __all__ = ["pool_section"]
 def pool_section(
     standing: Standing, pool: "Pool | None", judgements: "Judgements | None", votes: "Votes | None"
 ) -> str:
-    """The section, nothing without a pool of models."""
+    """The section; empty without a pool of models."""
     if pool is None or not pool.models:
         return ""
-    found = prevalence(judgements, pool) if judgements is not None else None
+    shares = prevalence(judgements, pool) if judgements is not None else None
     chance = f" and {int(pool.random.sum()):,} drawn by chance" if pool.random.any() else ""
     reading = (
         f"The top {pool.k} of {plural(len(pool.models), 'model')}{chance}. A cell is the share of the pairs of the "
         "model in its row that the model in its column proposed too; alone: pairs that nobody else proposed. Where "
-        "shares are low, each model finds what the others miss."
+        "shares are low, each model finds pairs that the others miss."
     )
     return (
         f'<section id="pool"><h2>The pool: who proposed what</h2><p class="reading">{reading}</p>'
-        f"{cards('The pool in short', _cards(pool, found, votes))}{_richness(found)}"
+        f"{cards('The pool in short', _cards(pool, shares, votes))}{_richness(shares)}"
         '<div class="scroll fit" tabindex="0" role="region" aria-label="Overlap of proposals">'
-        f"{_overlap(standing, pool, found)}</div></section>"
+        f"{_overlap(standing, pool, shares)}</div></section>"
     )
 
 
-def _cards(pool: "Pool", found: Prevalence | None, votes: "Votes | None") -> list[Card]:
+def _cards(pool: "Pool", shares: Prevalence | None, votes: "Votes | None") -> list[Card]:
     measured = pace(votes)
     each, paced = (measured, "as experts took") if measured is not None else (SECONDS, "by assumption")
     proposals = int(pool.proposed.sum())
@@ -46,29 +46,29 @@ def _cards(pool: "Pool", found: Prevalence | None, votes: "Votes | None") -> lis
         Card("Duplicates", percent(pool.duplication), f"of {proposals:,} proposals repeat another model’s"),
         Card("Time to judge", cost(len(pool), each), time),
     ]
-    if found is not None and found.pool.judged:
-        span = f"{percent(found.pool.low)} to {percent(found.pool.high)}"
-        why = f"of {found.pool.judged:,} judged proposals ({span})"
-        out.append(Card("Positive", percent(found.pool.share), why))
+    if shares is not None and shares.pool.judged:
+        span = f"{percent(shares.pool.low)} to {percent(shares.pool.high)}"
+        why = f"of {shares.pool.judged:,} judged proposals ({span})"
+        out.append(Card("Positive", percent(shares.pool.share), why))
     return out
 
 
-def _richness(found: Prevalence | None) -> str:
-    """How much richer the pool is than all pairs, where pairs drawn by chance tell."""
-    if found is None or not found.random.judged or not math.isfinite(found.enrichment):
+def _richness(shares: Prevalence | None) -> str:
+    """A sentence on how much richer the pool is than all pairs; empty without judged pairs drawn by chance."""
+    if shares is None or not shares.random.judged or not math.isfinite(shares.enrichment):
         return ""
-    low, high = found.enrichment_interval
+    low, high = shares.enrichment_interval
     span = f"{times(low)} to {times(high)}" if math.isfinite(high) else f"{times(low)} at least"
-    drawn = f"{plural(found.random.judged, 'judged pair')} drawn by chance"
+    drawn = f"{plural(shares.random.judged, 'judged pair')} drawn by chance"
     return (
-        f'<p class="reading">Of {drawn} {found.random.positives:,} are positive, so of all pairs about '
-        f"{text(percent(found.p_estimate))}: the pool is about {times(found.enrichment)} times richer ({span}).</p>"
+        f'<p class="reading">Of {drawn} {shares.random.positives:,} are positive, so of all pairs about '
+        f"{text(percent(shares.p_estimate))}: the pool is about {times(shares.enrichment)} times richer ({span}).</p>"
     )
 
 
-def _overlap(standing: Standing, pool: "Pool", found: Prevalence | None) -> str:
-    """The overlap as a table whose cells are shaded; it is its own text."""
-    shares = {share.name: share for share in found.models} if found is not None else {}
+def _overlap(standing: Standing, pool: "Pool", estimates: Prevalence | None) -> str:
+    """The overlap as a table with shaded cells."""
+    shares = {share.name: share for share in estimates.models} if estimates is not None else {}
     columns = "".join(
         f"<th scope='col' class='turned' title='{text(name)}'><span class='name'>{_mark(standing, name)} "
         f"{text(short(name, 18))}"
@@ -78,11 +78,11 @@ def _overlap(standing: Standing, pool: "Pool", found: Prevalence | None) -> str:
     named = ["pairs", "alone", *(["positive"] if shares else [])]
     counts = "".join(f"<th scope='col'>{name}</th>" for name in named)
     rows = []
-    for place, name in enumerate(pool.models):
+    for index, name in enumerate(pool.models):
         sticky = f"<th scope='row' class='stick' title='{text(name)}'>{_mark(standing, name)}"
         cells = [f"{sticky} <span class='name'>{text(short(name, 24))}</span></th>"]
-        cells += [_heat(share, other == place) for other, share in enumerate(pool.overlap[place].tolist())]
-        cells += [f"<td>{int(mask.sum()):,}</td>" for mask in (pool.proposed[:, place], pool.alone(name))]
+        cells += [_heat(share, other == index) for other, share in enumerate(pool.overlap[index].tolist())]
+        cells += [f"<td>{int(mask.sum()):,}</td>" for mask in (pool.proposed[:, index], pool.alone(name))]
         cells += [_positive(shares[name])] if shares else []
         rows.append(f"<tr>{''.join(cells)}</tr>")
     told = f"Share of each model’s pairs that the others proposed too: {listed(list(pool.models))}"
@@ -100,8 +100,8 @@ def _heat(share: float, itself: bool) -> str:
 
 def _positive(share: Share) -> str:
     span = f"{percent(share.low)} to {percent(share.high)}"
-    said = f"{share.positives:,} of {share.judged:,} judged; 95 % interval {span}"
-    return f"<td title='{text(said)}'>{text(percent(share.share))}</td>"
+    description = f"{share.positives:,} of {share.judged:,} judged; 95 % interval {span}"
+    return f"<td title='{text(description)}'>{text(percent(share.share))}</td>"
 
 
 def _mark(standing: Standing, name: str) -> str:

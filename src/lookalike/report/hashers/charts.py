@@ -7,7 +7,7 @@ import altair as alt
 import numpy as np
 
 from lookalike.metrics.curves import Curve
-from lookalike.report.entries import Comparison, Entry
+from lookalike.report.hashers.entries import HasherComparison, HasherEntry
 from lookalike.report.html import COLOURS
 from lookalike.report.vega import Layer, Look, Rows, Spec, drawn, layer
 
@@ -25,7 +25,7 @@ __all__ = [
 ]
 
 
-def tradeoff_chart(comparison: Comparison, bits: int) -> Spec:
+def tradeoff_chart(comparison: HasherComparison, bits: int) -> Spec:
     """mAP over mLGAP@2 at one length: a mark for each hasher, as large as the share of possible codes it uses."""
     rows = [
         {
@@ -62,11 +62,11 @@ def tradeoff_chart(comparison: Comparison, bits: int) -> Spec:
     return drawn(270, *_exact(comparison, scale), (rows, ties), (rows, marks), *_leaders(look, rows, x, y))
 
 
-def codes_chart(comparison: Comparison, entry: Entry, highest: float) -> Spec:
+def codes_chart(comparison: HasherComparison, entry: HasherEntry, highest: float) -> Spec:
     """Items on each code, from the fullest to the emptiest, over what evenly random bits would give."""
     used = entry.trial.usage
     end, _ = _axis_end(entry)
-    place = comparison.hashers.index(entry.hasher)
+    index = comparison.hashers.index(entry.hasher)
     x = alt.X(
         "code:Q",
         title="codes",
@@ -77,15 +77,15 @@ def codes_chart(comparison: Comparison, entry: Entry, highest: float) -> Spec:
     y = alt.Y(
         "items:Q", title="items", stack=None, scale=scale, axis=alt.Axis(values=_sqrt_ticks(highest), format=",d")
     )
-    found = layer().mark_area(
-        interpolate="step-after", fill=f"var(--h{place % COLOURS})", fillOpacity=0.75, line={"strokeWidth": 1.5}
+    area = layer().mark_area(
+        interpolate="step-after", fill=f"var(--h{index % COLOURS})", fillOpacity=0.75, line={"strokeWidth": 1.5}
     )
-    found = found.encode(x=x, y=y, color=alt.value(f"var(--h{place % COLOURS})"))
+    area = area.encode(x=x, y=y, color=alt.value(f"var(--h{index % COLOURS})"))
     even = layer().mark_line(
         interpolate="step-after", stroke="currentColor", strokeWidth=1.25, strokeDash=[3, 2], clip=True
     )
     layers: list[Layer] = [
-        (runs(used.counts), found),
+        (runs(used.counts), area),
         (_even(used.items, used.n_bits, end), even.encode(x=x, y=y)),
     ]
     if used.distinct < end:
@@ -94,7 +94,7 @@ def codes_chart(comparison: Comparison, entry: Entry, highest: float) -> Spec:
     return drawn(130, *layers)
 
 
-def curve_chart(comparison: Comparison, bits: int) -> Spec:
+def curve_chart(comparison: HasherComparison, bits: int) -> Spec:
     """Precision over recall at one length, as the cutoff grows."""
     rows = []
     for entry in comparison.of_length(bits):
@@ -105,7 +105,7 @@ def curve_chart(comparison: Comparison, bits: int) -> Spec:
     return _lines(comparison, rows, x, y, [alt.Tooltip("at:Q", title="top", format=",d")])
 
 
-def radius_chart(comparison: Comparison, bits: int, quantity: str) -> Spec:
+def radius_chart(comparison: HasherComparison, bits: int, quantity: str) -> Spec:
     """Precision or recall over the Hamming radius at one length, up to where it changes no more."""
     last = useful_radius(comparison, bits)
     rows = []
@@ -124,7 +124,7 @@ def radius_chart(comparison: Comparison, bits: int, quantity: str) -> Spec:
     return _lines(comparison, rows, x, y, [alt.Tooltip("at:Q", title="radius", format="d")], 200)
 
 
-def length_chart(comparison: Comparison, hasher: str) -> Spec:
+def length_chart(comparison: HasherComparison, hasher: str) -> Spec:
     """mAP of one hasher over the length of its codes, between worst and best order of ties; the others in grey."""
     rows = [
         {
@@ -137,7 +137,7 @@ def length_chart(comparison: Comparison, hasher: str) -> Spec:
         for entry in sorted(comparison.entries, key=lambda entry: entry.bits)
         if not math.isnan(entry["mAP"])
     ]
-    mine = [row for row in rows if row["hasher"] == hasher]
+    of_hasher = [row for row in rows if row["hasher"] == hasher]
     others = [row for row in rows if row["hasher"] != hasher]
     colour = f"var(--h{comparison.hashers.index(hasher) % COLOURS})"
     x = _bits_axis(comparison)
@@ -156,11 +156,11 @@ def length_chart(comparison: Comparison, hasher: str) -> Spec:
     dots = layer().mark_point(filled=True, fill=colour, size=45, opacity=1).encode(x=x, y=y, tooltip=tips)
     ticks = layer().mark_rule(stroke=colour, strokeWidth=2, opacity=0.5)
     ticks = ticks.encode(x=x, y=alt.Y("worst:Q", title="mAP", scale=scale), y2="best:Q")
-    over = [(mine, part) for part in (band, ticks, line, dots)]
+    over = [(of_hasher, part) for part in (band, ticks, line, dots)]
     return drawn(150, (others, behind), *_exact(comparison, scale), *over)
 
 
-def spread_chart(comparison: Comparison) -> Spec:
+def spread_chart(comparison: HasherComparison) -> Spec:
     """mLGAP@2 over the length of the codes."""
     rows = [
         {"hasher": entry.hasher, "bits": entry.bits, "mLGAP@2": entry["LGAP@2"]}
@@ -175,7 +175,7 @@ def spread_chart(comparison: Comparison) -> Spec:
     return drawn(260, (rows, base.mark_line().encode(strokeDash=look.dash)), (rows, dots))
 
 
-def useful_radius(comparison: Comparison, bits: int) -> int:
+def useful_radius(comparison: HasherComparison, bits: int) -> int:
     """The radius within which every hasher of this length finds 99 % of what is relevant; 4 at least."""
     ends = []
     for entry in comparison.of_length(bits):
@@ -186,7 +186,7 @@ def useful_radius(comparison: Comparison, bits: int) -> int:
 
 
 def runs(counts: np.ndarray) -> list[dict[str, int]]:
-    """Where a falling curve of counts steps down: the first code of each run, its items, and the end.
+    """The steps of a falling curve of counts: the first code of each run, its items, and the end.
 
     >>> runs(np.array([5, 2, 2, 1]))
     [{'code': 0, 'items': 5}, {'code': 1, 'items': 2}, {'code': 3, 'items': 1}, {'code': 4, 'items': 0}]
@@ -196,13 +196,13 @@ def runs(counts: np.ndarray) -> list[dict[str, int]]:
     return [*steps, {"code": len(counts), "items": 0}]
 
 
-def _lines(comparison: Comparison, rows: Rows, x: Any, y: Any, tips: list[Any], height: int = 270) -> Spec:
+def _lines(comparison: HasherComparison, rows: Rows, x: Any, y: Any, tips: list[Any], height: int = 270) -> Spec:
     look = Look("hasher", comparison.hashers)
     base = layer().encode(x=x, y=y, color=look.colour)
     lines = base.mark_line(interpolate="linear").encode(strokeDash=look.dash, opacity=look.opacity())
     numbers = [alt.Tooltip("precision:Q", format=".3f"), alt.Tooltip("recall:Q", format=".3f")]
-    places = base.mark_point(filled=True, size=70, opacity=0).encode(tooltip=[alt.Tooltip("hasher:N"), *tips, *numbers])
-    return drawn(height, (rows, lines), (rows, places))
+    points = base.mark_point(filled=True, size=70, opacity=0).encode(tooltip=[alt.Tooltip("hasher:N"), *tips, *numbers])
+    return drawn(height, (rows, lines), (rows, points))
 
 
 def _point(hasher: str, curve: Curve, i: int) -> dict[str, Any]:
@@ -215,22 +215,22 @@ def _point(hasher: str, curve: Curve, i: int) -> dict[str, Any]:
 
 
 def _thinned(n: int) -> list[int]:
-    """At most so many places of a curve, its ends among them."""
+    """Positions of at most this many points of a curve, its ends among them."""
     return np.unique(np.linspace(0, n - 1, min(n, POINTS)).round().astype(int)).tolist() if n else []
 
 
-def _ceiling(comparison: Comparison) -> float:
+def _ceiling(comparison: HasherComparison) -> float:
     values = [entry["best"] for entry in comparison.entries] + [comparison.exact_score]
-    known = [value for value in values if not math.isnan(value)]
-    return max(math.ceil(10 * max(known, default=1.0)), 1) / 10
+    defined = [value for value in values if not math.isnan(value)]
+    return max(math.ceil(10 * max(defined, default=1.0)), 1) / 10
 
 
-def _span(comparison: Comparison) -> list[float]:
+def _span(comparison: HasherComparison) -> list[float]:
     """From a little below all values of mAP to a little above."""
     values = [entry[end] for entry in comparison.entries for end in ("worst", "best")] + [comparison.exact_score]
-    known = [value for value in values if not math.isnan(value)] or [0.0, 1.0]
-    margin = 0.06 * (max(known) - min(known)) or 0.05
-    return [max(0.0, min(known) - margin), min(1.0, max(known) + margin)]
+    defined = [value for value in values if not math.isnan(value)] or [0.0, 1.0]
+    margin = 0.06 * (max(defined) - min(defined)) or 0.05
+    return [max(0.0, min(defined) - margin), min(1.0, max(defined) + margin)]
 
 
 def _leaders(look: Look, rows: Rows, x: Any, y: Any) -> list[Layer]:
@@ -252,8 +252,8 @@ def _leaders(look: Look, rows: Rows, x: Any, y: Any) -> list[Layer]:
     return layers
 
 
-def _exact(comparison: Comparison, scale: Any) -> list[Layer]:
-    """A rule at what no hashing scores."""
+def _exact(comparison: HasherComparison, scale: Any) -> list[Layer]:
+    """A rule at the score without hashing."""
     if math.isnan(comparison.exact_score):
         return []
     row = {"exact": comparison.exact_score, "what": comparison.exact_name}
@@ -262,7 +262,7 @@ def _exact(comparison: Comparison, scale: Any) -> list[Layer]:
     return [([row], rule.encode(y=alt.Y("exact:Q", title="mAP", scale=scale), tooltip=tips))]
 
 
-def _bits_axis(comparison: Comparison) -> Any:
+def _bits_axis(comparison: HasherComparison) -> Any:
     return alt.X(
         "bits:O",
         title="bits",
@@ -272,8 +272,8 @@ def _bits_axis(comparison: Comparison) -> Any:
     )
 
 
-def _axis_end(entry: Entry) -> tuple[int, bool]:
-    """Where the axis of codes ends: at all of them if items could fill much of it, else at one for each item."""
+def _axis_end(entry: HasherEntry) -> tuple[int, bool]:
+    """The end of the axis of codes: all codes if items could fill much of it, else one code for each item."""
     used = entry.trial.usage
     whole = used.n_bits <= 12 or (used.n_bits < 40 and 2**used.n_bits <= 4 * used.items)
     return (2**used.n_bits if whole else min(2 ** min(used.n_bits, 62), used.items)), whole

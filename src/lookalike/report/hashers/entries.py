@@ -1,4 +1,4 @@
-"""Trials as a report shows them: hashers by names of their own, numbers by name, lengths in order."""
+"""Trials as a report shows them: every hasher with a name of its own, numbers by name, lengths in order."""
 
 import functools
 import math
@@ -8,11 +8,11 @@ from typing import Any
 
 from lookalike.experiments.trials import Trial, Trials
 
-__all__ = ["Comparison", "Entry"]
+__all__ = ["HasherComparison", "HasherEntry"]
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class HasherEntry:
     """A trial under a name that no other trial of its length has."""
 
     hasher: str
@@ -35,40 +35,42 @@ class Entry:
         return float("nan") if value is None else float(value)
 
 
-class Comparison:
-    """All entries of some trials, their hashers in the order they came and their lengths from short to long."""
+class HasherComparison:
+    """The entries of all trials. hashers: in the order of the trials. lengths: from short to long."""
 
     def __init__(self, trials: Trials) -> None:
         self.task, self.exact, self.left_out = trials.task, trials.exact, trials.left_out
-        self.entries: list[Entry] = []
-        taken: set[tuple[str, int]] = set()
+        self.entries: list[HasherEntry] = []
+        names: set[tuple[str, int]] = set()
         for trial in trials.trials:
             name, again = str(trial.name), 1
-            while (name, trial.n_bits) in taken:
+            while (name, trial.n_bits) in names:
                 again += 1
                 name = f"{trial.name} ({again})"
-            taken.add((name, trial.n_bits))
-            self.entries.append(Entry(name, trial))
+            names.add((name, trial.n_bits))
+            self.entries.append(HasherEntry(name, trial))
         self.hashers = list(dict.fromkeys(entry.hasher for entry in self.entries))
         self.lengths = sorted({entry.bits for entry in self.entries})
         self.n_queries, self.n_items = len(trials.trials[0].queries), len(trials.trials[0].gallery)
 
-    def of_length(self, bits: int) -> list[Entry]:
+    def of_length(self, bits: int) -> list[HasherEntry]:
         """The entries of one length."""
         return [entry for entry in self.entries if entry.bits == bits]
 
-    def of_hasher(self, hasher: str) -> list[Entry]:
+    def of_hasher(self, hasher: str) -> list[HasherEntry]:
         """The entries of one hasher, from short to long codes."""
         return sorted((entry for entry in self.entries if entry.hasher == hasher), key=lambda entry: entry.bits)
 
-    def top(self, name: str, among: list[Entry] | None = None, choose: Callable[..., Entry] = max) -> Entry | None:
-        """The entry whose number is the largest (or, with min, the smallest); None where none is known."""
-        known = [entry for entry in among or self.entries if not math.isnan(entry[name])]
-        return choose(known, key=lambda entry: entry[name]) if known else None
+    def top(
+        self, name: str, among: list[HasherEntry] | None = None, choose: Callable[..., HasherEntry] = max
+    ) -> HasherEntry | None:
+        """The entry whose number is the largest (or, with min, the smallest); None where none is measured."""
+        measured = [entry for entry in among or self.entries if not math.isnan(entry[name])]
+        return choose(measured, key=lambda entry: entry[name]) if measured else None
 
     @property
     def exact_name(self) -> str:
-        """What searching the features themselves is called, with how they are compared."""
+        """The name of the search by features without hashing, with their similarity."""
         return f"no hashing ({self.exact.about['similarity']})" if self.exact is not None else ""
 
     @property

@@ -1,166 +1,54 @@
-"""The page of a leaderboard: its numbers are the board's, its pictures the pairs', and a browser shows all of it.
+"""The page of a leaderboard: its numbers are the board's, and its pictures the pairs'.
 
-A vacuous test would pass on a table whose columns are swapped, on pictures of other items, or on a page that only works
-with everything there is to show: here cells are read back by their headers, every item's picture has a colour of its
-own, and pages are made with next to nothing.
+A vacuous test would pass on a table whose columns are swapped, or on pictures of other items: here cells are read back
+by their headers, and every item's picture has a colour of its own.
 """
 
 import base64
 import dataclasses
-import functools
 import html
 import io
 import itertools
 import math
 import re
-from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from helpers.pages import HOSTILE, Opened, Reader, chromium
+from helpers.leaderboard_pages import (
+    BUILDERS,
+    LATE,
+    N_ITEMS,
+    N_QUERIES,
+    QUALITY,
+    _room,  # noqa: F401  # makes the folder of the studies
+    cells,
+    colour,
+    made,
+    number_table,
+    odd_pages,
+    plain,
+    plain_page,
+    plain_text,
+    section,
+)
+from helpers.pages import Reader
 from lookalike.discovery import (
-    Catalogue,
-    Collection,
-    Contest,
-    Judgements,
     Leaderboard,
-    Pool,
     Votes,
     agreement,
-    discovery_metrics,
-    leave_one_out,
-    majority,
 )
 from lookalike.discovery.bias import LeaveOneOut
-from lookalike.discovery.leaderboard import board_of, effect
+from lookalike.discovery.leaderboard import effect
 from lookalike.evaluation.compare import holm, randomisation_test
 from lookalike.evaluation.results import Score
-from lookalike.metrics.metric import Metric, parse_all
+from lookalike.metrics.metric import Metric
 from lookalike.metrics.values import Values
-from lookalike.report.discovery import render_leaderboard, write_leaderboard
-from lookalike.report.discovery.charts import label_places
-from lookalike.report.discovery.experts import disputed
-from lookalike.report.discovery.standing import called
-from lookalike.study.study import Study
-
-N_QUERIES, N_ITEMS, K = 12, 160, 4
-BUILDERS, LATE = ("alpha", "beta", "gamma"), ("delta", "epsilon")
-ROOM: list[Path] = []  # where studies are made
-QUALITY = {"alpha": 0.95, "beta": 0.8, "gamma": 0.5, "delta": 0.9, "epsilon": 0.3}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _room(tmp_path_factory: pytest.TempPathFactory) -> None:
-    ROOM.append(tmp_path_factory.mktemp("studies"))
-
-
-def colour(item: int) -> tuple[int, int, int]:
-    """A colour that no other item has."""
-    return (item, 255 - item, 40 + item % 7)
-
-
-def a_study(folder: Path, ids: list[str]) -> Study:
-    """A study whose pictures are of one colour each; that of the first item is missing, that of the second damaged."""
-    (folder / "pictures").mkdir(parents=True)
-    paths = [f"../pictures/{place}.png" for place in range(len(ids))]
-    for place in range(1, len(ids)):
-        Image.new("RGB", (12, 8), colour(place)).save(folder / "pictures" / f"{place}.png")
-    (folder / "pictures" / "1.png").write_bytes(b"\x89PNG no more")
-    catalogue = Catalogue(ids, paths=paths)
-    return Study.create(folder / "study", "shop", catalogue, queries=np.arange(N_QUERIES))
-
-
-@dataclasses.dataclass(frozen=True)
-class Made:
-    """All that a page can show."""
-
-    board: Leaderboard
-    pool: Pool
-    loo: LeaveOneOut
-    study: Study
-    votes: Votes
-    judgements: Judgements
-    ids: list[str]
-
-    def parts(self) -> dict[str, Any]:
-        names = ("pool", "loo", "study", "votes", "judgements")
-        return {name: getattr(self, name) for name in names}
-
-
-def made(
-    folder: Path, *, models: dict[str, float] | None = None, builders: tuple[str, ...] = BUILDERS, suffix: str = "",
-    metrics: Any = None,
-) -> Made:  # fmt: skip
-    random = np.random.default_rng(1)
-    ids = [f"i{place:03d}{suffix}" for place in range(N_ITEMS)]
-    study = a_study(folder, ids)
-    collection = Collection(ids[:N_QUERIES], ids)
-    truth = random.normal(size=(N_QUERIES, N_ITEMS))
-    given = {
-        f"{name}{suffix}": quality * truth + math.sqrt(1 - quality**2) * random.normal(size=truth.shape)
-        for name, quality in (models or QUALITY).items()
-    }
-    pool = Pool.build({f"{name}{suffix}": given[f"{name}{suffix}"] for name in builders}, collection, k=K, random=30)
-    right = truth[pool.queries, pool.items] > 1.2
-    queries, items = (list(side) for side in zip(*pool.pairs, strict=True))
-    votes = []
-    for expert, reliability in (("ann", 0.9), ("bob", 0.8), ("eve", 0.7)):
-        answers = np.where(random.random(len(pool)) < reliability, right, ~right).astype(int)
-        answers[random.random(len(pool)) < 0.05] = -1
-        seconds = random.uniform(2, 9, len(pool))
-        votes.append(Votes(queries, items, [f"{expert}{suffix}"] * len(pool), answers, seconds=seconds))
-    record = votes[0] + votes[1] + votes[2]
-    study.append_votes(record)
-    study.set_gold([(queries[0], items[0], 1)])
-    judgements = majority(record)
-    wanted = parse_all(metrics) if metrics is not None else discovery_metrics(K)
-    sampled = any(metric.options().get("negatives", "judged") != "judged" for metric in wanted)
-    contest = Contest(given, collection, judgements, depth=K, negatives=20 if sampled else 0)
-    board = board_of(contest, wanted, pool, resamples=200)
-    loo = leave_one_out(contest, pool) if len(builders) > 1 else LeaveOneOut([])
-    return Made(board, pool, loo, study, record, judgements, ids)
-
-
-@functools.cache
-def plain() -> Made:
-    return made(ROOM[-1] / "plain")
-
-
-@functools.cache
-def plain_page() -> str:
-    return render_leaderboard(plain().board, title="Shop", **plain().parts())
-
-
-def section(page: str, name: str) -> str:
-    return page.partition(f'<section id="{name}">')[2].partition("</section>")[0]
-
-
-def cells(page: str) -> dict[str, dict[str, tuple[str, str]]]:
-    """Of each model and header of the table: the number that it is sorted by, and what is shown."""
-    table = section(page, "table").partition("<table")[2].partition("</table>")[0]
-    keys = [html.unescape(key) for key in re.findall(r"<th scope='col' data-key='([^']*)'", table)]
-    found = {}
-    for row in re.findall(r"<tr data-model=.*?</tr>", table):
-        inside = re.findall(r"<t[hd][^>]*data-v='([^']*)'[^>]*>(.*?)</t[hd]>", row)
-        assert len(inside) == len(keys)
-        values = dict(zip(keys, inside, strict=True))
-        found[html.unescape(values["model"][0])] = values
-    return found
-
-
-def plain_text(fragment: str) -> str:
-    return html.unescape(re.sub(r"<[^>]+>", " ", fragment))
-
-
-def number_table(page: str, name: str) -> list[list[str]]:
-    """The rows of the first table of numbers under a figure."""
-    rows = re.findall(r"<tr>(.*?)</tr>", section(page, name).partition("<details")[2])
-    return [[html.unescape(cell) for cell in re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", row)] for row in rows]
-
+from lookalike.report.leaderboard import render_leaderboard, write_leaderboard
+from lookalike.report.leaderboard.experts import disputed
+from lookalike.report.leaderboard.standing import called
 
 # Words and numbers
 
@@ -513,226 +401,3 @@ def test_missing_and_damaged_pictures_are_placeholders() -> None:
     assert "background-image:url" not in page
     without = render_leaderboard(plain().board, title="Shop", votes=votes)
     assert re.findall(r'<span class="absent"><small>(.*?)</small>(.*?)</span>', without) == placeholders
-
-
-# What may not break it
-
-
-def test_the_footer_says_where_numbers_come_from() -> None:
-    facts = dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", plain_page().partition('class="facts"')[2]))
-    assert facts["rule for votes"] == "majority"
-    assert facts["a judgement is about"] == "one image"
-    assert (facts["k of the pool"], facts["seed"], facts["ranks looked at"]) == ("4", "0", "4")
-    assert facts["made by"].startswith("lookalike ")
-    assert facts["charts by"].startswith("Vega ")
-
-
-@functools.cache
-def hostile() -> Made:
-    return made(ROOM[-1] / "hostile", suffix=HOSTILE)
-
-
-@functools.cache
-def hostile_page() -> str:
-    return render_leaderboard(hostile().board, title=HOSTILE, **hostile().parts())
-
-
-def test_hostile_names_stay_text() -> None:
-    reader = Reader(hostile_page())
-    assert [attrs for tag, attrs in reader.found if tag == "img" or "onerror" in attrs] == []
-    assert sum(tag == "script" for tag, _ in reader.found) == 3
-    for name in (HOSTILE, f"alpha{HOSTILE}", f"ann{HOSTILE}", hostile().ids[0]):
-        assert name in reader.text, name
-    assert "{{" not in hostile_page().replace(html.escape("{{data}}"), "").partition('<script type="application')[0]
-    policy = next(attrs["content"] for tag, attrs in reader.found if attrs.get("http-equiv"))
-    assert policy is not None
-    assert policy.startswith("default-src 'none'")
-    assert "unsafe-eval" not in policy
-    harmless, now = (Counter(tag for tag, _ in found) for found in (Reader(plain_page()).found, reader.found))
-    assert now == harmless
-
-
-def bare(board: Leaderboard, models: list[str]) -> Leaderboard:
-    """A board of some models that nobody knows the pool of."""
-
-    def only(given: dict[str, Any]) -> dict[str, Any]:
-        return {name: given[name] for name in models}
-
-    return dataclasses.replace(
-        board, evaluations=only(board.evaluations), helped=dict.fromkeys(models, False), own_out=only(board.own_out),
-        upper=only(board.upper), intervals=only(board.intervals),
-    )  # fmt: skip
-
-
-@functools.cache
-def odd_pages() -> dict[str, str]:
-    """Pages at the edges: next to nothing to show, many models, other metrics, nothing to measure."""
-    quality = {f"a model with a long name, number {n}": 0.04 * n for n in range(1, 21)}
-    many = made(ROOM[-1] / "many", models=quality, builders=tuple(quality), metrics="VSDHR@4 AUC Judged@4 P@4")
-    ranks = made(ROOM[-1] / "ranks", metrics=["Hit@3", "nDCG@4"])
-    base = plain()
-    positive = dataclasses.replace(base.judgements, grades=np.ones(len(base.judgements), int))
-    collection = base.pool.collection
-    scores = {name: np.random.default_rng(5).normal(size=(N_QUERIES, N_ITEMS)) for name in ("one", "two")}
-    undefined = board_of(Contest(scores, collection, positive, depth=K), parse_all("AUC VSDHR@4"), None, resamples=10)
-    return {
-        "two": render_leaderboard(bare(base.board, ["alpha", "delta"]), title="Two"),
-        "one": render_leaderboard(bare(base.board, ["alpha"]), title="One", votes=base.votes[:1]),
-        "many": render_leaderboard(many.board, title="Many", **many.parts()),
-        "ranks": render_leaderboard(ranks.board, title="Ranks", pool=ranks.pool),
-        "undefined": render_leaderboard(undefined, title="Undefined"),
-        "hostile": hostile_page(),
-    }
-
-
-def test_odd_boards_have_a_page() -> None:
-    pages = odd_pages()
-    assert "Who built the pool of judged pairs is not known" in pages["two"]
-    assert "built the pool</th>" not in pages["two"]
-    assert "own out" not in pages["two"].partition("<footer")[0]
-    assert "own left out" not in pages["two"].partition("<footer")[0]
-    assert not any(f'<section id="{name}"' in pages["two"] for name in ("pool", "changes", "agreement", "disputes"))
-    assert 'id="grouping"' not in pages["two"]
-    assert "1 model on" in pages["one"]
-    assert '<section id="disputes"' not in pages["one"]
-    assert "20 models on" in pages["many"]
-    assert re.search(r"\(−0\.\d+ to \+0\.\d+; p [\d.]+ with [^)]*\): too close to call", pages["many"])
-    assert pages["many"].count("class='heat'") == 20 * 19
-    assert "leads by Hit@3" in pages["ranks"]
-    assert '<section id="bias"' not in pages["ranks"]
-    assert "No model has a value of AUC (macro)" in pages["undefined"]
-    for page in pages.values():
-        reader = Reader(page)
-        assert not re.search(r"\bnan\b", reader.text, re.IGNORECASE)
-        assert not any("NaN" in script for script in reader.scripts if script.startswith('{"models"'))
-        assert len(page) < 2_500_000
-
-
-def test_there_must_be_a_model() -> None:
-    with pytest.raises(ValueError, match="no model on the leaderboard"):
-        render_leaderboard(bare(plain().board, []), title="None")
-
-
-def test_names_are_put_where_they_cover_nothing() -> None:
-    random = np.random.default_rng(2)
-    rows = [
-        {"model": f"model {n}", "area": x, "hits": y, "without": x} for n, (x, y) in enumerate(random.random((20, 2)))
-    ]
-    places = label_places(rows)
-    assert 8 <= sum(place is not None for place in places) <= 20
-    for row, place in zip(rows, places, strict=True):
-        if place is not None:  # a name at the edge stands inside
-            assert (place.align == "left") or row["area"] > 0.2
-            assert (place.align == "right") or row["area"] < 0.9
-    same = [{"model": f"model {n}", "area": 0.5, "hits": 0.5, "without": 0.5} for n in range(9)]
-    assert len([place for place in label_places(same) if place is not None]) <= 6  # each place once
-
-
-# In a browser
-
-
-@pytest.fixture(scope="module")
-def browser():
-    with chromium() as opened:
-        yield opened
-
-
-def column(page, key: str) -> list[str]:
-    place = page.eval_on_selector_all(
-        "#comparison thead tr:last-child th", "all => all.map(th => th.dataset.key)"
-    ).index(key)
-    rows = f"#comparison tr[data-model] > :nth-child({place + 1})"
-    return page.eval_on_selector_all(rows, "all => all.map(cell => cell.dataset.v)")
-
-
-def falling(values: list[str]) -> bool:
-    return [float(value) for value in values] == sorted(map(float, values), reverse=True)
-
-
-def test_a_browser_shows_everything(browser, tmp_path: Path) -> None:
-    opened = Opened(browser, tmp_path / "page.html", plain_page())
-    page = opened.page
-    opened.check()
-    assert page.locator("figure[role=group]").count() == 3
-
-    names = column(page, "model")
-    assert set(names[:3]) == set(BUILDERS)
-    area = page.locator("#comparison th[data-key='AUC, macro, own out']")
-    assert area.get_attribute("aria-sort") == "descending"
-    assert falling(column(page, "AUC, macro, own out")[:3])
-    hits = page.locator("#comparison th[data-key='hit rate @4']")
-    hits.locator("button").click()
-    assert (hits.get_attribute("aria-sort"), area.get_attribute("aria-sort")) == ("descending", "none")
-    values = column(page, "hit rate @4")
-    assert falling(values[:3])
-    assert falling(values[3:])
-    hits.locator("button").focus()
-    page.keyboard.press("Enter")
-    assert hits.get_attribute("aria-sort") == "ascending"
-    assert set(column(page, "model")[:3]) == set(BUILDERS)
-    area.locator("button").click()
-    page.locator("#grouping input[value=all]").check()
-    assert falling(column(page, "AUC, macro, own out"))
-    assert page.locator("#comparison tr.group:visible").count() == 0
-    page.locator("#grouping input[value=groups]").check()
-    assert set(column(page, "model")[:3]) == set(BUILDERS)
-    assert page.locator("#comparison tr.group:visible").count() == 2
-
-    chosen = str(2 + plain().board.metrics.index(Metric.parse("VSDHR@4")))  # after those without own pairs
-    page.locator("#metric").select_option(chosen)
-    page.wait_for_selector(f"#bars .chart[data-metric='{chosen}'] svg")
-    assert page.locator("#bars .chart:visible").count() == 1
-    page.locator("#bars summary").click()
-    assert page.locator("#bars details div[data-metric]:visible").count() == 1
-    opened.check()
-
-    page.locator(".legend button[data-model='1']").click()
-    assert page.locator("#comparison tr.dim").count() == len(QUALITY) - 1
-    page.wait_for_function("document.querySelectorAll('#bars .chart:not([hidden]) path[opacity=\"0.12\"]').length > 0")
-    page.locator("#metric").select_option("0")
-    page.wait_for_function("document.querySelectorAll('#bars .chart:not([hidden]) path[opacity=\"0.12\"]').length > 0")
-    page.locator(".legend .everyone").click()
-    assert page.locator(".dim").count() == 0
-    assert opened.said == []
-
-
-def test_it_fits_phones_and_darkness(browser, tmp_path: Path) -> None:
-    colours = {}
-    for scheme in ("light", "dark"):
-        path, phone = tmp_path / f"{scheme}.html", {"width": 390, "height": 800}
-        opened = Opened(browser, path, plain_page(), viewport=phone, color_scheme=scheme)
-        opened.check()
-        assert opened.page.evaluate("document.documentElement.scrollWidth") == 390
-        style = "e => [getComputedStyle(e).fill, getComputedStyle(document.body).backgroundColor]"
-        heat = "e => getComputedStyle(e).backgroundColor"
-        colours[scheme] = [*opened.page.eval_on_selector("[data-plot] svg text", style)]
-        colours[scheme].append(opened.page.eval_on_selector(".heat", heat))
-    assert all(light != dark for light, dark in zip(colours["light"], colours["dark"], strict=True))
-    table = "#table .scroll"
-    opened.page.eval_on_selector(table, "e => { e.scrollLeft = 300; }")
-    assert opened.page.eval_on_selector(table, "e => e.scrollLeft") == 300
-    left = "([cell, box]) => cell.getBoundingClientRect().left - box.getBoundingClientRect().left"
-    both = [opened.page.query_selector(f"{table} tr[data-model] .stick"), opened.page.query_selector(table)]
-    assert 0 <= opened.page.evaluate(left, both) <= 2  # the first column stays
-    opened.page.emulate_media(media="print")
-    assert opened.page.eval_on_selector("body", "e => getComputedStyle(e).backgroundColor") == "rgb(255, 255, 255)"
-
-
-@pytest.mark.parametrize("name", ["two", "one", "many", "ranks", "undefined", "hostile"])
-def test_a_browser_shows_odd_boards(browser, tmp_path: Path, name: str) -> None:
-    phone = {"width": 390, "height": 800}
-    opened = Opened(browser, tmp_path / "page.html", odd_pages()[name], viewport=phone)
-    assert opened.page.evaluate("document.documentElement.scrollWidth") == 390
-    if name == "undefined":
-        assert opened.page.locator("#bars .chart:visible").inner_text().endswith("There is no value to draw.")
-        opened.page.locator("#metric").select_option(label="hit rate @4")
-        opened.page.wait_for_selector("#bars .chart:not([hidden]) svg")
-    opened.check()
-    names = opened.page.eval_on_selector_all(
-        "#bias .mark-text.role-mark text",
-        "all => all.map(text => text.getBoundingClientRect()).map(box => [box.left, box.right, box.top, box.bottom])",
-    )
-    assert len(names) >= {"two": 2, "many": 5, "hostile": 2}.get(name, 0)
-    for one, other in itertools.combinations(names, 2):  # no name covers another, by more than the space between lines
-        across, down = min(one[1], other[1]) - max(one[0], other[0]), min(one[3], other[3]) - max(one[2], other[2])
-        assert across < 1 or down < 3

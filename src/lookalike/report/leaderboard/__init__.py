@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lookalike.core.errors import InputError
 from lookalike.core.files import write_text
-from lookalike.report import check_installed
+from lookalike.report.installed import check_installed
 
 if TYPE_CHECKING:
     from lookalike.discovery import Judgements, Leaderboard, Pool, Votes
@@ -31,9 +32,9 @@ def render_leaderboard(
     pictures of the study.
     """
     if not board.evaluations:
-        raise ValueError("there is no model on the leaderboard to show")
+        raise InputError("there is no model on the leaderboard to show")
     check_installed()
-    from lookalike.report.discovery.page import page, parts
+    from lookalike.report.leaderboard.page import page, parts
 
     return page(title, parts(board, title, pool, loo, study, votes, judgements))
 
@@ -50,5 +51,5 @@ def write_leaderboard(
     judgements: "Judgements | None" = None,
 ) -> None:
     """Write the page to a file, whole or not at all; see `render_leaderboard`."""
-    found = render_leaderboard(board, title=title, pool=pool, loo=loo, study=study, votes=votes, judgements=judgements)
-    write_text(path, found)
+    page = render_leaderboard(board, title=title, pool=pool, loo=loo, study=study, votes=votes, judgements=judgements)
+    write_text(path, page)

@@ -1,10 +1,10 @@
-"""What the numbers of hashers say, in words."""
+"""Sentences about the numbers of hashers."""
 
 import math
 
 import numpy as np
 
-from lookalike.report.entries import Comparison, Entry
+from lookalike.report.hashers.entries import HasherComparison, HasherEntry
 from lookalike.report.numbers import listed, number, percent, plural
 
 SUPERSCRIPT = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -13,7 +13,7 @@ __all__ = ["all_codes", "random_codes", "summary"]
 
 
 def all_codes(n_bits: int) -> str:
-    """How many codes there are.
+    """The number of possible codes, as text.
 
     >>> all_codes(12), all_codes(48)
     ('4,096', '2⁴⁸')
@@ -28,8 +28,8 @@ def random_codes(items: int, n_bits: int) -> float:
     return float(-np.expm1(items * np.log1p(-(2.0**-n_bits))) * 2**n_bits) if n_bits else 1.0
 
 
-def summary(comparison: Comparison) -> list[str]:
-    """What the numbers say, a sentence each."""
+def summary(comparison: HasherComparison) -> list[str]:
+    """Sentences on what was measured, the highest mAP, the effect of ties, who leads, and use of codes."""
     lengths = f"{listed(comparison.lengths)} {'bit' if comparison.lengths == [1] else 'bits'}"
     searched = f"{plural(comparison.n_queries, 'query')} × {plural(comparison.n_items, 'item')}"
     sentences = [f"{plural(len(comparison.hashers), 'hasher')} at {lengths}; {searched}."]
@@ -64,7 +64,7 @@ def summary(comparison: Comparison) -> list[str]:
     return sentences
 
 
-def _leaders(comparison: Comparison) -> list[str]:
+def _leaders(comparison: HasherComparison) -> list[str]:
     """Who leads at the shortest length by mAP, and who by mLGAP@2."""
     shortest = comparison.of_length(comparison.lengths[0])
     accurate, spread = comparison.top("mAP", shortest), comparison.top("LGAP@2", shortest)
@@ -80,9 +80,9 @@ def _leaders(comparison: Comparison) -> list[str]:
     ]
 
 
-def _bits(entry: Entry) -> str:
+def _bits(entry: HasherEntry) -> str:
     return plural(entry.bits, "bit")
 
 
-def _named(entry: Entry) -> str:
+def _named(entry: HasherEntry) -> str:
     return f"{entry.hasher} at {_bits(entry)}"

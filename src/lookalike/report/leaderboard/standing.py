@@ -1,4 +1,4 @@
-"""A leaderboard as a page shows it: what metrics are called, which one leads, who built the pool, whom to doubt."""
+"""A leaderboard as a page shows it: names of metrics, the leading metric, who built the pool, doubtful numbers."""
 
 import math
 from typing import NamedTuple
@@ -44,7 +44,7 @@ class Standing:
         self.lead = self._lead()
 
     def _lead(self) -> Number:
-        """Own pairs left out, or sampled negatives, if that leaves every model a value that has one; or the area."""
+        """The number that models are ranked by: own pairs left out, or sampled negatives, or else the area itself."""
         sampled = Metric.parse("AUC(negatives='sampled')")
         for number in (Number(self.main, True), Number(sampled)):
             if number in self.numbers and not any(
@@ -56,7 +56,7 @@ class Standing:
 
     @property
     def groups(self) -> list[tuple[str, list[str]]]:
-        """Models that built the pool and those that came later, the best first; or all under no name."""
+        """Models that built the pool and models that came later, the best first; or one group without a name."""
         ranked = self.ranking(*self.lead)
         if not self.grouped:
             return [("", ranked)]
@@ -79,8 +79,8 @@ class Standing:
 
     def interval(self, model: str, metric: Metric, own_out: bool = False) -> tuple[float, float]:
         """Its 95 % interval over queries; nan where there is none."""
-        found = self.board.own_out_intervals if own_out else self.board.intervals
-        return found.get(model, {}).get(metric, (math.nan, math.nan))
+        intervals = self.board.own_out_intervals if own_out else self.board.intervals
+        return intervals.get(model, {}).get(metric, (math.nan, math.nan))
 
     def own_out(self, model: str, metric: Metric) -> float:
         """The metric without the pairs that the model alone proposed; nan where it was not measured."""
@@ -96,7 +96,7 @@ class Standing:
         return min((score.mean for score in self.board.judged[model].scores.values()), default=math.nan)
 
     def doubtful(self, model: str, metric: Metric) -> bool:
-        """Whether the metric counts as wrong what hardly anybody judged."""
+        """Whether a rank metric is in doubt, since too little of the model's top was judged."""
         of_ranks = metric.name not in (*OF_PAIRS, "Judged") and metric.options().get("part") != "residual"
         return of_ranks and self.judged(model) < LOW
 
@@ -110,7 +110,7 @@ class Standing:
 
 
 def called(metric: Metric, own_out: bool = False) -> str:
-    """What a reader calls a number.
+    """The name of a number for readers.
 
     >>> [called(Metric.parse(name)) for name in ("VSDHR@6", "AUC", "AUC(average='micro', negatives='sampled')")]
     ['hit rate @6', 'AUC (macro)', 'AUC (micro, sampled)']
@@ -129,12 +129,12 @@ def called(metric: Metric, own_out: bool = False) -> str:
 
 
 def kind(area: Metric) -> str:
-    """How an area is averaged, and where its negatives are not the judged ones, which they are."""
+    """How an area is averaged, and its negatives if they are not the judged ones."""
     options = area.options()
     return options["average"] + ("" if options["negatives"] == "judged" else f", {options['negatives']}")
 
 
-def _rest(metric: Metric, *said: str) -> str:
-    """Parameters that differ from the default and are not said elsewhere."""
-    others = [f"{name}={value}" for name, value in metric.parameters if name not in said]
+def _rest(metric: Metric, *shown: str) -> str:
+    """Parameters that differ from the default, but for those shown elsewhere."""
+    others = [f"{name}={value}" for name, value in metric.parameters if name not in shown]
     return f" ({', '.join(others)})" if others else ""

@@ -4,17 +4,17 @@ import math
 
 import numpy as np
 
-from lookalike.report import charts
-from lookalike.report.entries import Comparison, Entry
-from lookalike.report.figure import Figure, Panel
+from lookalike.report.figure import Figure, FigurePanel
+from lookalike.report.hashers import charts
+from lookalike.report.hashers.entries import HasherComparison, HasherEntry
+from lookalike.report.hashers.words import all_codes, random_codes
 from lookalike.report.html import data_table, mark, text
 from lookalike.report.numbers import listed, number, percent, plural, whole
-from lookalike.report.words import all_codes, random_codes
 
 __all__ = ["all_figures"]
 
 
-def all_figures(comparison: Comparison) -> list[Figure]:
+def all_figures(comparison: HasherComparison) -> list[Figure]:
     """Every figure that these trials allow: lengths are compared only where there are several."""
     figures = [_tradeoff(comparison), _codes(comparison), _curves(comparison), _radii(comparison)]
     if len(comparison.lengths) > 1:
@@ -22,7 +22,7 @@ def all_figures(comparison: Comparison) -> list[Figure]:
     return figures
 
 
-def _tradeoff(comparison: Comparison) -> Figure:
+def _tradeoff(comparison: HasherComparison) -> Figure:
     panels = []
     for bits in comparison.lengths:
         told = [
@@ -30,7 +30,9 @@ def _tradeoff(comparison: Comparison) -> Figure:
             f"{percent(entry['possible_utilisation'])} of possible codes used"
             for entry in _ranked(comparison.of_length(bits), "mAP")
         ]
-        panels.append(Panel(_bits(bits), f"{_bits(bits)}. {'; '.join(told)}.", charts.tradeoff_chart(comparison, bits)))
+        panels.append(
+            FigurePanel(_bits(bits), f"{_bits(bits)}. {'; '.join(told)}.", charts.tradeoff_chart(comparison, bits))
+        )
     rows = [
         (
             entry.hasher,
@@ -54,7 +56,7 @@ def _tradeoff(comparison: Comparison) -> Figure:
         "Trade-off",
         "Accuracy against dispersion",
         "Up is accurate; right is accurate <em>and</em> spread over many codes; the stroke is what ties leave open. "
-        "High on the left: a mAP that comes from few, crowded codes. "
+        "High on the left: the mAP comes from few, crowded codes. "
         f'<span class="sizes">Size: share of possible codes used {sizes}</span>',
         panels,
         data_table(["hasher", "bits", "mLGAP@2", "mAP", "worst", "best", "of possible codes"], rows),
@@ -62,23 +64,23 @@ def _tradeoff(comparison: Comparison) -> Figure:
     )
 
 
-def _codes(comparison: Comparison) -> Figure:
+def _codes(comparison: HasherComparison) -> Figure:
     bits = comparison.lengths[0]
     entries = comparison.of_length(bits)
     highest = max(entry.trial.usage.largest for entry in entries)
     panels, rows = [], []
     for entry in entries:
-        used, place = entry.trial.usage, comparison.hashers.index(entry.hasher)
+        used, index = entry.trial.usage, comparison.hashers.index(entry.hasher)
         half = int(np.searchsorted(used.counts.cumsum(), used.items / 2)) + 1
         title = (
-            f"{mark(place)} <span>{text(entry.hasher)}</span> "
+            f"{mark(index)} <span>{text(entry.hasher)}</span> "
             f"<small><b>{used.distinct:,}</b> of {all_codes(bits)}</small>"
         )
         told = (
             f"{entry.hasher}: {plural(used.items, 'item')} on {used.distinct:,} of {all_codes(bits)} codes, "
             f"{used.largest:,} on the fullest; {plural(half, 'code')} hold half of the items."
         )
-        panels.append(Panel(title, told, charts.codes_chart(comparison, entry, highest), {"hasher": place}))
+        panels.append(FigurePanel(title, told, charts.codes_chart(comparison, entry, highest), {"hasher": index}))
         rows.append(
             (
                 entry.hasher,
@@ -98,14 +100,14 @@ def _codes(comparison: Comparison) -> Figure:
         f"How {plural(comparison.n_items, 'item')} fall on {all_codes(bits)} codes of {bits} bits",
         "Each code’s items, from the fullest code to the emptiest, on a root scale; shaded: codes that nothing uses. "
         f'<span class="dashed">Dashed</span>: evenly random bits, which would take about {even:,.0f} codes. '
-        "A tall, narrow peak is a collapse: search becomes classification, with nothing left to rank by.",
+        "A tall, narrow peak is a collapse: search becomes classification, and nothing ranks items within a class.",
         panels,
         data_table(head, rows),
         small=True,
     )
 
 
-def _curves(comparison: Comparison) -> Figure:
+def _curves(comparison: HasherComparison) -> Figure:
     levels = (0.1, 0.25, 0.5, 0.75, 0.9)
     panels, rows = [], []
     for bits in comparison.lengths:
@@ -116,19 +118,19 @@ def _curves(comparison: Comparison) -> Figure:
             told.append(f"{entry.hasher} {number(at[2])}")
             rows.append((entry.hasher, bits, *map(number, at)))
         words = f"{_bits(bits)}. Precision where half of the relevant items are found: {', '.join(told)}."
-        panels.append(Panel(_bits(bits), words, charts.curve_chart(comparison, bits)))
+        panels.append(FigurePanel(_bits(bits), words, charts.curve_chart(comparison, bits)))
     return Figure(
         "curves",
         "Precision–recall",
         "Precision against recall",
-        "The further a line stays up as it goes right, the better. Ties are averaged: no line hangs on an order.",
+        "The further a line stays up as it goes right, the better. Ties are averaged: no line depends on their order.",
         panels,
         data_table(["hasher", "bits", *(f"precision at recall {level:g}" for level in levels)], rows),
         *_by_lengths(comparison),
     )
 
 
-def _radii(comparison: Comparison) -> Figure:
+def _radii(comparison: HasherComparison) -> Figure:
     panels, rows = [], []
     for quantity in ("precision", "recall"):
         for bits in comparison.lengths:
@@ -138,13 +140,13 @@ def _radii(comparison: Comparison) -> Figure:
             ]
             words = f"{quantity.capitalize()} within radius {min(2, bits)} of {_bits(bits)}: {', '.join(told)}."
             spec = charts.radius_chart(comparison, bits, quantity)
-            panels.append(Panel(f"{quantity.capitalize()} <small>{_bits(bits)}</small>", words, spec))
+            panels.append(FigurePanel(f"{quantity.capitalize()} <small>{_bits(bits)}</small>", words, spec))
     for entry in comparison.entries:
         curve = entry.trial.by_radius
         cells = []
         for radius in range(4):
-            known = radius < len(curve.at)
-            cells += [number(float(values[radius])) if known else "–" for values in (curve.precision, curve.recall)]
+            in_reach = radius < len(curve.at)
+            cells += [number(float(values[radius])) if in_reach else "–" for values in (curve.precision, curve.recall)]
         rows.append((entry.hasher, entry.bits, *cells))
     head = [f"{name} ≤ {radius}" for radius in range(4) for name in ("P", "R")]
     return Figure(
@@ -159,17 +161,17 @@ def _radii(comparison: Comparison) -> Figure:
     )
 
 
-def _lengths(comparison: Comparison) -> Figure:
+def _lengths(comparison: HasherComparison) -> Figure:
     panels = []
-    for place, hasher in enumerate(comparison.hashers):
+    for index, hasher in enumerate(comparison.hashers):
         entries = comparison.of_hasher(hasher)
         told = [
             f"{number(entry['mAP'])} at {entry.bits} ({number(entry['worst'])} to {number(entry['best'])} by ties)"
             for entry in entries
         ]
-        title = f"{mark(place)} <span>{text(hasher)}</span>"
+        title = f"{mark(index)} <span>{text(hasher)}</span>"
         words = f"{hasher}, mAP by bits: {listed(told)}."
-        panels.append(Panel(title, words, charts.length_chart(comparison, hasher), {"hasher": place}))
+        panels.append(FigurePanel(title, words, charts.length_chart(comparison, hasher), {"hasher": index}))
     exact = comparison.exact_score
     rule = "" if math.isnan(exact) else f" Dotted: no hashing, {number(exact)}."
     return Figure(
@@ -184,7 +186,7 @@ def _lengths(comparison: Comparison) -> Figure:
     )
 
 
-def _spread(comparison: Comparison) -> Figure:
+def _spread(comparison: HasherComparison) -> Figure:
     told = []
     for hasher in comparison.hashers:
         values = [f"{number(entry['LGAP@2'])} at {entry.bits}" for entry in comparison.of_hasher(hasher)]
@@ -193,29 +195,29 @@ def _spread(comparison: Comparison) -> Figure:
         "spread",
         "mLGAP@2",
         "mLGAP@2 against bits",
-        "It falls with length, as ever more codes lie within radius 2, and ever fewer items: compare equal lengths.",
-        [Panel("", f"mLGAP@2 by bits. {'; '.join(told)}.", charts.spread_chart(comparison))],
+        "It falls with length, since more codes and fewer items lie within radius 2: compare equal lengths only.",
+        [FigurePanel("", f"mLGAP@2 by bits. {'; '.join(told)}.", charts.spread_chart(comparison))],
         _by_length(comparison, "LGAP@2"),
         most=1,
     )
 
 
-def _by_length(comparison: Comparison, name: str) -> str:
-    known = {(entry.hasher, entry.bits): entry[name] for entry in comparison.entries}
+def _by_length(comparison: HasherComparison, name: str) -> str:
+    values = {(entry.hasher, entry.bits): entry[name] for entry in comparison.entries}
     rows = [
-        (hasher, *(number(known.get((hasher, bits), float("nan"))) for bits in comparison.lengths))
+        (hasher, *(number(values.get((hasher, bits), float("nan"))) for bits in comparison.lengths))
         for hasher in comparison.hashers
     ]
     return data_table(["hasher", *map(_bits, comparison.lengths)], rows)
 
 
-def _by_lengths(comparison: Comparison) -> tuple[str, int]:
+def _by_lengths(comparison: HasherComparison) -> tuple[str, int]:
     """Width and number of panels in a row, one for each length."""
     n = len(comparison.lengths)
     return ("17rem" if n == 4 else "20rem"), (n if n <= 4 else 3)
 
 
-def _ranked(entries: list[Entry], name: str) -> list[Entry]:
+def _ranked(entries: list[HasherEntry], name: str) -> list[HasherEntry]:
     return sorted(entries, key=lambda entry: -entry[name] if not math.isnan(entry[name]) else math.inf)
 
 

@@ -9,14 +9,14 @@ import altair as alt
 from lookalike.discovery.bias import LeftOut
 from lookalike.metrics.metric import Metric
 from lookalike.report.bars import ROW, Bar, interval_bars, margin, rowed, ticks
-from lookalike.report.discovery.standing import Number, Standing, called
-from lookalike.report.discovery.words import signed
 from lookalike.report.html import short
+from lookalike.report.leaderboard.standing import Number, Standing, called
+from lookalike.report.leaderboard.words import signed
 from lookalike.report.vega import Layer, Look, Rows, Spec, drawn, layer
 
 NAME = 20  # characters of a name beside its mark
 
-__all__ = ["Place", "bars_chart", "bias_chart", "change_chart", "label_places"]
+__all__ = ["LabelPosition", "bars_chart", "bias_chart", "change_chart", "label_positions"]
 
 
 def bars_chart(standing: Standing, of: Number) -> Spec | None:
@@ -61,23 +61,22 @@ def bias_chart(standing: Standing, hits: Metric, area: Metric) -> Spec | None:
         ([row for row in rows if row["solid"]], solid.encode(color=look.colour)),
         ([row for row in rows if not row["solid"]], hollow.encode(stroke=outline)),
     ]
-    places = label_places(rows)
-    for place in sorted({place for place in places if place is not None}):
-        named = [
-            row | {"name": short(row["model"], NAME)} for row, mine in zip(rows, places, strict=True) if mine == place
-        ]
-        name = base.mark_text(align=place.align, dx=place.dx, dy=place.dy, fontWeight=500)  # type: ignore[arg-type]
+    positions = label_positions(rows)
+    for position in sorted({position for position in positions if position is not None}):
+        here = [row for row, chosen in zip(rows, positions, strict=True) if chosen == position]
+        named = [row | {"name": short(row["model"], NAME)} for row in here]
+        name = base.mark_text(align=position.align, dx=position.dx, dy=position.dy, fontWeight=500)  # type: ignore[arg-type]
         layers.append((named, name.encode(x=x, text="name:N")))
     return drawn(360, *(part for part in layers if part[0])) if rows else None
 
 
-def change_chart(found: Sequence[LeftOut]) -> Spec | None:
+def change_chart(changes_of_models: Sequence[LeftOut]) -> Spec | None:
     """How much each model gains or loses when its own pairs are dropped, as bars around 0."""
-    known = sorted((row for row in found if not math.isnan(row.change)), key=lambda row: -row.change)
+    sorted_rows = sorted((row for row in changes_of_models if not math.isnan(row.change)), key=lambda row: -row.change)
     rows: Rows = [
         {"model": row.model, "change": row.change, "shown": signed(row.change), "shift": row.shift}
         | {"dropped": row.dropped, "gain": row.change >= 0}
-        for row in known
+        for row in sorted_rows
     ]
     if not rows:
         return None
@@ -99,46 +98,46 @@ def change_chart(found: Sequence[LeftOut]) -> Spec | None:
     return drawn(ROW * len(rows), (rows, bars), ([{"zero": 0}], zero), (rows, margin(base)))
 
 
-class Place(NamedTuple):
-    """Where the name of a mark stands beside it: how it is aligned, and how far off it is in pixels."""
+class LabelPosition(NamedTuple):
+    """The position of a name beside its mark: its alignment, and its offset in pixels."""
 
     align: str
     dx: int
     dy: int
 
 
-PLACES = [Place("left", 11, 0), Place("right", -11, 0)]
-PLACES += [Place(side, dx, dy) for dy in (-14, 15) for side, dx in (("left", -4), ("right", 4))]
+POSITIONS = [LabelPosition("left", 11, 0), LabelPosition("right", -11, 0)]
+POSITIONS += [LabelPosition(side, dx, dy) for dy in (-14, 15) for side, dx in (("left", -4), ("right", 4))]
 PHONE = 250, 360  # pixels of a chart without its axis
 
 
-def label_places(rows: Rows) -> list[Place | None]:
-    """Where each mark's name has room, those of the first rows first; None where it would cover something.
+def label_positions(rows: Rows) -> list[LabelPosition | None]:
+    """The position of each mark's name, first rows first; None where it would cover something.
 
     Sizes are those of a phone, so that there is room on all screens.
 
     >>> points = [("one", 0.5, 0.5), ("other", 0.9, 0.9)]
-    >>> label_places([{"model": model, "area": x, "hits": y, "without": x} for model, x, y in points])
-    [Place(align='left', dx=11, dy=0), Place(align='right', dx=-11, dy=0)]
+    >>> label_positions([{"model": model, "area": x, "hits": y, "without": x} for model, x, y in points])
+    [LabelPosition(align='left', dx=11, dy=0), LabelPosition(align='right', dx=-11, dy=0)]
     """
     wide, high = (
         _span([row[name] for row in rows for name in ("area", "without")]),
         _span([row["hits"] for row in rows]),
     )
-    taken: list[_Box] = []
+    occupied: list[_Box] = []
     for row in rows:
         ends = sorted(_scaled(row[name], wide, PHONE[0]) for name in ("area", "without"))
         height = PHONE[1] - _scaled(row["hits"], high, PHONE[1])
-        taken.append(_Box(ends[0] - 7, ends[1] + 7, height - 7, height + 7))
-    out: list[Place | None] = []
+        occupied.append(_Box(ends[0] - 7, ends[1] + 7, height - 7, height + 7))
+    out: list[LabelPosition | None] = []
     for row in rows:
         x, y = _scaled(row["area"], wide, PHONE[0]), PHONE[1] - _scaled(row["hits"], high, PHONE[1])
-        boxes = {place: _name_box(place, x, y, 6.8 * len(short(row["model"], NAME))) for place in PLACES}
-        free = (place for place, box in boxes.items() if box.inside() and not any(map(box.meets, taken)))
+        boxes = {position: _name_box(position, x, y, 6.8 * len(short(row["model"], NAME))) for position in POSITIONS}
+        free = (position for position, box in boxes.items() if box.inside() and not any(map(box.meets, occupied)))
         chosen = next(free, None)
         out.append(chosen)
         if chosen is not None:
-            taken.append(boxes[chosen])
+            occupied.append(boxes[chosen])
     return out
 
 
@@ -156,9 +155,9 @@ class _Box(NamedTuple):
         return across and self.top < other.bottom and other.top < self.bottom
 
 
-def _name_box(place: Place, x: float, y: float, long: float) -> _Box:
-    start = x + place.dx if place.align == "left" else x + place.dx - long
-    return _Box(start, start + long, y + place.dy - 6.5, y + place.dy + 6.5)
+def _name_box(position: LabelPosition, x: float, y: float, long: float) -> _Box:
+    start = x + position.dx if position.align == "left" else x + position.dx - long
+    return _Box(start, start + long, y + position.dy - 6.5, y + position.dy + 6.5)
 
 
 def _scaled(value: float, span: list[float], pixels: int) -> float:

@@ -1,4 +1,4 @@
-"""Examples: queries with their nearest items, those at the same distance boxed together, for nothing ranks them."""
+"""Examples: queries with their nearest items. Tied items are in one box, since nothing ranks them."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,20 +7,24 @@ import numpy as np
 
 from lookalike.core.codes import Codes
 from lookalike.experiments.task import Task
-from lookalike.report.entries import Comparison, Entry
+from lookalike.report.hashers.entries import HasherComparison, HasherEntry
 from lookalike.report.html import text
 from lookalike.report.inline_images import PIXELATED, uri
 from lookalike.report.numbers import percent, plural
 
 SHOWN, FEWEST = 12, 4  # pictures of a group, at most and where there are many groups
 BUDGET = 3200  # pictures on the page, about
-RADIUS, GROUPS, ITEMS = 3, 4, 20  # what a query shows: these radii, and on until so many groups or items
+RADIUS, GROUPS, ITEMS = (
+    3,
+    4,
+    20,
+)  # groups of a query: up to this radius, and on until so many groups or items
 
-__all__ = ["Examples", "Group", "chosen_queries", "distances", "nearest_groups", "top_five"]
+__all__ = ["ExampleGroup", "Examples", "chosen_queries", "distances", "nearest_groups", "top_five"]
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
+class ExampleGroup:
     """Items at one distance from a query."""
 
     distance: int
@@ -33,19 +37,19 @@ def distances(query: Codes, gallery: Codes) -> np.ndarray:
     return np.bitwise_count(query.words ^ gallery.words).sum(1, dtype=np.int64)
 
 
-def nearest_groups(away: np.ndarray, relevant: np.ndarray) -> list[Group]:
-    """The nearest tied groups, empty ones left out: radius 0 to 3, and on until 4 groups or 20 items are found."""
-    groups: list[Group] = []
+def nearest_groups(away: np.ndarray, relevant: np.ndarray) -> list[ExampleGroup]:
+    """The nearest groups of tied items: up to radius 3, and further until there are 4 groups or 20 items."""
+    groups: list[ExampleGroup] = []
     for distance in np.unique(away).tolist():
         if distance > RADIUS and (len(groups) >= GROUPS or sum(len(group.items) for group in groups) >= ITEMS):
             break
         items = np.flatnonzero(away == distance)
-        groups.append(Group(distance, items, relevant[items]))
+        groups.append(ExampleGroup(distance, items, relevant[items]))
     return groups
 
 
 def chosen_queries(task: Task, relevance: Any, n: int, random_state: int) -> list[int]:
-    """Some queries at random, of different labels as far as there are, that have something to find."""
+    """Queries drawn at random that have relevant items, of different labels as far as possible."""
     order = np.random.default_rng(random_state).permutation(len(task.query_labels)).tolist()
     first: list[int] = []
     later: list[int] = []
@@ -65,9 +69,9 @@ def chosen_queries(task: Task, relevance: Any, n: int, random_state: int) -> lis
 
 
 class Examples:
-    """The example section of a page: its panels, one for each hasher and length, and each picture once."""
+    """The example section of a page: a panel for each hasher and length. Each picture is stored once."""
 
-    def __init__(self, comparison: Comparison, queries: int, random_state: int) -> None:
+    def __init__(self, comparison: HasherComparison, queries: int, random_state: int) -> None:
         self.comparison, self.task = comparison, comparison.task
         self.lengths = sorted({comparison.lengths[0], comparison.lengths[-1]})
         self.entries = [entry for entry in comparison.entries if entry.bits in self.lengths]
@@ -87,12 +91,14 @@ class Examples:
     def style(self) -> str:
         """A class for every picture that the panels show."""
         rules = []
-        for letter, picture, places in (
+        for letter, picture, positions in (
             ("q", self.task.query_picture, self.queries),
             ("g", self.task.gallery_picture, sorted(self.pictured)),
         ):
             if picture is not None:
-                rules += [f".{letter}{place}{{background-image:url({uri(picture(place))})}}" for place in places]
+                rules += [
+                    f".{letter}{position}{{background-image:url({uri(picture(position))})}}" for position in positions
+                ]
         return "\n".join(rules)
 
     @property
@@ -101,13 +107,13 @@ class Examples:
         picture = self.task.gallery_picture
         return picture is not None and max(np.shape(picture(0))[:2]) <= PIXELATED
 
-    def _panel(self, entry: Entry) -> str:
-        place = self.comparison.hashers.index(entry.hasher)
+    def _panel(self, entry: HasherEntry) -> str:
+        index = self.comparison.hashers.index(entry.hasher)
         hidden = "" if entry is self.start else " hidden"
         inner = "".join(self._query(entry, query) for query in self.queries)
-        return f'<div class="panel" data-hasher="{place}" data-bits="{entry.bits}"{hidden}>{inner}</div>'
+        return f'<div class="panel" data-hasher="{index}" data-bits="{entry.bits}"{hidden}>{inner}</div>'
 
-    def _query(self, entry: Entry, query: int) -> str:
+    def _query(self, entry: HasherEntry, query: int) -> str:
         relevant = self.relevant[query]
         away = distances(entry.trial.queries[query], entry.trial.gallery)
         groups = nearest_groups(away, relevant)
@@ -129,7 +135,7 @@ class Examples:
             f'<div class="ties">{"".join(boxes)}<p class="top">{top_five(groups)}</p></div></article>'
         )
 
-    def _group(self, query: int, group: Group) -> str:
+    def _group(self, query: int, group: ExampleGroup) -> str:
         luck = self.luck[query]
         shown = sorted(group.items.tolist(), key=lambda item: luck[item])[: self.shown]
         self.pictured.update(shown)
@@ -147,34 +153,34 @@ class Examples:
 
     def _tile(self, item: int, relevant: bool) -> str:
         label = text(str(self.task.gallery_labels[item])) or f"item {item}"
-        said = f"{label}, {'relevant' if relevant else 'not relevant'}"
+        description = f"{label}, {'relevant' if relevant else 'not relevant'}"
         kind = "hit" if relevant else "miss"
         if self.task.gallery_picture is not None:
-            inner = f'<i class="picture g{item}" role="img" aria-label="{said}"></i>'
+            inner = f'<i class="picture g{item}" role="img" aria-label="{description}"></i>'
         else:
-            inner = f'<i class="word g{item}"><span class="unseen">{said}: </span>{label}</i>'
-        return f'<li class="{kind}" title="{said} (item {item})">{inner}</li>'
+            inner = f'<i class="word g{item}"><span class="unseen">{description}: </span>{label}</i>'
+        return f'<li class="{kind}" title="{description} (item {item})">{inner}</li>'
 
 
-def top_five(groups: list[Group], k: int = 5) -> str:
-    """What a list of the first k would show, and how many of them could be relevant.
+def top_five(groups: list[ExampleGroup], k: int = 5) -> str:
+    """A sentence on what a list of the first k shows, and how many of them can be relevant.
 
-    >>> top_five([Group(2, np.arange(9), np.arange(9) < 4)])
+    >>> top_five([ExampleGroup(2, np.arange(9), np.arange(9) < 4)])
     'A “top 5” is any 5 of the 9 at distance 2: from 0 to 4 of them relevant, by luck.'
     """
     parts, fewest, most, left = [], 0, 0, k
     for group in groups:
         tied, hits = len(group.items), int(group.relevant.sum())
-        taken = min(left, tied)
-        if not taken:
+        n_of_group = min(left, tied)
+        if not n_of_group:
             break
-        fewest += max(0, taken - (tied - hits))
-        most += min(hits, taken)
-        if taken < tied:
-            parts.append(f"any {taken} of the {tied:,} at distance {group.distance}")
+        fewest += max(0, n_of_group - (tied - hits))
+        most += min(hits, n_of_group)
+        if n_of_group < tied:
+            parts.append(f"any {n_of_group} of the {tied:,} at distance {group.distance}")
         else:
             parts.append(f"{'the one' if tied == 1 else f'all {tied}'} at distance {group.distance}")
-        left -= taken
+        left -= n_of_group
     same = "none" if not most else "all" if most == k - left else str(most)
     span = f"from {fewest} to {most} of them relevant, by luck" if fewest < most else f"{same} of them relevant"
     return f"A “top {k - left}” is {' and '.join(parts)}: {span}."

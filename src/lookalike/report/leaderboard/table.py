@@ -7,9 +7,9 @@ from functools import partial
 
 from lookalike.discovery.leaderboard import effect
 from lookalike.metrics.metric import Metric
-from lookalike.report.discovery.standing import Number, Standing, called, kind
-from lookalike.report.discovery.words import interval
 from lookalike.report.html import header, short, sortable, text
+from lookalike.report.leaderboard.standing import Number, Standing, called, kind
+from lookalike.report.leaderboard.words import interval
 from lookalike.report.numbers import MISSING, number, percent
 
 TOP, GUARDS, UNJUDGED, OTHERS = "In the top k", "How much was judged", "For gaps in judging", "Others"
@@ -22,15 +22,15 @@ MEANINGS = {
     "PRAUC": "area under the curve of precision over recall",
     "Judged": "share of the top k that somebody judged: below 80 % metrics of ranks say little",
     "P": "share of positives in the top k, from none of the unjudged being one to all of them",
-    "Bpref": "whether judged positives stand above judged negatives; unjudged items do not matter",
+    "Bpref": "how often judged positives rank above judged negatives; unjudged items do not matter",
     "RBP": "chance to look at each positive in turn, summed; the residual is what unjudged items could add",
 }
 
-__all__ = ["Column", "columns", "leaderboard_table", "meanings"]
+__all__ = ["LeaderboardColumn", "columns", "leaderboard_table", "meanings"]
 
 
 @dataclass(frozen=True)
-class Column:
+class LeaderboardColumn:
     """A column of numbers."""
 
     group: str
@@ -43,8 +43,8 @@ class Column:
     best: bool = True  # whether the highest is the best
 
 
-def columns(standing: Standing) -> list[Column]:
-    """Those that the board's metrics give, group by group."""
+def columns(standing: Standing) -> list[LeaderboardColumn]:
+    """The columns of the board's metrics, group by group."""
     made = [column for metric in _ordered(standing.metrics) for column in _of(standing, metric)]
     order = [TOP, "AUC", "PRAUC", GUARDS, UNJUDGED, OTHERS]
     return sorted(made, key=lambda column: order.index(column.group))
@@ -76,7 +76,7 @@ def _ordered(metrics: list[Metric]) -> list[Metric]:
     return sorted(metrics, key=key)
 
 
-def _of(standing: Standing, metric: Metric) -> list[Column]:
+def _of(standing: Standing, metric: Metric) -> list[LeaderboardColumn]:
     """The columns of a metric."""
     group = PLACES.get(metric.name, OTHERS)
     meaning = MEANINGS.get(metric.name, metric.measure.summary)
@@ -86,34 +86,36 @@ def _of(standing: Standing, metric: Metric) -> list[Column]:
         return standing.value(model, metric)
 
     if metric.name == "Judged":
-        return [Column(group, called(metric), meaning, value, Number(metric), percent, best=False)]
+        return [LeaderboardColumn(group, called(metric), meaning, value, Number(metric), percent, best=False)]
     if metric.name == "P":
         end = partial(standing.upper, metric=metric)
-        return [Column(group, called(metric), meaning, value, Number(metric), until=end)]
+        return [LeaderboardColumn(group, called(metric), meaning, value, Number(metric), until=end)]
     if group not in ("AUC", "PRAUC"):
         residual = options.get("part") == "residual"
-        return [Column(group, called(metric), meaning, value, Number(metric), best=not residual)]
+        return [LeaderboardColumn(group, called(metric), meaning, value, Number(metric), best=not residual)]
     title = kind(metric)
     each = "of each query, averaged" if options["average"] == "macro" else "over the pairs of all queries together"
     among = {"judged": "judged negatives", "sampled": "items far down as negatives", "both": "both kinds of negatives"}
-    found = [Column(group, title, f"{meaning}; {each}; {among[options['negatives']]}", value, Number(metric))]
+    made = [LeaderboardColumn(group, title, f"{meaning}; {each}; {among[options['negatives']]}", value, Number(metric))]
     if (own_out := Number(metric, True)) in standing.numbers:
         without = "the same without the judged pairs that the model alone proposed"
-        found.insert(0, Column(group, f"{title}, own out", without, partial(standing.own_out, metric=metric), own_out))
-    lead = [column.of for column in found].index(standing.lead) if standing.lead.metric == metric else None
+        made.insert(
+            0, LeaderboardColumn(group, f"{title}, own out", without, partial(standing.own_out, metric=metric), own_out)
+        )
+    lead = [column.of for column in made].index(standing.lead) if standing.lead.metric == metric else None
     if lead is not None:
         low = "interval that other queries like these might have given (bootstrap)"
-        ends = [partial(_end, standing, place) for place in (0, 1)]
-        found.insert(lead + 1, Column(group, "95 %", low, ends[0], until=ends[1], best=False))
-    return found
+        ends = [partial(_end, standing, index) for index in (0, 1)]
+        made.insert(lead + 1, LeaderboardColumn(group, "95 %", low, ends[0], until=ends[1], best=False))
+    return made
 
 
-def _end(standing: Standing, place: int, model: str) -> float:
-    """Where the interval of the number that models are compared by begins or ends."""
-    return standing.interval(model, *standing.lead)[place]
+def _end(standing: Standing, index: int, model: str) -> float:
+    """The low or the high end of the interval of the number that models are ranked by."""
+    return standing.interval(model, *standing.lead)[index]
 
 
-def _head(shown: list[Column], lead: Number) -> str:
+def _head(shown: list[LeaderboardColumn], lead: Number) -> str:
     groups = ["<td class='stick'></td>"]
     for group in dict.fromkeys(column.group for column in shown):
         span = sum(column.group == group for column in shown)
@@ -128,35 +130,35 @@ def _head(shown: list[Column], lead: Number) -> str:
     return f"<tr class='groups'>{''.join(groups)}</tr>{builders}<tr>{''.join(cells)}</tr>"
 
 
-def _hover(column: Column) -> str:
+def _hover(column: LeaderboardColumn) -> str:
     return column.meaning if column.of is None else f"{column.of.metric.label}: {column.meaning}"
 
 
-def _full(column: Column) -> str:
-    """A header with its group, where it says too little without."""
+def _full(column: LeaderboardColumn) -> str:
+    """A header, with its group where it is unclear without."""
     return f"{column.group}, {column.title}" if column.group in ("AUC", "PRAUC") else column.title
 
 
-def _first(column: Column, shown: list[Column]) -> str:
+def _first(column: LeaderboardColumn, shown: list[LeaderboardColumn]) -> str:
     """The class of a group's first column."""
     return "first" if next(other for other in shown if other.group == column.group) is column else ""
 
 
-def _body(standing: Standing, name: str, models: list[str], shown: list[Column]) -> str:
+def _body(standing: Standing, name: str, models: list[str], shown: list[LeaderboardColumn]) -> str:
     label = f"<tr class='group'><th scope='rowgroup' class='stick'>{name}</th><td colspan='{len(shown)}'></td></tr>"
     best = [_best(standing, column) for column in shown]
     rows = "".join(_row(standing, model, shown, best) for model in models)
     return f"<tbody>{label if name else ''}{rows}</tbody>"
 
 
-def _best(standing: Standing, column: Column) -> float:
-    """The highest number of a column, if it is not that of all models; else nan, which nothing equals."""
+def _best(standing: Standing, column: LeaderboardColumn) -> float:
+    """The highest number of a column; nan, which nothing equals, if all models have the same."""
     values = [column.value(model) for model in standing.models]
-    known = [value for value in values if not math.isnan(value)]
-    return max(known) if column.best and known and len(set(values)) > 1 else math.nan
+    defined = [value for value in values if not math.isnan(value)]
+    return max(defined) if column.best and defined and len(set(values)) > 1 else math.nan
 
 
-def _row(standing: Standing, model: str, shown: list[Column], best: list[float]) -> str:
+def _row(standing: Standing, model: str, shown: list[LeaderboardColumn], best: list[float]) -> str:
     name = text(model)
     sticky = f"<th scope='row' class='stick' data-v='{name}' title='{name}'>{standing.mark(model)}"
     cells = [f"{sticky} <span class='name'>{text(short(model, 40))}</span></th>"]
@@ -165,21 +167,21 @@ def _row(standing: Standing, model: str, shown: list[Column], best: list[float])
     return f"<tr data-model='{standing.models.index(model)}'>{''.join(cells)}</tr>"
 
 
-def _cell(standing: Standing, model: str, column: Column, won: bool, first: str) -> str:
+def _cell(standing: Standing, model: str, column: LeaderboardColumn, won: bool, first: str) -> str:
     value = column.value(model)
     shown = text(column.shown(value))
     if column.until is not None and not math.isnan(value):
         end = text(column.shown(column.until(model)))
         shown = shown if shown == end else f"{shown}–{end}"
-    classes, said = [first] if first else [], []
+    classes, notes = [first] if first else [], []
     if column.of is not None:
         if ends := interval(standing.interval(model, *column.of)):
-            said.append(f"95 % interval {ends}")
+            notes.append(f"95 % interval {ends}")
         if standing.doubtful(model, column.of.metric) and shown != MISSING:
             classes.append("doubt")
-            said.append(f"only {percent(standing.judged(model))} of its top was judged")
+            notes.append(f"only {percent(standing.judged(model))} of its top was judged")
     if column.of is None and column.until is not None:
         classes.append("range")
-    hover = f" title='{text('; '.join(said))}'" if said else ""
+    hover = f" title='{text('; '.join(notes))}'" if notes else ""
     inner = f"<b>{shown}</b>" if won else shown
     return f"<td data-v='{sortable(value)}' class='{' '.join(classes)}'{hover}>{inner}</td>"
