@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from lookalike.judging.store.board import Board, VoteRow
 from lookalike.judging.store.release import Settings
-from lookalike.judging.store.schema import EXPERTS, LATER, META, PAIRS, PLACES, VOTES, read_meta, write_meta
+from lookalike.judging.store.schema import ALL_EXPERTS, LATER, META, PAIRS, PLACES, VOTES, read_meta, write_meta
 from lookalike.judging.store.types import Expert
 
 CHUNK = 500  # values of one statement
@@ -32,7 +32,6 @@ _PAIRS = sa.select(PAIRS.c.id, PAIRS.c.query, PAIRS.c.item, PAIRS.c.block, PAIRS
     PAIRS.c.block, PAIRS.c.id
 )
 _NEW_PAIRS = _PAIRS.where(PAIRS.c.id > sa.bindparam("last"))
-_EXPERTS = sa.select(EXPERTS.c.name, EXPERTS.c.link_number, EXPERTS.c.expires, EXPERTS.c.revoked)
 _LATER = sa.select(LATER.c.pair, LATER.c.expert, LATER.c.at)
 _CLIENTS = sa.select(VOTES.c.client, VOTES.c.expert, VOTES.c.query, VOTES.c.item, VOTES.c.answer).where(
     VOTES.c.client.in_(sa.bindparam("clients", expanding=True))
@@ -132,7 +131,7 @@ class Follower:
             self._mark(connection)
 
     def _read_people(self, connection: sa.Connection, board: Board) -> None:
-        board.experts = {row.name: Expert(*row) for row in connection.execute(_EXPERTS)}
+        board.experts = {row.name: Expert(*row) for row in connection.execute(ALL_EXPERTS)}
         board.put_off = {}
         for pair, expert, at in connection.execute(_LATER):
             if pair in board.pairs:

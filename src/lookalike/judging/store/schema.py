@@ -6,7 +6,20 @@ import sqlalchemy as sa
 
 from lookalike.discovery.vote_log import NEWEST, SCHEMA
 
-__all__ = ["EXPERTS", "LATER", "META", "MISSING", "PAIRS", "PLACES", "VOTES", "make_newest", "read_meta", "write_meta"]
+__all__ = [
+    "ALL_EXPERTS",
+    "ALL_VOTES",
+    "EXPERTS",
+    "LATER",
+    "META",
+    "MISSING",
+    "PAIRS",
+    "PLACES",
+    "VOTES",
+    "make_newest",
+    "read_meta",
+    "write_meta",
+]
 
 _TABLES = sa.MetaData()
 _NUMBER = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers rows by columns of this type only
@@ -77,6 +90,13 @@ MISSING = sa.Table(
     sa.Column("side", sa.Text, primary_key=True),
     sa.Column("at", _TIME, nullable=False),
 )
+
+ALL_EXPERTS = sa.select(EXPERTS.c.name, EXPERTS.c.link_number, EXPERTS.c.expires, EXPERTS.c.revoked).order_by(
+    EXPERTS.c.name
+)
+ALL_VOTES = sa.select(
+    VOTES.c.query, VOTES.c.item, VOTES.c.expert, VOTES.c.answer, VOTES.c.time, VOTES.c.seconds
+).order_by(VOTES.c.number)
 
 _APPEND_ONLY = """
 CREATE FUNCTION votes_stay() RETURNS trigger LANGUAGE plpgsql AS $$

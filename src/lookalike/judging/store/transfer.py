@@ -12,8 +12,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from lookalike.judging.store.databases import SQLite
-from lookalike.judging.store.schema import EXPERTS, VOTES, make_newest, read_meta, write_meta
+from lookalike.judging.store.databases import Database, PostgreSQL, SQLite
+from lookalike.judging.store.schema import ALL_EXPERTS, EXPERTS, VOTES, make_newest, read_meta, write_meta
 from lookalike.judging.store.types import Expert
 from lookalike.study.study import Study
 
@@ -21,9 +21,21 @@ SETTINGS = ("experts_per_pair", "order", "budget", "seed", "question", "guide", 
 BROUGHT = "content:"  # how the id begins that a vote without a client's gets where it is brought to
 CONTENT = ("query", "item", "expert", "answer", "time", "seconds")
 
-__all__ = ["bring_links", "bring_settings", "bring_votes", "check_study", "own_record"]
+__all__ = ["bring_links", "bring_settings", "bring_votes", "own_record", "prepare"]
 
-_EVERYBODY = sa.select(EXPERTS.c.name, EXPERTS.c.link_number, EXPERTS.c.expires, EXPERTS.c.revoked)
+
+def prepare(database: Database, study: Study) -> None:
+    """Make the tables; a server's database also gets the votes that the study has."""
+    with database.writing() as connection:
+        make_newest(connection, database.words)
+        if isinstance(database, PostgreSQL):
+            _check_study(connection, study, database.words)
+    if isinstance(database, PostgreSQL):
+        with own_record(study) as (_, own), own.reading() as theirs, database.writing() as ours:
+            bring_votes(theirs, ours)
+            bring_links(theirs, ours)
+            if "order" not in read_meta(ours):
+                bring_settings(theirs, ours)
 
 
 @contextlib.contextmanager
@@ -38,7 +50,7 @@ def own_record(study: Study) -> Iterator[tuple[Path, SQLite]]:
         own.forget()
 
 
-def check_study(connection: sa.Connection, study: Study, words: str) -> None:
+def _check_study(connection: sa.Connection, study: Study, words: str) -> None:
     """Raise for a database that holds the judging of another study."""
     mine, held = study.collection.digest, read_meta(connection).get("collection")
     if held is None:
@@ -75,8 +87,8 @@ def _named(connection: sa.Connection) -> Iterator[tuple[str, Mapping[str, Any]]]
 
 def bring_links(source: sa.Connection, target: sa.Connection) -> None:
     """Let the target know every expert of the source, and every link that is worth nothing there."""
-    here = {row.name: Expert(*row) for row in target.execute(_EVERYBODY)}
-    for row in source.execute(_EVERYBODY).all():
+    here = {row.name: Expert(*row) for row in target.execute(ALL_EXPERTS)}
+    for row in source.execute(ALL_EXPERTS).all():
         theirs, ours = Expert(*row), here.get(row.name, Expert(row.name, 0))
         revoked = theirs.link_number == ours.link_number and theirs.revoked is not None and ours.revoked is None
         if theirs.link_number > ours.link_number or revoked:
