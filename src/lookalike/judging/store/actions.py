@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 from lookalike.judging.store.board import Board
 from lookalike.judging.store.release import AT_ONCE, StudyReleases
-from lookalike.judging.store.types import Answer, Task, Verdict
-from lookalike.judging.store.work import Work
+from lookalike.judging.store.types import Answer, JudgingTask, Verdict
+from lookalike.judging.store.work import StoreWork
 
 __all__ = ["Claim", "claim_pairs", "recent_answers", "take_answer"]
 
@@ -20,7 +20,7 @@ class Claim:
     length: int
 
 
-def claim_pairs(work: Work, releases: StudyReleases, claim: Claim) -> list[Task]:
+def claim_pairs(work: StoreWork, releases: StudyReleases, claim: Claim) -> list[JudgingTask]:
     """The pairs in an expert's hand, filled up to n.
 
     The adaptive order releases more pairs when few are open, or none to this expert.
@@ -37,7 +37,7 @@ def claim_pairs(work: Work, releases: StudyReleases, claim: Claim) -> list[Task]
     return tasks
 
 
-def _release_more(work: Work, releases: StudyReleases, n: int) -> bool:
+def _release_more(work: StoreWork, releases: StudyReleases, n: int) -> bool:
     """Release at least n more pairs, if there are any; whether there were."""
     board = work.board
     if not board.unreleased:
@@ -47,7 +47,7 @@ def _release_more(work: Work, releases: StudyReleases, n: int) -> bool:
     return bool(pairs)
 
 
-def take_answer(work: Work, expert: str, answer: Answer, now: int) -> Verdict:
+def take_answer(work: StoreWork, expert: str, answer: Answer, now: int) -> Verdict:
     """Let an answer count, unless the record has it already or the board refuses it."""
     pair = work.board.pairs.get(answer.pair)
     content = None if pair is None else (expert, pair.query, pair.item, answer.answer)
@@ -59,7 +59,7 @@ def take_answer(work: Work, expert: str, answer: Answer, now: int) -> Verdict:
     return verdict
 
 
-def recent_answers(board: Board, expert: str, n: int) -> list[tuple[Task, int]]:
+def recent_answers(board: Board, expert: str, n: int) -> list[tuple[JudgingTask, int]]:
     """The n pairs that an expert judged last, newest first, each with the answer that counts."""
     judged = list(board.judged.get(expert, {}))[: -n - 1 : -1]
     return [(board.task(number), board.pairs[number].voters[expert][1]) for number in judged]

@@ -7,8 +7,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from lookalike.judging.store.board import Board, VoteRow
-from lookalike.judging.store.release import Settings
-from lookalike.judging.store.schema import ALL_EXPERTS, LATER, META, PAIRS, PLACES, VOTES, read_meta, write_meta
+from lookalike.judging.store.release import JudgingSettings
+from lookalike.judging.store.schema import ALL_EXPERTS, LATER, META, PAIRS, SEATS, VOTES, read_meta, write_meta
 from lookalike.judging.store.types import Expert
 
 CHUNK = 500  # values of one statement
@@ -23,11 +23,11 @@ def _meta(key: str) -> sa.ScalarSelect[Any]:
 _STATE = sa.select(_meta("revision"), _meta("epoch"), sa.select(sa.func.max(VOTES.c.number)).scalar_subquery())
 _VOTES = sa.select(VOTES.c.query, VOTES.c.item, VOTES.c.expert, VOTES.c.answer, VOTES.c.time).order_by(VOTES.c.number)
 _NEW_VOTES = _VOTES.where(VOTES.c.number > sa.bindparam("last"))
-_PLACES = sa.select(
-    PLACES.c.pair, PLACES.c.slot, PLACES.c.expert, PLACES.c.until, PLACES.c.turn, PLACES.c.voted
-).order_by(PLACES.c.pair, PLACES.c.slot)
-_HELD = _PLACES.where(PLACES.c.voted == 0)
-_PLACES_OF = _PLACES.where(PLACES.c.pair.in_(sa.bindparam("pairs", expanding=True)))
+_SEATS = sa.select(SEATS.c.pair, SEATS.c.slot, SEATS.c.expert, SEATS.c.until, SEATS.c.turn, SEATS.c.voted).order_by(
+    SEATS.c.pair, SEATS.c.slot
+)
+_HELD = _SEATS.where(SEATS.c.voted == 0)
+_SEATS_OF = _SEATS.where(SEATS.c.pair.in_(sa.bindparam("pairs", expanding=True)))
 _PAIRS = sa.select(PAIRS.c.id, PAIRS.c.query, PAIRS.c.item, PAIRS.c.block, PAIRS.c.wanted).order_by(
     PAIRS.c.block, PAIRS.c.id
 )
@@ -37,12 +37,12 @@ _CLIENTS = sa.select(VOTES.c.client, VOTES.c.expert, VOTES.c.query, VOTES.c.item
     VOTES.c.client.in_(sa.bindparam("clients", expanding=True))
 )
 _ADD_VOTE = sa.insert(VOTES)
-_ADD_PLACE = sa.insert(PLACES)
-_REMOVE_PLACE = sa.delete(PLACES).where(  # one with a vote is never removed, whatever the board says
-    PLACES.c.pair == sa.bindparam("at_pair"),
-    PLACES.c.slot == sa.bindparam("at_slot"),
-    PLACES.c.expert == sa.bindparam("of"),
-    PLACES.c.voted == 0,
+_ADD_SEAT = sa.insert(SEATS)
+_REMOVE_SEAT = sa.delete(SEATS).where(  # one with a vote is never removed, whatever the board says
+    SEATS.c.pair == sa.bindparam("at_pair"),
+    SEATS.c.slot == sa.bindparam("at_slot"),
+    SEATS.c.expert == sa.bindparam("of"),
+    SEATS.c.voted == 0,
 )
 _REMOVE_LATER = sa.delete(LATER).where(LATER.c.pair == sa.bindparam("at_pair"), LATER.c.expert == sa.bindparam("of"))
 _ADD_LATER = sa.insert(LATER)
@@ -54,7 +54,7 @@ class Follower:
 
     def __init__(self) -> None:
         self.board: Board | None = None
-        self.settings = Settings()
+        self.settings = JudgingSettings()
         self.meta: dict[str, str] = {}
         self._revision = self._epoch = ""
         self._last_vote = self._last_pair = 0
@@ -85,11 +85,11 @@ class Follower:
         self._add_pairs(connection, board)
         for query, item, expert, answer, time in connection.execute(_VOTES):
             board.add_vote(query, item, expert, answer, time)
-        for row in connection.execute(_PLACES):
-            board.put_place(tuple(row))
+        for row in connection.execute(_SEATS):
+            board.put_seat(tuple(row))
         self._read_people(connection, board)
         for pair in board.pairs.values():
-            if not pair.voters.keys() <= pair.places.keys():
+            if not pair.voters.keys() <= pair.seats.keys():
                 board.seat_voters(pair)
         self.board = board
         return board
@@ -103,10 +103,10 @@ class Follower:
         for query, item, expert, answer, time in votes:
             board.add_vote(query, item, expert, answer, time)
         for numbers in chunks(sorted(changed)):
-            for row in connection.execute(_PLACES_OF, {"pairs": numbers}):
-                board.put_place(tuple(row))
+            for row in connection.execute(_SEATS_OF, {"pairs": numbers}):
+                board.put_seat(tuple(row))
         for row in connection.execute(_HELD):
-            board.put_place(tuple(row))
+            board.put_seat(tuple(row))
         self._read_people(connection, board)
         for number in sorted(changed):
             board.seat_voters(board.pairs[number])
@@ -143,14 +143,14 @@ class Follower:
         assert board is not None
         if not (board.changed or people):
             return
-        old, new = board.changed_places()
+        old, new = board.changed_seats()
         if old:
             connection.execute(
-                _REMOVE_PLACE, [{"at_pair": pair, "at_slot": slot, "of": expert} for pair, slot, expert, *_ in old]
+                _REMOVE_SEAT, [{"at_pair": pair, "at_slot": slot, "of": expert} for pair, slot, expert, *_ in old]
             )
         if new:
             names = ("pair", "slot", "expert", "until", "turn", "voted")
-            connection.execute(_ADD_PLACE, [dict(zip(names, row, strict=True)) for row in new])
+            connection.execute(_ADD_SEAT, [dict(zip(names, row, strict=True)) for row in new])
         if board.new_votes:
             connection.execute(_ADD_VOTE, [_columns(vote) for vote in board.new_votes])
             self._last_vote = connection.execute(sa.select(sa.func.max(VOTES.c.number))).scalar_one()
@@ -181,12 +181,12 @@ class Follower:
         self.load(connection)
 
 
-def settings_of(meta: dict[str, str]) -> Settings:
+def settings_of(meta: dict[str, str]) -> JudgingSettings:
     """The settings that a database has."""
     if "order" not in meta:
-        return Settings()
+        return JudgingSettings()
     budget = int(meta["budget"]) if "budget" in meta else None
-    return Settings(int(meta["experts_per_pair"]), meta["order"], budget, int(meta["seed"]))
+    return JudgingSettings(int(meta["experts_per_pair"]), meta["order"], budget, int(meta["seed"]))
 
 
 def known_clients(connection: sa.Connection, clients: list[str]) -> dict[str, tuple[str, str, str, int]]:

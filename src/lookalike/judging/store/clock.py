@@ -2,7 +2,7 @@
 
 import time
 
-from lookalike.judging.store.board import LONGEST
+from lookalike.judging.store.pairs import LONGEST
 from lookalike.judging.store.types import LAST_MOMENT
 
 MOST_IN_HAND = 100  # pairs
@@ -30,5 +30,5 @@ def hold_length(n: int, seconds: float) -> int:
         raise ValueError(f"an expert can have from 1 to {MOST_IN_HAND} pairs in hand, got {n}")
     length = int(seconds * 1000)
     if not 1 <= length <= LONGEST:
-        raise ValueError(f"a place can be held for up to {LONGEST // 1000:,} seconds, got {seconds}")
+        raise ValueError(f"a seat can be held for up to {LONGEST // 1000:,} seconds, got {seconds}")
     return length

@@ -9,9 +9,9 @@ import sqlalchemy as sa
 
 from lookalike.core.files import digest
 from lookalike.judging.store.board import Board
-from lookalike.judging.store.release import Released, Releases, Settings
+from lookalike.judging.store.release import JudgingSettings, Released, Releases
 from lookalike.judging.store.schema import LATER, MISSING, PAIRS
-from lookalike.judging.store.work import Work
+from lookalike.judging.store.work import StoreWork
 from lookalike.study.study import Study
 
 __all__ = ["Plan", "configure", "make_plan"]
@@ -23,7 +23,7 @@ Ids = tuple[str, str]  # of a query and an item
 class Plan:
     """What is to be judged, and how. mark: a fingerprint of all that the plan was made of."""
 
-    settings: Settings
+    settings: JudgingSettings
     releases: Releases
     gold: list[Ids]
     mark: str
@@ -40,15 +40,17 @@ class Plan:
         return len(self.releases) if budget is None else min(budget, len(self.releases))
 
 
-def make_plan(study: Study, settings: Settings) -> Plan:
+def make_plan(study: Study, settings: JudgingSettings) -> Plan:
     """The plan for a study with the pool and the gold pairs that it has now."""
     pool, gold = study.pool(), study.gold()
     gold_pairs = [] if gold is None else gold.pairs
-    mark = digest(np.array([pool.digest, *sorted(map(repr, gold_pairs)), repr(settings)]))
+    values = ", ".join(f"{name}={value!r}" for name, value in asdict(settings).items())
+    text = f"Settings({values})"  # databases hold marks that were made of this text: another would release pairs again
+    mark = digest(np.array([pool.digest, *sorted(map(repr, gold_pairs)), text]))
     return Plan(settings, Releases(pool, gold_pairs), gold_pairs, mark)
 
 
-def configure(work: Work, plan: Plan) -> None:
+def configure(work: StoreWork, plan: Plan) -> None:
     """Follow a plan from now on; nothing happens if it is followed already."""
     if work.follower.meta.get("release") == plan.mark:
         return
@@ -80,7 +82,7 @@ def _gold_of(board: Board) -> set[Ids]:
 def _begun(connection: sa.Connection, board: Board) -> set[int]:
     """Pairs of which an expert has seen something: they stay."""
     noted = set(connection.execute(sa.union(sa.select(MISSING.c.pair), sa.select(LATER.c.pair))).scalars())
-    return {number for number, pair in board.pairs.items() if pair.places or pair.voters or number in noted}
+    return {number for number, pair in board.pairs.items() if pair.seats or pair.voters or number in noted}
 
 
 def _withdraw(connection: sa.Connection, numbers: list[int]) -> None:

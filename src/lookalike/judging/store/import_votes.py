@@ -9,8 +9,8 @@ from lookalike.discovery.vote_log import rows_of
 from lookalike.discovery.votes import Votes
 from lookalike.judging.store.board import Board, VoteRow
 from lookalike.judging.store.schema import ALL_VOTES
-from lookalike.judging.store.types import LAST_MOMENT, Expert, Imported, RefusedError, check_expert_name
-from lookalike.judging.store.work import Work, set_expert
+from lookalike.judging.store.types import LAST_MOMENT, Expert, Imported, VoteRefusedError, check_expert_name
+from lookalike.judging.store.work import StoreWork, set_expert
 from lookalike.study.study import Study
 
 __all__ = ["check_votes", "import_votes"]
@@ -26,12 +26,12 @@ def check_votes(votes: Votes, study: Study) -> None:
         raise ValueError(f"no vote can be later than the year 9999, got one {latest:,} milliseconds after 1970")
 
 
-def import_votes(work: Work, votes: Votes, add_experts: bool) -> Imported:
+def import_votes(work: StoreWork, votes: Votes, add_experts: bool) -> Imported:
     """Add the votes that are not in the record yet."""
     board = work.board
     names = sorted(set(votes.experts.tolist()) - board.experts.keys())
     if names and not add_experts:
-        raise RefusedError(
+        raise VoteRefusedError(
             f"{len(names):,} experts of these votes are not known here, such as {names[0]!r}: add them first, or pass "
             "add_experts=True"
         )
@@ -42,7 +42,7 @@ def import_votes(work: Work, votes: Votes, add_experts: bool) -> Imported:
     return Imported(len(new_rows), len(rows) - len(new_rows), _add(board, new_rows))
 
 
-def _new_rows(work: Work, rows: list[Any], votes: Votes) -> list[Any]:
+def _new_rows(work: StoreWork, rows: list[Any], votes: Votes) -> list[Any]:
     """The rows that are not in the record; an error if an expert gives two answers to a pair at the same time."""
     copies: Counter[tuple[Any, ...]] = Counter()  # in the record; of equal votes, the n-th is the n-th there
     answers: dict[tuple[Any, ...], int] = {}
@@ -53,7 +53,7 @@ def _new_rows(work: Work, rows: list[Any], votes: Votes) -> list[Any]:
     for position, row in enumerate(rows):
         query, item, expert, answer, when, _ = row
         if when is not None and answers.setdefault((query, item, expert, when), answer) != answer:
-            raise RefusedError(
+            raise VoteRefusedError(
                 f"{expert!r} says two things of query {query!r} and item {item!r} at the same time, "
                 f"{votes.times[position]}: nothing was imported"
             )
@@ -74,5 +74,5 @@ def _add(board: Board, rows: list[Any]) -> int:
         number = board.ids.get((query, item))
         if new and number is not None:
             board.seat_voters(board.pairs[number])
-            beyond += expert not in board.pairs[number].places
+            beyond += expert not in board.pairs[number].seats
     return beyond

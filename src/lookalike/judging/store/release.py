@@ -13,13 +13,13 @@ from lookalike.study.study import Study
 
 AT_ONCE = 50  # pairs, at least, that the adaptive order releases
 
-__all__ = ["Released", "Releases", "Settings", "StudyReleases"]
+__all__ = ["JudgingSettings", "Released", "Releases", "StudyReleases"]
 
 Released = tuple[str, str, int]  # query, item, block
 
 
 @dataclass(frozen=True)
-class Settings:
+class JudgingSettings:
     """How judging is organised. budget: pairs that are judged in all, None for the whole pool."""
 
     experts_per_pair: int = 3

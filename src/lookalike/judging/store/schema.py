@@ -14,7 +14,7 @@ __all__ = [
     "META",
     "MISSING",
     "PAIRS",
-    "PLACES",
+    "SEATS",
     "VOTES",
     "make_newest",
     "read_meta",
@@ -62,7 +62,7 @@ PAIRS = sa.Table(
     sa.UniqueConstraint("query", "item"),
     sqlite_autoincrement=True,  # a number never names another pair later
 )
-PLACES = sa.Table(
+SEATS = sa.Table(
     "places",
     _TABLES,
     sa.Column("pair", _NUMBER, primary_key=True, autoincrement=False),
@@ -74,7 +74,7 @@ PLACES = sa.Table(
     sa.UniqueConstraint("pair", "expert"),
     sa.Index("places_of_expert", "expert", "pair"),
 )
-sa.Index("places_held", PLACES.c.voted, sqlite_where=PLACES.c.voted == 0, postgresql_where=PLACES.c.voted == 0)
+sa.Index("places_held", SEATS.c.voted, sqlite_where=SEATS.c.voted == 0, postgresql_where=SEATS.c.voted == 0)
 LATER = sa.Table(
     "later",
     _TABLES,

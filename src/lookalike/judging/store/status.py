@@ -5,9 +5,9 @@ from dataclasses import asdict
 import sqlalchemy as sa
 
 from lookalike.judging.store.board import Board
-from lookalike.judging.store.schema import MISSING, PAIRS, PLACES, VOTES
+from lookalike.judging.store.schema import MISSING, PAIRS, SEATS, VOTES
 from lookalike.judging.store.types import Status
-from lookalike.judging.store.work import Work
+from lookalike.judging.store.work import StoreWork
 
 __all__ = ["find_faults", "read_status"]
 
@@ -18,19 +18,19 @@ _MISSING_IMAGES = (
 )
 _LAST_VOTES = sa.select(VOTES.c.expert, sa.func.max(VOTES.c.time)).group_by(VOTES.c.expert)
 _VOTED = sa.exists().where(
-    VOTES.c.query == PAIRS.c.query, VOTES.c.item == PAIRS.c.item, VOTES.c.expert == PLACES.c.expert
+    VOTES.c.query == PAIRS.c.query, VOTES.c.item == PAIRS.c.item, VOTES.c.expert == SEATS.c.expert
 )
 _FAULTS = {  # what is wrong, and a count of it that must be 0
-    "places are said to have a vote that is not in the record": sa.select(sa.func.count())
-    .select_from(PLACES.join(PAIRS, PAIRS.c.id == PLACES.c.pair))
-    .where(PLACES.c.voted == 1, ~_VOTED),
-    "places are at pairs that are not there": sa.select(sa.func.count())
-    .select_from(PLACES.outerjoin(PAIRS, PAIRS.c.id == PLACES.c.pair))
+    "seats are said to have a vote that is not in the record": sa.select(sa.func.count())
+    .select_from(SEATS.join(PAIRS, PAIRS.c.id == SEATS.c.pair))
+    .where(SEATS.c.voted == 1, ~_VOTED),
+    "seats are at pairs that are not there": sa.select(sa.func.count())
+    .select_from(SEATS.outerjoin(PAIRS, PAIRS.c.id == SEATS.c.pair))
     .where(PAIRS.c.id.is_(None)),
 }
 
 
-def read_status(work: Work, database: str) -> Status:
+def read_status(work: StoreWork, database: str) -> Status:
     """The facts of this moment. database: what the votes are kept in, in words."""
     board, connection = work.board, work.connection
     released = [pair for pair in board.pairs.values() if pair.wanted]

@@ -20,7 +20,7 @@ from lookalike.judging.store.configure import configure, make_plan
 from lookalike.judging.store.databases import Database, PostgreSQL, SQLite, database_at
 from lookalike.judging.store.import_votes import check_votes, import_votes
 from lookalike.judging.store.location import remember_database, remembered_database
-from lookalike.judging.store.release import Settings, StudyReleases
+from lookalike.judging.store.release import JudgingSettings, StudyReleases
 from lookalike.judging.store.schema import (
     ALL_EXPERTS,
     ALL_VOTES,
@@ -28,7 +28,7 @@ from lookalike.judging.store.schema import (
     LATER,
     MISSING,
     PAIRS,
-    PLACES,
+    SEATS,
     read_meta,
     write_meta,
 )
@@ -41,17 +41,17 @@ from lookalike.judging.store.types import (
     ExpertError,
     Handed,
     Imported,
+    JudgingTask,
     Progress,
-    RefusedError,
     Status,
     StoreAwayError,
     StoreFullError,
     Taken,
-    Task,
     Verdict,
+    VoteRefusedError,
     check_expert_name,
 )
-from lookalike.judging.store.work import Work, set_expert
+from lookalike.judging.store.work import StoreWork, set_expert
 from lookalike.judging.store.write_queue import Operation, Writer
 from lookalike.study.study import Study
 
@@ -64,15 +64,15 @@ __all__ = [
     "ExpertError",
     "Handed",
     "Imported",
+    "JudgingTask",
     "Progress",
-    "RefusedError",
     "Status",
     "Store",
     "StoreAwayError",
     "StoreFullError",
     "Taken",
-    "Task",
     "Verdict",
+    "VoteRefusedError",
 ]
 
 _ONE_EXPERT = ALL_EXPERTS.where(EXPERTS.c.name == sa.bindparam("name"))
@@ -80,7 +80,7 @@ _TASK = (
     sa.select(PAIRS.c.id, PAIRS.c.query, PAIRS.c.item)
     .where(PAIRS.c.id == sa.bindparam("pair"))
     .where(
-        sa.exists().where(PLACES.c.pair == PAIRS.c.id, PLACES.c.expert == sa.bindparam("expert"))
+        sa.exists().where(SEATS.c.pair == PAIRS.c.id, SEATS.c.expert == sa.bindparam("expert"))
         | sa.exists().where(LATER.c.pair == PAIRS.c.id, LATER.c.expert == sa.bindparam("expert"))
     )
 )
@@ -149,7 +149,7 @@ class Store:
         It may be called again with the same or other settings, or when the pool or the gold pairs have changed: pairs
         that somebody has begun stay, all others are released anew. budget: how many pairs, gold pairs not counted.
         """
-        plan = make_plan(self._study, Settings(experts_per_pair, order, budget, seed))
+        plan = make_plan(self._study, JudgingSettings(experts_per_pair, order, budget, seed))
         self._do(lambda work: configure(work, plan))
 
     def release_again(self) -> None:
@@ -165,7 +165,7 @@ class Store:
         check_expert_name(name)
         check_moment(expires)
 
-        def run(work: Work) -> Expert:
+        def run(work: StoreWork) -> Expert:
             expert = work.board.experts.get(name)
             if expert is None:
                 return set_expert(work, Expert(name, 1, expires))
@@ -191,7 +191,7 @@ class Store:
         """Let an expert judge no more. The votes stay; pairs in hand go back."""
         moment = milliseconds(now)
 
-        def run(work: Work) -> Expert:
+        def run(work: StoreWork) -> Expert:
             expert = work.board.check_expert(name)
             work.board.let_go(name)
             if expert.revoked is not None:
@@ -204,7 +204,7 @@ class Store:
         """Let an expert judge (again) by a new link; links with an older number no longer work."""
         check_moment(expires)
 
-        def run(work: Work) -> Expert:
+        def run(work: StoreWork) -> Expert:
             expert = work.board.check_expert(name)
             return set_expert(work, Expert(name, expert.link_number + 1, expires))
 
@@ -230,7 +230,7 @@ class Store:
     def renew_organiser(self) -> int:
         """Make the organiser's links so far useless; the number of new ones."""
 
-        def run(work: Work) -> int:
+        def run(work: StoreWork) -> int:
             number = int(read_meta(work.connection).get("organiser", 0)) + 1
             write_meta(work.connection, organiser=number)
             return number
@@ -256,7 +256,7 @@ class Store:
 
     # What an expert does
 
-    def claim(self, expert: str, n: int, now: int | None = None, seconds: float = 600) -> list[Task]:
+    def claim(self, expert: str, n: int, now: int | None = None, seconds: float = 600) -> list[JudgingTask]:
         """The pairs in this expert's hand, filled up to n, those from before first; fewer if there are no more.
 
         The expert has a seat at each pair for `seconds` (at most 3,600). It is renewed here when half of that has
@@ -264,7 +264,7 @@ class Store:
         """
         claim = Claim(expert, n, milliseconds(now), hold_length(n, seconds))
 
-        def run(work: Work) -> list[Task]:
+        def run(work: StoreWork) -> list[JudgingTask]:
             work.board.check_expert(expert, claim.now)
             return claim_pairs(work, self._releases, claim)
 
@@ -279,7 +279,7 @@ class Store:
         """
         claim = Claim(expert, n, milliseconds(now), hold_length(n, seconds))
 
-        def run(work: Work) -> Handed:
+        def run(work: StoreWork) -> Handed:
             work.board.check_expert(expert, claim.now, link)
             tasks = claim_pairs(work, self._releases, claim)
             return Handed(tasks, recent_answers(work.board, expert, recent), work.board.progress(expert))
@@ -290,7 +290,7 @@ class Store:
         """Keep answers. Returns what became of each, when all that is "kept" is on disk."""
         batch, moment = list(answers), milliseconds(now)
 
-        def run(work: Work) -> list[Verdict]:
+        def run(work: StoreWork) -> list[Verdict]:
             work.board.check_expert(expert, moment)
             return [take_answer(work, expert, answer, moment) for answer in batch]
 
@@ -303,7 +303,7 @@ class Store:
         """
         batch, moment = list(answers), milliseconds(now)
 
-        def run(work: Work) -> Taken:
+        def run(work: StoreWork) -> Taken:
             work.board.check_expert(expert, moment, link)
             verdicts = [take_answer(work, expert, answer, moment) for answer in batch]
             return Taken(verdicts, work.board.progress(expert))
@@ -314,7 +314,7 @@ class Store:
         """Put a pair off until the expert has nothing else; False if it is unknown or the expert has judged it."""
         moment = milliseconds(now)
 
-        def run(work: Work) -> bool:
+        def run(work: StoreWork) -> bool:
             work.board.check_expert(expert, moment)
             return work.board.later(expert, pair, moment)
 
@@ -326,7 +326,7 @@ class Store:
             raise ValueError(f"the side of a pair is 'query' or 'item', got {side!r}")
         moment = milliseconds(now)
 
-        def run(work: Work) -> bool:
+        def run(work: StoreWork) -> bool:
             work.board.check_expert(expert, moment)
             if pair not in work.board.pairs:
                 return False
@@ -341,22 +341,22 @@ class Store:
     def progress(self, expert: str) -> Progress:
         """How far this expert, and everybody, has come."""
 
-        def run(work: Work) -> Progress:
+        def run(work: StoreWork) -> Progress:
             work.board.check_expert(expert)
             return work.board.progress(expert)
 
         return self._do(run)
 
-    def task(self, expert: str, pair: int) -> Task | None:
+    def task(self, expert: str, pair: int) -> JudgingTask | None:
         """A pair that the expert has in hand, has judged or has put off; None for all others."""
         with self._reading() as connection:
             row = connection.execute(_TASK, {"expert": expert, "pair": pair}).one_or_none()
-        return None if row is None else Task(*row)
+        return None if row is None else JudgingTask(*row)
 
-    def recent(self, expert: str, n: int = 20) -> list[tuple[Task, int]]:
+    def recent(self, expert: str, n: int = 20) -> list[tuple[JudgingTask, int]]:
         """The pairs that the expert judged last, newest first, with the answer that counts: for undoing."""
 
-        def run(work: Work) -> list[tuple[Task, int]]:
+        def run(work: StoreWork) -> list[tuple[JudgingTask, int]]:
             work.board.check_expert(expert)
             return recent_answers(work.board, expert, n)
 
@@ -402,7 +402,7 @@ class Store:
 
     # Transactions
 
-    def _do(self, run: Callable[[Work], T], clients: list[str] | None = None) -> T:
+    def _do(self, run: Callable[[StoreWork], T], clients: list[str] | None = None) -> T:
         return self._writer.do(run, clients or ())
 
     def _attempt(self, operations: list[Operation]) -> list[Any]:
@@ -412,12 +412,12 @@ class Store:
         with self.database.writing() as connection:
             self._follower.follow(connection)
             clients = [client for operation in operations for client in operation.clients]
-            work = Work(connection, self._follower, known_clients(connection, clients))
+            work = StoreWork(connection, self._follower, known_clients(connection, clients))
             outcomes: list[Any] = []
             for operation in operations:
                 try:
                     outcomes.append(operation.run(work))
-                except RefusedError as error:
+                except VoteRefusedError as error:
                     outcomes.append(error)
             self._follower.write(connection, people=work.wrote)
         return outcomes

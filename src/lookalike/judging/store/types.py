@@ -18,14 +18,14 @@ __all__ = [
     "ExpertError",
     "Handed",
     "Imported",
+    "JudgingTask",
     "Progress",
-    "RefusedError",
     "Status",
     "StoreAwayError",
     "StoreFullError",
     "Taken",
-    "Task",
     "Verdict",
+    "VoteRefusedError",
     "check_expert_name",
 ]
 
@@ -47,11 +47,11 @@ class StoreFullError(RuntimeError):
     """There is no space left on the disk; nothing was kept, and trying again once there is space is right."""
 
 
-class RefusedError(ValueError):
+class VoteRefusedError(ValueError):
     """Something that is not done because of what was asked; nothing has changed."""
 
 
-class ExpertError(RefusedError):
+class ExpertError(VoteRefusedError):
     """Someone who may not judge: `reason` is unknown, revoked, expired, or renewed (by an older link)."""
 
     def __init__(self, name: str, reason: Literal["unknown", "revoked", "expired", "renewed"]) -> None:
@@ -85,7 +85,7 @@ class Expert:
 
 
 @dataclass(frozen=True)
-class Task:
+class JudgingTask:
     """A pair in an expert's hand; query and item are ids of the study."""
 
     pair: int
@@ -161,8 +161,8 @@ class Briefing:
 class Handed:
     """What a page of an expert goes on with. recent: pairs judged last, newest first, with the answer that counts."""
 
-    tasks: list[Task]
-    recent: list[tuple[Task, int]]
+    tasks: list[JudgingTask]
+    recent: list[tuple[JudgingTask, int]]
     progress: Progress
 
 

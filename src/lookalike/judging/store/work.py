@@ -9,11 +9,11 @@ from lookalike.judging.store.board_sync import Follower
 from lookalike.judging.store.schema import EXPERTS
 from lookalike.judging.store.types import Expert
 
-__all__ = ["Work", "set_expert"]
+__all__ = ["StoreWork", "set_expert"]
 
 
 @dataclass
-class Work:
+class StoreWork:
     """A transaction with the board that goes with it."""
 
     connection: sa.Connection
@@ -28,7 +28,7 @@ class Work:
         return self.follower.board
 
 
-def set_expert(work: Work, expert: Expert) -> Expert:
+def set_expert(work: StoreWork, expert: Expert) -> Expert:
     """Add an expert, or replace what the database says of one."""
     work.connection.execute(sa.delete(EXPERTS).where(EXPERTS.c.name == expert.name))
     work.connection.execute(sa.insert(EXPERTS), asdict(expert))
