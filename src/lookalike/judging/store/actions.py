@@ -49,13 +49,14 @@ def _release_more(work: StoreWork, releases: StudyReleases, n: int) -> bool:
 
 def take_answer(work: StoreWork, expert: str, answer: Answer, now: int) -> Verdict:
     """Let an answer count, unless the record has it already or the board refuses it."""
-    pair = work.board.pairs.get(answer.pair)
-    content = None if pair is None else (expert, pair.query, pair.item, answer.answer)
-    if answer.client in work.known:
-        return "known" if work.known[answer.client] == content else "changed"
+    earlier = work.by_client.get(answer.client)
+    if earlier is not None:
+        pair = work.board.pairs.get(answer.pair)
+        same = pair is not None and earlier[:4] == (pair.query, pair.item, expert, answer.answer)
+        return "known" if same else "changed"
     verdict = work.board.vote(expert, answer, now)
-    if verdict == "kept" and content is not None:
-        work.known[answer.client] = content
+    if verdict == "kept":
+        work.by_client[answer.client] = work.board.new_votes[-1]
     return verdict
 
 

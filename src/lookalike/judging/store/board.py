@@ -8,15 +8,24 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from lookalike.judging.store.pairs import LONGEST, ReleasedPair, Seat, SeatRow
-from lookalike.judging.store.types import LAST_MOMENT, Answer, Expert, ExpertError, JudgingTask, Progress, Verdict
+from lookalike.judging.store.pairs import LONGEST, ReleasedPair, Seat, SeatRow, Voters
+from lookalike.judging.store.types import (
+    LAST_MOMENT,
+    Answer,
+    Expert,
+    ExpertError,
+    JudgingTask,
+    Progress,
+    Verdict,
+    VoteRow,
+)
 
 DAY, MINUTE = 86_400_000, 60_000
 CHANGES, ALL_CHANGES = 20, 600  # that an expert can make a minute: of one answer, and of all
 GOLD_SHARE = 0.1  # of what an expert gets
 NEVER = -(2**62)  # the time of a vote whose time is not known: before any other
 
-__all__ = ["Board", "VoteRow"]
+__all__ = ["Board"]
 
 
 @dataclass(slots=True)
@@ -30,19 +39,6 @@ class Queue:
     turn: int = 0
 
 
-@dataclass(frozen=True)
-class VoteRow:
-    """A vote as the record keeps it."""
-
-    query: str
-    item: str
-    expert: str
-    answer: int
-    time: int | None
-    seconds: float | None = None
-    client: str | None = None
-
-
 class Board:
     """Everything that is known of the pairs, and what has changed since the database was written last."""
 
@@ -53,7 +49,7 @@ class Board:
         self.experts: dict[str, Expert] = {}
         self.pairs: dict[int, ReleasedPair] = {}
         self.ids: dict[tuple[str, str], int] = {}
-        self.said: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}  # of all pairs, also those not released
+        self.voters: dict[tuple[str, str], Voters] = {}  # of all pairs that have votes, also those not released
         self.hands: dict[str, dict[int, Seat]] = {}
         self.judged: dict[str, dict[int, None]] = {}  # by expert, in the order of their votes
         self.put_off: dict[str, dict[int, int]] = {}
@@ -86,7 +82,7 @@ class Board:
 
     def add_pair(self, number: int, query: str, item: str, block: int, wanted: int | None) -> ReleasedPair:
         """Pin a pair that was released; blocks come in the order of their numbers, new ones after those before."""
-        pair = ReleasedPair(number, query, item, block, wanted, self.said.setdefault((query, item), {}))
+        pair = ReleasedPair(number, query, item, block, wanted, self.voters.setdefault((query, item), {}))
         self.pairs[number], self.ids[query, item] = pair, number
         if wanted is None:
             self._gold.append(number)
@@ -101,8 +97,8 @@ class Board:
             self.open += wanted > 0
         voters = dict(pair.voters)
         pair.voters.clear()
-        for expert, said in voters.items():
-            self._count(pair, expert, said)
+        for expert, counted in voters.items():
+            self._count(pair, expert, counted)
         return pair
 
     @property
@@ -111,15 +107,15 @@ class Board:
         return self._block_numbers[-1] if self._block_numbers else -1
 
     def add_vote(self, query: str, item: str, expert: str, answer: int, time: int | None) -> None:
-        """Take note of a vote that is in the record."""
-        said = (NEVER if time is None else time, answer)
+        """Count a vote that is in the database, or will be."""
+        counted = (NEVER if time is None else time, answer)
         number = self.ids.get((query, item))
         if number is not None:
-            self._count(self.pairs[number], expert, said)
+            self._count(self.pairs[number], expert, counted)
             return
-        voters = self.said.setdefault((query, item), {})
-        if expert not in voters or said[0] >= voters[expert][0]:
-            voters[expert] = said
+        voters = self.voters.setdefault((query, item), {})
+        if expert not in voters or counted[0] >= voters[expert][0]:
+            voters[expert] = counted
 
     def put_seat(self, row: SeatRow) -> None:
         """Take note of a seat that is in the database."""
@@ -140,17 +136,17 @@ class Board:
                 del self.pairs[number].seats[expert]
         self.hands = {}
 
-    def _count(self, pair: ReleasedPair, expert: str, said: tuple[int, int]) -> None:
-        """Let a vote count, unless the expert said something later before."""
+    def _count(self, pair: ReleasedPair, expert: str, counted: tuple[int, int]) -> None:
+        """Let a vote count, its time and answer, unless the expert has a later vote on the pair."""
         if expert in pair.voters:
-            if said[0] >= pair.voters[expert][0]:
-                pair.voters[expert] = said
-            self._changes.setdefault(expert, deque(maxlen=ALL_CHANGES)).append((said[0], pair.id))
+            if counted[0] >= pair.voters[expert][0]:
+                pair.voters[expert] = counted
+            self._changes.setdefault(expert, deque(maxlen=ALL_CHANGES)).append((counted[0], pair.id))
             self.judged[expert].pop(pair.id, None)
             self.judged[expert][pair.id] = None
             return
         before = len(pair.voters)
-        pair.voters[expert] = said
+        pair.voters[expert] = counted
         self.judged.setdefault(expert, {})[pair.id] = None
         if pair.wanted is None:
             self._gold_judged[expert] = self._gold_judged.get(expert, 0) + 1

@@ -6,14 +6,24 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from lookalike.judging.store.board import Board, VoteRow
+from lookalike.judging.store.board import Board
 from lookalike.judging.store.release import JudgingSettings
-from lookalike.judging.store.schema import ALL_EXPERTS, LATER, META, PAIRS, SEATS, VOTES, read_meta, write_meta
-from lookalike.judging.store.types import Expert
+from lookalike.judging.store.schema import (
+    ALL_EXPERTS,
+    LATER,
+    META,
+    PAIRS,
+    SEATS,
+    VOTE_ROWS,
+    VOTES,
+    read_meta,
+    write_meta,
+)
+from lookalike.judging.store.types import Expert, VoteRow
 
 CHUNK = 500  # values of one statement
 
-__all__ = ["Follower", "chunks", "known_clients", "settings_of"]
+__all__ = ["Follower", "chunks", "settings_of", "votes_by_client"]
 
 
 def _meta(key: str) -> sa.ScalarSelect[Any]:
@@ -33,9 +43,7 @@ _PAIRS = sa.select(PAIRS.c.id, PAIRS.c.query, PAIRS.c.item, PAIRS.c.block, PAIRS
 )
 _NEW_PAIRS = _PAIRS.where(PAIRS.c.id > sa.bindparam("last"))
 _LATER = sa.select(LATER.c.pair, LATER.c.expert, LATER.c.at)
-_CLIENTS = sa.select(VOTES.c.client, VOTES.c.expert, VOTES.c.query, VOTES.c.item, VOTES.c.answer).where(
-    VOTES.c.client.in_(sa.bindparam("clients", expanding=True))
-)
+_SENT_VOTES = VOTE_ROWS.order_by(None).where(VOTES.c.client.in_(sa.bindparam("clients", expanding=True)))
 _ADD_VOTE = sa.insert(VOTES)
 _ADD_SEAT = sa.insert(SEATS)
 _REMOVE_SEAT = sa.delete(SEATS).where(  # one with a vote is never removed, whatever the board says
@@ -83,8 +91,8 @@ class Follower:
         board = Board(self.settings.seed, self.settings.experts_per_pair)
         self._last_pair = 0
         self._add_pairs(connection, board)
-        for query, item, expert, answer, time in connection.execute(_VOTES):
-            board.add_vote(query, item, expert, answer, time)
+        for row in connection.execute(_VOTES):
+            board.add_vote(*row)
         for row in connection.execute(_SEATS):
             board.put_seat(tuple(row))
         self._read_people(connection, board)
@@ -100,8 +108,8 @@ class Follower:
         votes = connection.execute(_NEW_VOTES, {"last": self._last_vote}).all()
         changed = {board.ids[query, item] for query, item, *_ in votes if (query, item) in board.ids}
         board.drop_held()
-        for query, item, expert, answer, time in votes:
-            board.add_vote(query, item, expert, answer, time)
+        for row in votes:
+            board.add_vote(*row)
         for numbers in chunks(sorted(changed)):
             for row in connection.execute(_SEATS_OF, {"pairs": numbers}):
                 board.put_seat(tuple(row))
@@ -152,7 +160,7 @@ class Follower:
             names = ("pair", "slot", "expert", "until", "turn", "voted")
             connection.execute(_ADD_SEAT, [dict(zip(names, row, strict=True)) for row in new])
         if board.new_votes:
-            connection.execute(_ADD_VOTE, [_columns(vote) for vote in board.new_votes])
+            connection.execute(_ADD_VOTE, [vote._asdict() for vote in board.new_votes])
             self._last_vote = connection.execute(sa.select(sa.func.max(VOTES.c.number))).scalar_one()
         if board.put_off_changed:
             gone = [{"at_pair": pair, "of": expert} for pair, expert in board.put_off_changed]
@@ -189,28 +197,16 @@ def settings_of(meta: dict[str, str]) -> JudgingSettings:
     return JudgingSettings(int(meta["experts_per_pair"]), meta["order"], budget, int(meta["seed"]))
 
 
-def known_clients(connection: sa.Connection, clients: list[str]) -> dict[str, tuple[str, str, str, int]]:
-    """What is in the record under ids of clients: expert, query, item, answer."""
-    found = {}
-    for some in chunks(clients):
-        for client, *content in connection.execute(_CLIENTS, {"clients": some}):
-            found[client] = tuple(content)
-    return found
+def votes_by_client(connection: sa.Connection, clients: list[str]) -> dict[str, VoteRow]:
+    """The votes in the database that have these ids of clients, by id."""
+    votes = {}
+    for part in chunks(clients):
+        for row in connection.execute(_SENT_VOTES, {"clients": part}):
+            votes[row.client] = VoteRow(*row)
+    return votes
 
 
 def chunks(values: list[Any]) -> Iterator[list[Any]]:
     """A list in parts that a statement can take."""
     for start in range(0, len(values), CHUNK):
         yield values[start : start + CHUNK]
-
-
-def _columns(vote: VoteRow) -> dict[str, Any]:
-    return {
-        "query": vote.query,
-        "item": vote.item,
-        "expert": vote.expert,
-        "answer": vote.answer,
-        "time": vote.time,
-        "seconds": vote.seconds,
-        "client": vote.client,
-    }

@@ -68,7 +68,7 @@ def configure(work: StoreWork, plan: Plan) -> None:
     if settings.order == "depth":
         released = plan.releases.by_depth(kept, left)
     else:
-        released = plan.releases.judged_before(board.said.keys() - kept.keys(), left, board.last_block + 1)
+        released = plan.releases.judged_before(board.voters.keys() - kept.keys(), left, board.last_block + 1)
     _insert_pairs(connection, released, settings.experts_per_pair)
     _insert_pairs(connection, [(*pair, 0) for pair in plan.gold if pair not in kept], None)
     facts = {"target": max(plan.allowed, n_kept), "in_pool": len(plan.releases.pool), "release": plan.mark}

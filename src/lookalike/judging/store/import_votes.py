@@ -7,9 +7,9 @@ import numpy as np
 
 from lookalike.discovery.vote_log import rows_of
 from lookalike.discovery.votes import Votes
-from lookalike.judging.store.board import Board, VoteRow
+from lookalike.judging.store.board import Board
 from lookalike.judging.store.schema import ALL_VOTES
-from lookalike.judging.store.types import LAST_MOMENT, Expert, Imported, VoteRefusedError, check_expert_name
+from lookalike.judging.store.types import LAST_MOMENT, Expert, Imported, VoteRefusedError, VoteRow, check_expert_name
 from lookalike.judging.store.work import StoreWork, set_expert
 from lookalike.study.study import Study
 
@@ -35,23 +35,23 @@ def import_votes(work: StoreWork, votes: Votes, add_experts: bool) -> Imported:
             f"{len(names):,} experts of these votes are not known here, such as {names[0]!r}: add them first, or pass "
             "add_experts=True"
         )
-    rows = rows_of(votes)
+    rows = [VoteRow(*row) for row in rows_of(votes)]
     new_rows = _new_rows(work, rows, votes)
     for name in names:
         set_expert(work, Expert(name))
     return Imported(len(new_rows), len(rows) - len(new_rows), _add(board, new_rows))
 
 
-def _new_rows(work: StoreWork, rows: list[Any], votes: Votes) -> list[Any]:
+def _new_rows(work: StoreWork, rows: list[VoteRow], votes: Votes) -> list[VoteRow]:
     """The rows that are not in the record; an error if an expert gives two answers to a pair at the same time."""
     copies: Counter[tuple[Any, ...]] = Counter()  # in the record; of equal votes, the n-th is the n-th there
     answers: dict[tuple[Any, ...], int] = {}
-    for query, item, expert, answer, when, _ in work.connection.execute(ALL_VOTES):
+    for query, item, expert, answer, when, *_ in work.connection.execute(ALL_VOTES):
         copies[query, item, expert, answer, when] += 1
         answers[query, item, expert, when] = answer
     new_rows = []
     for position, row in enumerate(rows):
-        query, item, expert, answer, when, _ = row
+        query, item, expert, answer, when, *_ = row
         if when is not None and answers.setdefault((query, item, expert, when), answer) != answer:
             raise VoteRefusedError(
                 f"{expert!r} says two things of query {query!r} and item {item!r} at the same time, "
@@ -64,15 +64,15 @@ def _new_rows(work: StoreWork, rows: list[Any], votes: Votes) -> list[Any]:
     return new_rows
 
 
-def _add(board: Board, rows: list[Any]) -> int:
+def _add(board: Board, rows: list[VoteRow]) -> int:
     """Add votes to the board; how many are of experts that a pair has no seat for."""
     beyond = 0
-    for query, item, expert, answer, when, seconds in rows:
-        new = expert not in board.said.get((query, item), {})
-        board.add_vote(query, item, expert, answer, when)
-        board.new_votes.append(VoteRow(query, item, expert, answer, when, seconds))
-        number = board.ids.get((query, item))
+    for vote in rows:
+        new = vote.expert not in board.voters.get((vote.query, vote.item), {})
+        board.add_vote(*vote[:5])
+        board.new_votes.append(vote)
+        number = board.ids.get((vote.query, vote.item))
         if new and number is not None:
             board.seat_voters(board.pairs[number])
-            beyond += expert not in board.pairs[number].seats
+            beyond += vote.expert not in board.pairs[number].seats
     return beyond

@@ -4,8 +4,9 @@ from dataclasses import dataclass, field
 
 LONGEST = 3_600_000  # milliseconds that a seat may be held without a vote
 
-__all__ = ["LONGEST", "ReleasedPair", "Seat", "SeatRow"]
+__all__ = ["LONGEST", "ReleasedPair", "Seat", "SeatRow", "Voters"]
 
+Voters = dict[str, tuple[int, int]]  # by expert, the time and the answer of the vote that counts
 SeatRow = tuple[int, int, str, int, int, int]  # pair, slot, expert, until, turn, voted
 
 
@@ -37,7 +38,7 @@ class ReleasedPair:
     item: str
     block: int
     wanted: int | None
-    voters: dict[str, tuple[int, int]]  # by expert, the time and the answer of the vote that counts
+    voters: Voters
     seats: dict[str, Seat] = field(default_factory=dict)  # by expert
 
     @property

@@ -5,6 +5,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from lookalike.discovery.vote_log import NEWEST, SCHEMA
+from lookalike.judging.store.types import VoteRow
 
 __all__ = [
     "ALL_EXPERTS",
@@ -16,6 +17,7 @@ __all__ = [
     "PAIRS",
     "SEATS",
     "VOTES",
+    "VOTE_ROWS",
     "make_newest",
     "read_meta",
     "write_meta",
@@ -97,6 +99,7 @@ ALL_EXPERTS = sa.select(EXPERTS.c.name, EXPERTS.c.link_number, EXPERTS.c.expires
 ALL_VOTES = sa.select(
     VOTES.c.query, VOTES.c.item, VOTES.c.expert, VOTES.c.answer, VOTES.c.time, VOTES.c.seconds
 ).order_by(VOTES.c.number)
+VOTE_ROWS = sa.select(*(VOTES.c[name] for name in VoteRow._fields)).order_by(VOTES.c.number)
 
 _APPEND_ONLY = """
 CREATE FUNCTION votes_stay() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from lookalike.discovery.vote_log import votes_of
 from lookalike.discovery.votes import Votes
 from lookalike.judging.store.actions import Claim, claim_pairs, recent_answers, take_answer
-from lookalike.judging.store.board_sync import Follower, known_clients, settings_of
+from lookalike.judging.store.board_sync import Follower, settings_of, votes_by_client
 from lookalike.judging.store.clock import check_moment, hold_length, milliseconds
 from lookalike.judging.store.configure import configure, make_plan
 from lookalike.judging.store.databases import Database, PostgreSQL, SQLite, database_at
@@ -412,7 +412,7 @@ class Store:
         with self.database.writing() as connection:
             self._follower.follow(connection)
             clients = [client for operation in operations for client in operation.clients]
-            work = StoreWork(connection, self._follower, known_clients(connection, clients))
+            work = StoreWork(connection, self._follower, votes_by_client(connection, clients))
             outcomes: list[Any] = []
             for operation in operations:
                 try:

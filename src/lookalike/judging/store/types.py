@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from lookalike.discovery.votes import WORDS
 
@@ -26,6 +26,7 @@ __all__ = [
     "Taken",
     "Verdict",
     "VoteRefusedError",
+    "VoteRow",
     "check_expert_name",
 ]
 
@@ -120,6 +121,21 @@ class Answer:
             isinstance(self.seconds, int | float) and 0 <= self.seconds < 2**53 and math.isfinite(self.seconds)
         ):
             raise ValueError(f"seconds must be a number from 0, got {self.seconds!r:.120}")
+
+
+class VoteRow(NamedTuple):
+    """A vote as the database keeps it: a row of the table votes.
+
+    time: in milliseconds since 1970, None where unknown; client: the id of the answer, None for a vote from a file.
+    """
+
+    query: str
+    item: str
+    expert: str
+    answer: int
+    time: int | None
+    seconds: float | None = None
+    client: str | None = None
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import sqlalchemy as sa
 from lookalike.judging.store.board import Board
 from lookalike.judging.store.board_sync import Follower
 from lookalike.judging.store.schema import EXPERTS
-from lookalike.judging.store.types import Expert
+from lookalike.judging.store.types import Expert, VoteRow
 
 __all__ = ["StoreWork", "set_expert"]
 
@@ -18,7 +18,7 @@ class StoreWork:
 
     connection: sa.Connection
     follower: Follower
-    known: dict[str, tuple[str, str, str, int]]  # by client's id, what is in the record: expert, query, item, answer
+    by_client: dict[str, VoteRow]  # the votes in the database with the ids of the answers of this transaction
     wrote: bool = False  # whether the operation wrote a table by itself, not by the board
 
     @property
