@@ -31,12 +31,12 @@ from PIL import Image
 
 import lookalike as la
 from lookalike.cli import main
-from lookalike.study import encode as encoding
-from lookalike.study import encoded_images as rows
-from lookalike.study import image_files as images
+from lookalike.study import encode, encoded_images
 from lookalike.study.encode import NothingUsableError, encode_folder, model_name
 from lookalike.study.finder import Finder, build_index
 from lookalike.study.hashed_models import hash_model
+from lookalike.study.image_files import read_files
+from lookalike.study.image_labels import ImageLabels
 from lookalike.study.study import Study
 
 
@@ -66,7 +66,7 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 def states(study: Path) -> dict[str, tuple[str, str]]:
-    return {name: (file.state, file.reason) for name, file in images.read_files(study / "images.csv").items()}
+    return {name: (file.state, file.reason) for name, file in read_files(study / "images.csv").items()}
 
 
 def command(*arguments: str) -> int:
@@ -249,7 +249,7 @@ def test_labels_from_a_table(suffix: str, photos: Path, tmp_path: Path) -> None:
     ],
 )
 def test_labels_from_folders(folders: str, columns: dict[str, list[str]]) -> None:
-    assert images.Labels(folders).of(["shoes/a1/front.png", "loose.png"]) == columns
+    assert ImageLabels(folders).columns_of(["shoes/a1/front.png", "loose.png"]) == columns
 
 
 @pytest.mark.parametrize(
@@ -353,14 +353,14 @@ def test_what_cannot_be_encoded_is_said_in_a_sentence(
 def test_a_study_is_of_one_folder(photos: Path, tmp_path: Path) -> None:
     encode_folder(photos, tmp_path / "study", model="phash")
     shutil.copytree(photos, tmp_path / "others")
-    with pytest.raises(ValueError, match=r"is a study of the images in .*photos: choose another --study for those in"):
+    with pytest.raises(ValueError, match=r"is a study of the images in .*photos: choose another study for those in"):
         encode_folder(tmp_path / "others", tmp_path / "study", model="phash")
-    with pytest.raises(ValueError, match="has a model 'phash' that is of phash, made otherwise: choose another --name"):
+    with pytest.raises(ValueError, match="has a model 'phash' that is of phash, made otherwise: choose another name"):
         encode_folder(photos, tmp_path / "study", model="dhash", name="phash")
 
 
 def test_two_at_once_do_not_disturb_each_other(photos: Path, tmp_path: Path) -> None:
-    with encoding._alone(tmp_path / "study"), pytest.raises(ValueError, match="another process is encoding into"):
+    with encode._alone(tmp_path / "study"), pytest.raises(ValueError, match="another process is encoding into"):
         encode_folder(photos, tmp_path / "study", model="phash")
     assert encode_folder(photos, tmp_path / "study", model="phash").new == 6
 
@@ -502,13 +502,10 @@ RUN = """
 import json, os, signal, sys, time
 import faiss, sklearn.decomposition  # loaded once; each command is then a process of its own
 from lookalike import cli, encoders, hashers
-from lookalike.core import kernels as _compiled
-from lookalike.study import encode as encoding
-from lookalike.study import finder as finding
-from lookalike.study import hashed_models as hashed
-from lookalike.study import encoded_images as rows
-_compiled.kernels(), _compiled.product_kernel()
-rows.KEEP_EVERY, rows.BATCH = 0.0, 8
+from lookalike.core import kernels
+from lookalike.study import encode, encoded_images, finder, hashed_models
+kernels.kernels(), kernels.product_kernel()
+encoded_images.KEEP_EVERY, encoded_images.BATCH = 0.0, 8
 
 def done(arguments):
     silent = os.open(os.devnull, os.O_WRONLY)
@@ -585,7 +582,7 @@ def test_a_study_is_the_same_whenever_its_making_was_killed(tmp_path: Path) -> N
 
 
 def test_kept_rows_that_were_altered_are_refused(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rows, "KEEP_EVERY", 0.0)
+    monkeypatch.setattr(encoded_images, "KEEP_EVERY", 0.0)
     monkeypatch.setattr(Study, "create", lambda *given, **options: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         encode_folder(photos, tmp_path / "study", model="colour")
@@ -776,9 +773,9 @@ def test_nothing_usable_says_why(tmp_path: Path) -> None:
 STOPPED = """
 import os, shutil
 from pathlib import Path
-from lookalike.study import encoded_images as rows
+from lookalike.study import encoded_images
 from lookalike.study.encode import encode_folder
-rows.KEEP_EVERY = 0.0
+encoded_images.KEEP_EVERY = 0.0
 shutil.copytree("begun", "loaded")
 encode_folder("photos", "loaded", model="phash")
 for left in range(30):
@@ -846,7 +843,7 @@ def test_other_models_are_not_mixed_of_two_versions(
 def test_rows_of_another_encoder_are_not_taken_up(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(rows, "KEEP_EVERY", 0.0)
+    monkeypatch.setattr(encoded_images, "KEEP_EVERY", 0.0)
     with monkeypatch.context() as patch:
         patch.setattr(Study, "create", lambda *given, **options: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):

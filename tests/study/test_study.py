@@ -30,13 +30,13 @@ from hypothesis import strategies as st
 
 import lookalike as la
 from lookalike.core import files
-from lookalike.discovery import vote_log as record
+from lookalike.discovery import vote_log
 from lookalike.discovery.catalogue import Catalogue
 from lookalike.discovery.pool import Pool
 from lookalike.discovery.votes import Judgements, Votes
 from lookalike.evaluation.trec import read_run, write_run
 from lookalike.judging.store.store import Store
-from lookalike.study import study
+from lookalike.study import folder, model_files, study
 from lookalike.study.study import Study
 
 catalogue_of: Any = Catalogue  # of lists, as users write
@@ -63,8 +63,8 @@ def wild(tmp_path: Path) -> Study:
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(study, "WAIT", 0.1)
-    monkeypatch.setattr(record, "WAIT", 0.1)
+    monkeypatch.setattr(folder, "WAIT", 0.1)
+    monkeypatch.setattr(vote_log, "WAIT", 0.1)
 
 
 def vote(n: int = 1, expert: str = "ann", **more: Any) -> Votes:
@@ -503,7 +503,7 @@ def test_a_model_is_found_while_it_changes_its_kind(closed: Study, monkeypatch: 
         closed.add_model("m", gallery=CODES, replace=True)
         return read_run(path)
 
-    monkeypatch.setattr(study, "read_run", just_too_late)
+    monkeypatch.setattr(model_files, "read_run", just_too_late)
     assert closed.model("m").gallery == CODES
 
 
@@ -603,10 +603,10 @@ def test_the_record_is_append_only(closed: Study) -> None:
 
 
 def test_a_vote_is_on_disk_when_it_is_said_to_be(closed: Study) -> None:
-    with record._opened(closed.path / "votes.sqlite") as connection:
+    with vote_log._opened(closed.path / "votes.sqlite") as connection:
         assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         assert connection.execute("PRAGMA synchronous").fetchone() == (2,)  # FULL
-        assert connection.execute("PRAGMA user_version").fetchone() == (record.SCHEMA,)
+        assert connection.execute("PRAGMA user_version").fetchone() == (vote_log.SCHEMA,)
 
 
 def test_a_batch_is_added_whole_or_not_at_all(closed: Study) -> None:
