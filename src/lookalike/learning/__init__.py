@@ -8,6 +8,8 @@ except ModuleNotFoundError as error:
 from lookalike.learning import losses, networks
 from lookalike.learning.hasher import LearnedHasher
 from lookalike.learning.objectives import LOSSES
-from lookalike.learning.training import Settings, Training, train
+from lookalike.learning.training import Training, TrainingSettings, train
 
-__all__ = ["LOSSES", "LearnedHasher", "Settings", "Training", "losses", "networks", "train"]
+Settings = TrainingSettings  # its name in the documentation and in users' programs
+
+__all__ = ["LOSSES", "LearnedHasher", "Settings", "Training", "TrainingSettings", "losses", "networks", "train"]

@@ -16,7 +16,7 @@ from lookalike.hashers import Hasher
 from lookalike.hashers.base import check_whole
 from lookalike.learning.augment import flip_and_shift
 from lookalike.learning.networks import NETWORKS, Standardised
-from lookalike.learning.training import Settings, activations, train
+from lookalike.learning.training import TrainingSettings, activations, train
 
 __all__ = ["LearnedHasher"]
 
@@ -110,13 +110,13 @@ class LearnedHasher(Hasher):
     def _learn(self, X: np.ndarray, y: Any, random: np.random.RandomState) -> None:
         given = isinstance(self.random_state, int | np.integer)
         seed = int(self.random_state) if given else int(random.randint(2**31))  # type: ignore[arg-type]
-        names = set(Settings.__dataclass_fields__) & set(self.get_params())
+        names = set(TrainingSettings.__dataclass_fields__) & set(self.get_params())
         chosen = {name: getattr(self, name) for name in names} | {"options": self.options or {}, "seed": seed}
         rate, alpha = (3e-3, 1.0) if self.network in ("linear", "two-layer") else (1e-3, 10.0)
         chosen["learning_rate"] = rate if self.learning_rate is None else self.learning_rate
         chosen["alpha"] = alpha if self.alpha is None else self.alpha
         chosen["together"] = min(self.together, self.batch_size)
-        settings = Settings(**chosen)
+        settings = TrainingSettings(**chosen)
         X = np.ascontiguousarray(X, np.float32)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)

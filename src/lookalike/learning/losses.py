@@ -308,7 +308,7 @@ def _rank(
     codes: Tensor,
     levels: Callable[[slice], Tensor],
     gains: Tensor,
-    metric: relaxed.Metric,
+    metric: relaxed.RelaxedMetric,
     relaxation: str,
     compiled: bool | None,
 ) -> Tensor:

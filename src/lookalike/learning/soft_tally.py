@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from lookalike.core.kernels import soft_kernels
-from lookalike.learning.relaxed_metrics import Metric
+from lookalike.learning.relaxed_metrics import RelaxedMetric
 
 BLOCK = 1 << 18  # pairs that are visited at a time
 
@@ -26,7 +26,7 @@ class Ranking:
 
     levels: Callable[[slice], Tensor]  # of queries: (n_queries, n_examples) of uint8
     gains: Tensor  # (n_levels,) of float64, that of level 0 is 0
-    metric: Metric
+    metric: RelaxedMetric
     exact: bool
     compiled: bool
 

@@ -23,11 +23,11 @@ from lookalike.hashers.base import check_number, check_whole
 from lookalike.learning.checkpoints import read_checkpoint, write_checkpoint
 from lookalike.learning.objectives import Objective, are_tags, make_objective
 
-__all__ = ["Settings", "Training", "activations", "batches", "held_out", "train"]
+__all__ = ["Training", "TrainingSettings", "activations", "batches", "held_out", "train"]
 
 
 @dataclass(frozen=True)
-class Settings:
+class TrainingSettings:
     """How to train; equal settings on equal data give equal weights on one machine, bit for bit."""
 
     loss: str = "tie-aware-ap"
@@ -128,7 +128,7 @@ def train(
     network: nn.Module,
     X: np.ndarray,
     y: Any,
-    settings: Settings,
+    settings: TrainingSettings,
     *,
     augment: Callable[[Tensor], Tensor] | None = None,
     checkpoint: str | Path | None = None,
@@ -275,14 +275,14 @@ def _device(network: nn.Module) -> torch.device:
     return next((weight.device for weight in network.parameters()), torch.device("cpu"))
 
 
-def _make_optimizer(parameters: list[nn.Parameter], settings: Settings) -> torch.optim.Optimizer:
+def _make_optimizer(parameters: list[nn.Parameter], settings: TrainingSettings) -> torch.optim.Optimizer:
     rate, decay = settings.learning_rate, settings.weight_decay
     if settings.optimizer == "adam":
         return torch.optim.Adam(parameters, rate, weight_decay=decay)
     return torch.optim.SGD(parameters, rate, momentum=0.9, weight_decay=decay)
 
 
-def _about(settings: Settings, network: nn.Module, X: np.ndarray, targets: np.ndarray) -> dict[str, Any]:
+def _about(settings: TrainingSettings, network: nn.Module, X: np.ndarray, targets: np.ndarray) -> dict[str, Any]:
     """What must be the same for a run to go on from a checkpoint."""
     return {
         **dataclasses.asdict(settings),

@@ -17,7 +17,7 @@ from lookalike.study.study import Study
 
 logger = logging.getLogger("lookalike")
 
-__all__ = ["Finder", "Group", "Looks", "build_index", "default_model", "grouped", "nearness"]
+__all__ = ["Finder", "Looks", "NearestGroup", "build_index", "default_model", "grouped", "nearness"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,7 +140,7 @@ class Finder:
 
 
 @dataclass(frozen=True)
-class Group:
+class NearestGroup:
     """Items that are equally near, the rank of the first, and how near they are."""
 
     first: int
@@ -157,14 +157,14 @@ class Group:
     def ranks(self) -> str:
         """Of all that are as near.
 
-        >>> Group(3, 2, (8, 9), more=4).ranks
+        >>> NearestGroup(3, 2, (8, 9), more=4).ranks
         '3–8'
         """
         last = self.first + self.size - 1
         return f"{self.first:,}–{last:,}" if last > self.first else f"{self.first:,}"
 
 
-def grouped(looks: Looks) -> list[Group]:
+def grouped(looks: Looks) -> list[NearestGroup]:
     """What was found as groups of equally near items.
 
     >>> looks = Looks(np.array([7, 2, 5]), np.array([1, 3, 3]), np.array([0, 1, 1]), more=2)
@@ -172,10 +172,12 @@ def grouped(looks: Looks) -> list[Group]:
     [('1', 1, (7,)), ('2–5', 3, (2, 5))]
     """
     bounds = [*np.flatnonzero(np.diff(looks.groups, prepend=-1)).tolist(), len(looks.items)]
-    made: list[Group] = []
+    made: list[NearestGroup] = []
     for start, end in pairwise(bounds):
         more = looks.more if end == len(looks.items) else 0
-        made.append(Group(start + 1, looks.distances[start].item(), tuple(looks.items[start:end].tolist()), more))
+        made.append(
+            NearestGroup(start + 1, looks.distances[start].item(), tuple(looks.items[start:end].tolist()), more)
+        )
     return made
 
 
