@@ -1,9 +1,11 @@
 """Learning hash functions: losses, networks, training, and the learned hasher, in PyTorch."""
 
+from lookalike.core.errors import missing_package
+
 try:
     import torch  # noqa: F401  # first, to say what is missing
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError('learning needs torch, which is not installed: pip install "lookalike[learn]"') from error
+    raise missing_package("learning", "torch", "learn") from error
 
 from lookalike.learning import losses, networks
 from lookalike.learning.hasher import LearnedHasher
