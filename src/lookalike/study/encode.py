@@ -34,17 +34,17 @@ __all__ = ["Encoded", "NothingUsableError", "encode_folder", "model_name"]
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """What came of encoding a folder: the study, and how many of its files are new, changed, the same or removed."""
+    """The result of encoding a folder: the study, and how many of its files are new, changed, the same or removed."""
 
     study: Study
     model: str
-    encoded: int  # by all models together; the others were known
+    encoded: int  # images that were encoded now, by all models together
     new: int
     changed: int
     same: int
     removed: list[str]
     skipped: list[ImageFile]
-    left_out: list[str]  # new files, where a pool holds the study to its items
+    left_out: list[str]  # new files of a study that has a pool, as its items must stay
     unlabelled: list[str]
     strange_labels: list[str]
 
@@ -55,12 +55,12 @@ class NothingUsableError(StudyError):
     def __init__(self, folder: str, skipped: Sequence[ImageFile]) -> None:
         named = [file for file in skipped if file.reason != "not named like an image"]
         if not skipped:
-            why = f"there is no image in {folder}: it is empty"
+            message = f"there is no image in {folder}: it is empty"
         elif not named:
-            why = f"there is no image in {folder}: none of its {len(skipped):,} files is named like one"
+            message = f"there is no image in {folder}: none of its {len(skipped):,} files is named like one"
         else:
-            why = f"none of the {len(named):,} images in {folder} can be used; {named[0].path}: {named[0].reason}"
-        super().__init__(why)
+            message = f"none of the {len(named):,} images in {folder} can be used; {named[0].path}: {named[0].reason}"
+        super().__init__(message)
         self.skipped = skipped
 
 
@@ -78,10 +78,10 @@ def encode_folder(
 ) -> Encoded:
     """Make a study of the images in a folder, or bring it up to date, and encode them with a model.
 
-    All models that were encoded before are brought up to date too. Images are found again by their contents: those
-    that were moved, or that are there twice, are encoded once. What was encoded is kept at once, so that a run that
-    was ended goes on where it was, and its result is the same to the last bit. name: of the model in the study.
-    labels: a table, see `lookalike.study.image_labels.read_label_table`. folders: what the folders of a path are, see
+    All models that were encoded before are brought up to date too. An image that was moved, or that is there twice, is
+    encoded once: images are known by their contents. A run that is ended early loses little: the next one goes on from
+    there, and the result is the same to the last bit. name: of the model in the study. labels: a table, see
+    `lookalike.study.image_labels.read_label_table`. folders: what the folders of a path are, see
     `lookalike.study.image_labels.ImageLabels`. An existing study remembers both.
     """
     from lookalike.encoders import MAX_PIXELS, load
@@ -104,7 +104,7 @@ def encode_folder(
 
 
 def model_name(model: str, options: Mapping[str, Any]) -> str:
-    """What a model is called in a study, from the name of its encoder.
+    """The name of a model in a study, made of the name of its encoder.
 
     >>> model_name("onnx:exported/CLIP B32.onnx", {}), model_name("efficientnet-lite0", {"size": 224})
     ('CLIP-B32', 'efficientnet-lite0-224')
@@ -184,7 +184,7 @@ class _Update:
     # Before anything is encoded
 
     def _check_model(self, name: str, recipe: Recipe) -> None:
-        """Raise where the study has another model of this name; one of another version is encoded anew."""
+        """Raise if the study has another model of this name; if only the version is another, it is encoded again."""
         if name not in self.recipes:
             return
         before = self.recipes[name]
@@ -201,7 +201,7 @@ class _Update:
             )
 
     def _check_followers(self, items: Sequence[ImageFile]) -> None:
-        """Raise where the items change, but a model came from a file and cannot follow."""
+        """Raise if the items change, but a model came from a file and cannot be made of the new items."""
         fixed = [name for name, recipe in self.recipes.items() if recipe is None]
         if self.opened is None or not fixed:
             return
@@ -213,7 +213,7 @@ class _Update:
             )
 
     def _held(self, files: Sequence[ImageFile]) -> tuple[list[ImageFile], list[str]]:
-        """The files of a study that has a pool, which must be as they were; and the paths of new ones."""
+        """The files of a study with a pool, and the paths of new files; raises if a file is not as it was."""
         kept = {name: file for name, file in self.before.items() if file.state == PRESENT}
         now = {file.path: file for file in files}
         for name, file in kept.items():
@@ -238,9 +238,9 @@ class _Update:
         return "same" if was.content == file.content else "changed"
 
     def _removed(self, files: Sequence[ImageFile]) -> list[ImageFile]:
-        """Files that are gone; those that were skipped before are forgotten."""
-        there = {file.path for file in files}
-        gone = (file for name, file in self.before.items() if name not in there and file.state != SKIPPED)
+        """Files that are gone, without those that were skipped before."""
+        present = {file.path for file in files}
+        gone = (file for name, file in self.before.items() if name not in present and file.state != SKIPPED)
         return [replace(file, state=REMOVED) for file in gone]
 
     # Encoding
@@ -307,7 +307,7 @@ class _Update:
         return Catalogue(ids, identity, category, paths, columns)  # type: ignore[arg-type]
 
     def _queries(self, catalogue: Catalogue) -> np.ndarray:
-        """Positions of the queries: all items, or those that are left of the ones that were chosen."""
+        """Positions of the queries: all items, or those of the chosen ones that still exist."""
         assert self.opened is not None
         if self.origin["queries"] == "all":
             return np.arange(len(catalogue))
@@ -321,7 +321,7 @@ class _Update:
 
 
 def _anywhere(model: str) -> str:
-    """The name of an encoder, such that it is found from other folders too."""
+    """The name of an encoder, with the whole path if it is a file, so that it can be used from any folder."""
     kind, _, rest = model.partition(":")
     is_file = rest and kind.lower() in ("onnx", "hf") and Path(rest).exists()
     return f"{kind}:{Path(rest).resolve()}" if is_file else model
