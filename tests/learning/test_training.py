@@ -26,6 +26,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 import lookalike as la
 from helpers.threads import one_thread  # noqa: F401  # of all tests here
+from lookalike.core import progress
 from lookalike.learning import LOSSES, LearnedHasher, Settings, losses, networks, objectives, train
 from lookalike.learning.augment import flip_and_shift
 from lookalike.learning.training import activations, batches, held_out
@@ -257,6 +258,7 @@ HASHER = LearnedHasher(16, epochs=4, hidden=64, batch_size=64, validation=0.1, r
 COMMAND = f"""
 import os, signal, sys, torch
 import lookalike as la
+from lookalike.core import progress
 from lookalike.learning import LearnedHasher
 
 torch.set_num_threads(1)
@@ -267,7 +269,7 @@ def die(what, done, total):
     if done == int(sys.argv[2]):
         os.kill(os.getpid(), signal.SIGKILL)
 
-with la.progress.reporting(die):
+with progress.reporting(die):
     {HASHER!r}.fit(data.pixels(rows), data.labels[rows], checkpoint=sys.argv[1])
 """
 
@@ -283,7 +285,7 @@ def test_a_process_that_was_interrupted_and_killed_goes_on_bit_for_bit(tmp_path:
         if done == 8:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), la.progress.reporting(interrupt):
+    with pytest.raises(KeyboardInterrupt), progress.reporting(interrupt):
         clone(HASHER).fit(FEW, FEW_Y, checkpoint=checkpoint)
     assert epochs_kept() == 1
     killed = subprocess.run([sys.executable, "-c", COMMAND, checkpoint, "13"])
