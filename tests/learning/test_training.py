@@ -26,6 +26,7 @@ from torch.optim.optimizer import register_optimizer_step_pre_hook
 
 import lookalike as la
 from helpers.threads import one_thread  # noqa: F401  # of all tests here
+from lookalike.core import progress
 from lookalike.learning import LOSSES, LearnedHasher, Settings, losses, networks, objectives, train
 from lookalike.learning.augment import flip_and_shift
 from lookalike.learning.training import activations, batches, held_out
@@ -257,6 +258,7 @@ HASHER = LearnedHasher(16, epochs=4, hidden=64, batch_size=64, validation=0.1, r
 COMMAND = f"""
 import os, signal, sys, torch
 import lookalike as la
+from lookalike.core import progress
 from lookalike.learning import LearnedHasher
 
 torch.set_num_threads(1)
@@ -267,7 +269,7 @@ def die(what, done, total):
     if done == int(sys.argv[2]):
         os.kill(os.getpid(), signal.SIGKILL)
 
-with la.progress.reporting(die):
+with progress.reporting(die):
     {HASHER!r}.fit(data.pixels(rows), data.labels[rows], checkpoint=sys.argv[1])
 """
 
@@ -283,7 +285,7 @@ def test_a_process_that_was_interrupted_and_killed_goes_on_bit_for_bit(tmp_path:
         if done == 8:
             raise KeyboardInterrupt
 
-    with pytest.raises(KeyboardInterrupt), la.progress.reporting(interrupt):
+    with pytest.raises(KeyboardInterrupt), progress.reporting(interrupt):
         clone(HASHER).fit(FEW, FEW_Y, checkpoint=checkpoint)
     assert epochs_kept() == 1
     killed = subprocess.run([sys.executable, "-c", COMMAND, checkpoint, "13"])
@@ -468,7 +470,7 @@ def test_pictures_are_flipped_and_shifted() -> None:
         ({"alpha": -1.0}, "alpha must be above 0"),
         ({"alpha_end": -1.0}, "alpha_end must be above 0"),
         ({"epochs": 0}, "epochs must be a whole number from 1, got 0"),
-        ({"epochs": 2.5}, "epochs must be a whole number, got 2.5"),
+        ({"epochs": 2.5}, "epochs must be a whole number from 1, got 2.5"),
         ({"batch_size": 1}, "batch_size must be a whole number from 2"),
         ({"together": 1}, "together must be a whole number from 2 to 250, got 1"),
         ({"learning_rate": float("nan")}, "learning_rate must be above 0 and finite"),
@@ -497,7 +499,7 @@ def test_bad_settings_are_named(settings: dict[str, Any], says: str) -> None:
 def test_labels_must_be_there_and_as_many_and_different() -> None:
     with pytest.raises(ValueError, match="labels to learn from"):
         LearnedHasher(8).fit(FEW)
-    with pytest.raises(ValueError, match="there are 300 items, but 299 labels"):
+    with pytest.raises(ValueError, match="there are 300 items but 299 labels"):
         LearnedHasher(8).fit(FEW, FEW_Y[:-1])
     with pytest.raises(ValueError, match="all items have the same label"):
         LearnedHasher(8).fit(FEW, np.zeros(300))

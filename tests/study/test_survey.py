@@ -422,9 +422,9 @@ def test_the_same_seed_gives_the_same_survey(shop: Study, found: Survey) -> None
 
 
 def test_large_collections_are_drawn_from(shop: Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lookalike.study import survey as module
+    from lookalike.study.survey import near_duplicates
 
-    monkeypatch.setattr(module, "ITEMS", 100)
+    monkeypatch.setattr(near_duplicates, "ITEMS", 100)
     part = survey(shop, queries=20, hashers=[])
     for alike in part.alike.values():
         assert alike.compared == 100

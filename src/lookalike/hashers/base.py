@@ -1,7 +1,6 @@
 """What all hashers share: checking, learning, hashing in blocks, saving."""
 
 import copy
-import importlib
 import operator
 from abc import ABC, abstractmethod
 from pathlib import Path
@@ -16,7 +15,7 @@ from lookalike.core.codes import MAX_BITS, Codes
 from lookalike.core.files import digest, is_whole, provenance, read_arrays, seal, write_arrays
 from lookalike.hashers.projection import BLOCK, centred_blocks, project_blocks
 
-ELSEWHERE = {"LearnedHasher": "lookalike.learning.hasher"}  # kinds that need torch, loaded when a file holds one
+LEARNED_KINDS = ("LearnedHasher",)  # they need torch, and register themselves when `lookalike.learning` is imported
 
 __all__ = ["Hasher", "check_number", "check_whole", "kind", "load"]
 
@@ -145,9 +144,11 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
 
 
 def kind(name: str) -> type[Hasher]:
-    """A class of hashers by its name, loaded where it needs torch."""
-    if name in ELSEWHERE:
-        importlib.import_module(ELSEWHERE[name])
+    """A class of hashers by its name, as it registered itself when it was imported."""
+    if name in LEARNED_KINDS and name not in Hasher.kinds:
+        import lookalike
+
+        _ = lookalike.learning  # the package imports it on first use
     return Hasher.kinds[name]
 
 

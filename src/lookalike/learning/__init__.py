@@ -1,13 +1,17 @@
 """Learning hash functions: losses, networks, training, and the learned hasher, in PyTorch."""
 
+from lookalike.core.errors import missing_package
+
 try:
     import torch  # noqa: F401  # first, to say what is missing
 except ModuleNotFoundError as error:
-    raise ModuleNotFoundError('learning needs torch, which is not installed: pip install "lookalike[learn]"') from error
+    raise missing_package("learning", "torch", "learn") from error
 
 from lookalike.learning import losses, networks
 from lookalike.learning.hasher import LearnedHasher
 from lookalike.learning.objectives import LOSSES
-from lookalike.learning.training import Settings, Training, train
+from lookalike.learning.training import Training, TrainingSettings, train
 
-__all__ = ["LOSSES", "LearnedHasher", "Settings", "Training", "losses", "networks", "train"]
+Settings = TrainingSettings  # its name in the documentation and in users' programs
+
+__all__ = ["LOSSES", "LearnedHasher", "Settings", "Training", "TrainingSettings", "losses", "networks", "train"]

@@ -5,10 +5,11 @@ import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import torch
 
+from lookalike.core.errors import FileError
 from lookalike.core.files import check_format, provenance, writing
 
 __all__ = ["read_checkpoint", "write_checkpoint"]
@@ -23,32 +24,40 @@ def write_checkpoint(path: str | Path, state: Mapping[str, Any], about: Mapping[
 
 
 def read_checkpoint(path: str | Path, about: Mapping[str, Any]) -> dict[str, Any]:
-    """Read what `write_checkpoint` wrote; raises where it was made from something else than this."""
+    """Read what `write_checkpoint` wrote; raises if it was made from something else than this."""
     if Path(path).is_dir():
-        raise ValueError(f"{path} is a folder: a checkpoint is a file")
-    strange = f"{path} is not a checkpoint of lookalike, or is damaged: remove it, or name another, to start anew"
+        raise FileError(f"{path} is a folder: a checkpoint is a file", path=path)
     with Path(path).open("rb") as file:  # what cannot be opened says so itself
-        try:
-            if zipfile.ZipFile(file).testzip() is not None:
-                raise ValueError(strange)
-            file.seek(0)
-            found = torch.load(file, weights_only=True)
-            known = found["lookalike"] == "checkpoint" and "format" in found
-            known = known and isinstance(found["about"], dict) and isinstance(found["state"], dict)
-        except Exception as error:  # bytes that are none of ours raise whatever they lead to
-            raise ValueError(strange) from error
-    if not known:
-        raise ValueError(strange)
-    check_format(found, path)
-    before, now = found["about"], _plain(about)
-    other = [
-        f"{name} was {_where(before.get(name), now.get(name))}, is {_where(now.get(name), before.get(name))}"
+        content = _read_content(file, path)
+    check_format(content, path)
+    before, now = content["about"], _plain(about)
+    differences = [
+        f"{name} was {_shortened(before.get(name), now.get(name))}, is {_shortened(now.get(name), before.get(name))}"
         for name in sorted({*before, *now})
         if before.get(name) != now.get(name)
     ]
-    if other:
-        raise ValueError(f"{path} is of another run: {'; '.join(other)}. Remove it, or name another, to start anew")
-    return dict(found["state"])
+    if differences:
+        raise FileError(
+            f"{path} is of another run: {'; '.join(differences)}. Remove it, or name another, to start anew", path=path
+        )
+    return dict(content["state"])
+
+
+def _read_content(file: IO[bytes], path: str | Path) -> dict[str, Any]:
+    strange = FileError(
+        f"{path} is not a checkpoint of lookalike, or is damaged: remove it, or name another, to start anew", path=path
+    )
+    try:
+        is_whole = zipfile.ZipFile(file).testzip() is None
+        file.seek(0)
+        content = torch.load(file, weights_only=True) if is_whole else {}
+        is_ours = is_whole and content["lookalike"] == "checkpoint" and "format" in content
+        is_ours = is_ours and isinstance(content["about"], dict) and isinstance(content["state"], dict)
+    except Exception as error:  # bytes of another program raise whatever they lead to
+        raise strange from error
+    if not is_ours:
+        raise strange
+    return dict(content)
 
 
 def _plain(about: Mapping[str, Any]) -> dict[str, Any]:
@@ -58,10 +67,10 @@ def _plain(about: Mapping[str, Any]) -> dict[str, Any]:
     )
 
 
-def _where(value: Any, other: Any) -> str:
+def _shortened(value: Any, other: Any) -> str:
     """A value in words; of a long one, where it differs from another.
 
-    >>> _where(0.5, 0.7), _where("a" * 50 + "b" + "c" * 50, "a" * 101)
+    >>> _shortened(0.5, 0.7), _shortened("a" * 50 + "b" + "c" * 50, "a" * 101)
     ('0.5', '…aaaaaaaaaabccccccccccccccccccc…')
     """
     text, beside = repr(value), repr(other)

@@ -11,12 +11,13 @@ import torch
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
+from lookalike.core.checks import whole_number
 from lookalike.core.codes import Codes
+from lookalike.core.errors import InputError, InputTypeError, Option
 from lookalike.hashers import Hasher
-from lookalike.hashers.base import check_whole
 from lookalike.learning.augment import flip_and_shift
 from lookalike.learning.networks import NETWORKS, Standardised
-from lookalike.learning.training import Settings, activations, train
+from lookalike.learning.training import TrainingSettings, activations, train
 
 __all__ = ["LearnedHasher"]
 
@@ -100,7 +101,7 @@ class LearnedHasher(Hasher):
     def fit(self, X: Any, y: Any = None, *, checkpoint: str | Path | None = None) -> Self:
         """Learn from items in rows and a label for each; checkpoint: a file to go on from after an interruption."""
         if y is None:
-            raise ValueError("this hasher requires y to be passed, but the target y is None: labels to learn from")
+            raise InputError("this hasher requires y to be passed, but the target y is None: labels to learn from")
         self._checkpoint = checkpoint
         try:
             return super().fit(X, y)
@@ -108,24 +109,26 @@ class LearnedHasher(Hasher):
             del self._checkpoint
 
     def _learn(self, X: np.ndarray, y: Any, random: np.random.RandomState) -> None:
-        given = isinstance(self.random_state, int | np.integer)
-        seed = int(self.random_state) if given else int(random.randint(2**31))  # type: ignore[arg-type]
-        names = set(Settings.__dataclass_fields__) & set(self.get_params())
+        is_seed = isinstance(self.random_state, int | np.integer)
+        seed = int(self.random_state) if is_seed else int(random.randint(2**31))  # type: ignore[arg-type]
+        names = set(TrainingSettings.__dataclass_fields__) & set(self.get_params())
         chosen = {name: getattr(self, name) for name in names} | {"options": self.options or {}, "seed": seed}
         rate, alpha = (3e-3, 1.0) if self.network in ("linear", "two-layer") else (1e-3, 10.0)
         chosen["learning_rate"] = rate if self.learning_rate is None else self.learning_rate
         chosen["alpha"] = alpha if self.alpha is None else self.alpha
         chosen["together"] = min(self.together, self.batch_size)
-        settings = Settings(**chosen)
+        settings = TrainingSettings(**chosen)
         X = np.ascontiguousarray(X, np.float32)
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             network = self._make_network(X)
-        made = activations(network, X[:1]).shape[1]
-        if made != self.n_bits:
-            raise ValueError(f"the network gives {made} activations for each item, but n_bits is {self.n_bits}")
-        changed = flip_and_shift(self._shape()) if self.augment else None
-        training = train(network, X, np.asarray(y), settings, augment=changed, checkpoint=self._checkpoint)
+        n_activations = activations(network, X[:1]).shape[1]
+        if n_activations != self.n_bits:
+            raise InputError(
+                f"the network gives {n_activations} activations for each item, but n_bits is {self.n_bits}"
+            )
+        change = flip_and_shift(self._shape()) if self.augment else None
+        training = train(network, X, np.asarray(y), settings, augment=change, checkpoint=self._checkpoint)
         self.network_ = network
         self.losses_ = np.array([epoch["loss"] for epoch in training.history])
         self.scores_ = np.array([epoch["mAP"] for epoch in training.history])
@@ -136,9 +139,9 @@ class LearnedHasher(Hasher):
             return copy.deepcopy(self.network)
         if not isinstance(self.network, str):
             return self.network(X.shape[1], self.n_bits)
-        check_whole("hidden", self.hidden, 1)
+        whole_number("hidden", self.hidden)
         if self.network not in NETWORKS:
-            raise ValueError(f"there is no network {self.network!r}: known are {', '.join(NETWORKS)}")
+            raise InputError(f"there is no network {self.network!r}: known are {', '.join(NETWORKS)}")
         if self.network == "convolutions":
             return NETWORKS[self.network](self.n_bits, self._shape())
         sizes: dict[str, Any] = {"input_dropout": self.input_dropout}
@@ -148,26 +151,32 @@ class LearnedHasher(Hasher):
 
     def _shape(self) -> tuple[int, ...]:
         if self.image_shape is None:
-            raise ValueError(
-                "items are rows of numbers: pass image_shape, such as (32, 32, 3), to see pictures in them"
+            raise InputError(
+                "items are rows of numbers: pass ",
+                Option("image_shape"),
+                ", such as (32, 32, 3), to see pictures in them",
             )
         shape = tuple(np.ravel(self.image_shape).tolist())
         if len(shape) not in (2, 3) or min(shape) < 1:
-            raise ValueError(
-                f"image_shape must be (height, width) or (height, width, channels), got {self.image_shape}"
+            raise InputError(
+                Option("image_shape"),
+                f" must be (height, width) or (height, width, channels), got {self.image_shape}",
             )
         if math.prod(shape) != self.n_features_in_:
-            raise ValueError(f"images of {shape} have {math.prod(shape)} pixels, but items have {self.n_features_in_}")
+            raise InputError(f"images of {shape} have {math.prod(shape)} pixels, but items have {self.n_features_in_}")
         return shape
 
     def project(self, X: Any) -> np.ndarray:
         """The activations behind the bits, (n_items, n_bits) of float32; a bit is 1 where its activation is above 0."""
         check_is_fitted(self)
-        X = validate_data(self, X, dtype="numeric", reset=False)
+        try:
+            X = validate_data(self, X, dtype="numeric", reset=False)
+        except (TypeError, ValueError) as error:  # scikit-learn's words about items that are no matrix of numbers
+            raise InputTypeError(str(error)) from error
         with np.errstate(over="ignore"):
             values = activations(self.network_, np.ascontiguousarray(X, np.float32))
         if not np.isfinite(values).all():
-            raise ValueError("Input X contains values too large for float32: scale the items")
+            raise InputError("Input X contains values too large for float32: scale the items")
         return values
 
     def transform(self, X: Any) -> Codes:
@@ -176,7 +185,7 @@ class LearnedHasher(Hasher):
 
     def _learned(self) -> dict[str, Any]:
         if not isinstance(self.network, str):
-            raise ValueError("a network of your own cannot be saved in a hasher's file: save its state_dict")
+            raise InputError("a network of your own cannot be saved in a hasher's file: save its state_dict")
         weights = {f"weights.{name}": tensor.numpy() for name, tensor in self.network_.state_dict().items()}
         return {name: value for name, value in super()._learned().items() if name != "network_"} | weights
 

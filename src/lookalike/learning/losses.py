@@ -11,6 +11,8 @@ Each returns a scalar to minimise, on any device, and is computed in float32 at 
 """
 
 import inspect
+import math
+import numbers
 import warnings
 from collections.abc import Callable
 from typing import Any, Literal
@@ -19,7 +21,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from lookalike.learning import relaxed_metrics as relaxed
+from lookalike.core.checks import choice, whole_number
+from lookalike.core.errors import InputError, InputTypeError
+from lookalike.learning import relaxed_metrics
 from lookalike.learning.labels import check_labels, check_tags
 from lookalike.learning.soft_tally import Ranking, RankingLoss
 
@@ -62,13 +66,12 @@ def tie_aware_ap(
     >>> tie_aware_ap(codes, [0, 0, 1, 1])           # one finds its own in a tie: 1 - (1 + 1 + (1 + 1/2 + 1/3)/3 + 1)/4
     tensor(0.0972)
     """
-    if isinstance(rel, bool) or not isinstance(rel, int | np.integer) or not 1 <= rel <= MOST:
-        raise ValueError(f"rel must be a whole number from 1 to {MOST}, the lowest grade that is relevant, got {rel!r}")
+    whole_number("rel", rel, 1, MOST)
     codes = _relaxed_codes(activations, alpha)
     rows, n_levels = _affinity(codes, labels, affinity)
     if n_levels > 2 or rel != 1:
         rows, graded = (lambda block: (graded(block) >= rel).to(torch.uint8)), rows
-    return _rank(codes, rows, torch.tensor([0.0, 1.0]), relaxed.AVERAGE_PRECISION, relaxation, compiled)
+    return _rank(codes, rows, torch.tensor([0.0, 1.0]), relaxed_metrics.AVERAGE_PRECISION, relaxation, compiled)
 
 
 def tie_aware_dcg(
@@ -90,13 +93,12 @@ def tie_aware_dcg(
     >>> tie_aware_dcg(codes, [0, 0, 1, 1])          # 1 - (1 + 1 + (1 + 1/log2(3) + 1/2)/3 + 1)/4
     tensor(0.0724)
     """
-    if gain not in ("exponential", "linear"):
-        raise ValueError(f"gain must be 'exponential' or 'linear', got {gain!r}")
+    choice("gain", gain, ("exponential", "linear"))
     codes = _relaxed_codes(activations, alpha)
     rows, n_levels = _affinity(codes, labels, affinity)
     grades = torch.arange(n_levels, dtype=torch.float64)
     gains = 2**grades - 1 if gain == "exponential" else grades
-    return _rank(codes, rows, gains, relaxed.DISCOUNTED_GAIN, relaxation, compiled)
+    return _rank(codes, rows, gains, relaxed_metrics.DISCOUNTED_GAIN, relaxation, compiled)
 
 
 def dsh(
@@ -185,15 +187,17 @@ class _Loss(nn.Module):
 
     def __init__(self, **options: Any) -> None:
         super().__init__()
-        inspect.signature(self.function).bind_partial(**options)  # a misspelt option is told now, not in the first step
+        inspect.signature(self.function).bind_partial(
+            **options
+        )  # raises for a misspelt option now, not in the first step
         self.options = options
 
-    def forward(self, activations: Tensor, *given: Any, **named: Any) -> Tensor:
+    def forward(self, activations: Tensor, *labels: Any, **named: Any) -> Tensor:
         """The loss of a batch."""
-        return self.function(activations, *given, **self.options, **named)
+        return self.function(activations, *labels, **self.options, **named)
 
     def extra_repr(self) -> str:
-        """The options, as they were given."""
+        """The options of the loss."""
         return ", ".join(f"{name}={value!r}" for name, value in self.options.items())
 
 
@@ -232,12 +236,12 @@ def _check(activations: Tensor) -> Tensor:
     if not isinstance(activations, Tensor) or activations.ndim != 2 or not activations.is_floating_point():
         is_tensor = isinstance(activations, Tensor)
         got = f"{tuple(activations.shape)} of {activations.dtype}" if is_tensor else type(activations).__name__
-        raise ValueError(f"activations must be a tensor (n_examples, n_bits) of floats, got {got}")
+        raise InputTypeError(f"activations must be a tensor (n_examples, n_bits) of floats, got {got}")
     if activations.shape[0] < 2 or activations.shape[1] < 1:
-        raise ValueError(f"activations must be of two examples and one bit at least, got {tuple(activations.shape)}")
+        raise InputError(f"activations must be of two examples and one bit at least, got {tuple(activations.shape)}")
     if not torch.isfinite(activations).all():
         bad = int((~torch.isfinite(activations)).any(1).sum())
-        raise ValueError(f"activations contain NaN or infinite numbers, in {bad} of {len(activations)} examples")
+        raise InputError(f"activations contain NaN or infinite numbers, in {bad} of {len(activations)} examples")
     return activations if activations.dtype == torch.float64 else activations.float()
 
 
@@ -245,17 +249,17 @@ def _relaxed_codes(activations: Tensor, alpha: float | None) -> Tensor:
     activations = _check(activations)
     if alpha is None:
         if activations.abs().max() > 1:
-            raise ValueError("with alpha=None activations must be relaxed codes from -1 to 1: pass alpha, such as 40")
+            raise InputError("with alpha=None activations must be relaxed codes from -1 to 1: pass alpha, such as 40")
         return activations
-    if not 0 < alpha <= 1e30:  # more is infinite in float32
-        raise ValueError(f"alpha must be above 0 and finite, got {alpha}")
+    if not _is_number(alpha) or not 0 < alpha <= 1e30:  # more is infinite in float32
+        raise InputError(f"alpha must be above 0 and finite, got {alpha}")
     return torch.tanh(alpha * activations)
 
 
 def _affinity(codes: Tensor, labels: Any, affinity: Any) -> tuple[Callable[[slice], Tensor], int]:
     """The grades of a block of queries, (n_queries, n_examples) of uint8, and how many grades there may be."""
     if (labels is None) == (affinity is None):
-        raise ValueError("pass either labels or affinity" + (", not both" if labels is not None else ""))
+        raise InputError("pass either labels or affinity" + (", not both" if labels is not None else ""))
     if affinity is not None:
         matrix = _grades(affinity, codes)
         return (lambda rows: matrix[rows]), max(2, int(matrix.max()) + 1)
@@ -279,7 +283,7 @@ def _labels(name: str, labels: Any, codes: Tensor) -> Tensor:
     elif labels.is_floating_point() and labels.ndim == 1:
         check_labels(labels.detach().cpu().numpy())
     if labels.ndim not in (1, 2) or len(labels) != len(codes):
-        raise ValueError(f"there are {len(codes)} examples, but {name} of the shape {tuple(labels.shape)}")
+        raise InputError(f"there are {len(codes)} examples, but {name} of the shape {tuple(labels.shape)}")
     return labels.to(codes.device)
 
 
@@ -290,17 +294,17 @@ def _native(values: Any) -> np.ndarray:
 
 
 def _grades(affinity: Any, codes: Tensor) -> Tensor:
-    """An affinity as bytes; an example's own is 0, whatever was given."""
+    """An affinity as bytes; the grade of an example with itself becomes 0."""
     grades = torch.as_tensor(affinity if isinstance(affinity, Tensor) else _native(affinity), device=codes.device)
     grades = grades if grades.is_floating_point() else grades.long()
     if grades.shape != (len(codes), len(codes)):
-        raise ValueError(f"affinity must be ({len(codes)}, {len(codes)}), got {tuple(grades.shape)}")
+        raise InputError(f"affinity must be ({len(codes)}, {len(codes)}), got {tuple(grades.shape)}")
     own = torch.eye(len(codes), dtype=torch.bool, device=codes.device)
     grades = grades.masked_fill(own, 0)
     if not (
         (grades >= 0) & (grades <= MOST) & (grades == grades.floor() if grades.is_floating_point() else True)
     ).all():
-        raise ValueError(f"affinity must be whole numbers from 0 to {MOST}")
+        raise InputError(f"affinity must be whole numbers from 0 to {MOST}")
     return grades.to(torch.uint8).contiguous()
 
 
@@ -308,14 +312,13 @@ def _rank(
     codes: Tensor,
     levels: Callable[[slice], Tensor],
     gains: Tensor,
-    metric: relaxed.Metric,
+    metric: relaxed_metrics.RelaxedMetric,
     relaxation: str,
     compiled: bool | None,
 ) -> Tensor:
-    if relaxation not in relaxed.RELAXATIONS:
-        raise ValueError(f"relaxation must be one of {relaxed.RELAXATIONS}, got {relaxation!r}")
+    choice("relaxation", relaxation, relaxed_metrics.RELAXATIONS)
     if compiled and codes.device.type != "cpu":
-        raise ValueError(f"compiled loops are for CPU tensors, these are on {codes.device}")
+        raise InputError(f"compiled loops are for CPU tensors, these are on {codes.device}")
     ranking = Ranking(
         levels,
         gains.to(codes.device, torch.float64),
@@ -343,20 +346,24 @@ def _pairs_together(activations: Tensor, labels: Any, affinity: Any) -> Tensor:
     return together[i, j] | together[j, i]
 
 
-def _margin(given: float | str | None, default: float, n_bits: int) -> float:
-    if given is None:
+def _is_number(value: Any) -> bool:
+    return isinstance(value, numbers.Real) or (isinstance(value, Tensor | np.ndarray) and math.prod(value.shape) == 1)
+
+
+def _margin(margin: float | str | None, default: float, n_bits: int) -> float:
+    if margin is None:
         return default
-    if given == "printed":
+    if margin == "printed":
         return 2.0 * n_bits
-    if isinstance(given, str) or not 0 < given < float("inf"):
-        raise ValueError(f"margin must be above 0, or 'printed' for twice the number of bits, got {given!r}")
-    return float(given)
+    if not _is_number(margin) or not 0 < float(margin) < float("inf"):
+        raise InputError(f"margin must be above 0, or 'printed' for twice the number of bits, got {margin!r}")
+    return float(margin)
 
 
 def _buffer(near: float | None, far: float | None, default_near: float, default_far: float) -> tuple[float, float]:
     low, high = default_near if near is None else near, default_far if far is None else far
-    if not 0 <= low <= high:
-        raise ValueError(f"a class must reach from near to far: near is {low}, far is {high}")
+    if not (_is_number(low) and _is_number(high)) or not 0 <= low <= high:
+        raise InputError(f"a class must reach from near to far: near is {low}, far is {high}")
     return low, high
 
 
@@ -367,6 +374,6 @@ def _outside(distances: Tensor, near: float, far: float) -> Tensor:
 
 def _mean_of_pairs(penalties: Tensor, activations: Tensor, quantization: float) -> Tensor:
     """Mean over pairs, of which each holds two examples that should be of ±1."""
-    if not 0 <= quantization < float("inf"):
-        raise ValueError(f"quantization must be 0 or more, got {quantization}")
+    if not _is_number(quantization) or not 0 <= quantization < float("inf"):
+        raise InputError(f"quantization must be 0 or more, got {quantization}")
     return penalties.mean() + 2 * quantization * (activations.abs() - 1).abs().sum(1).mean()

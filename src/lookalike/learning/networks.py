@@ -6,6 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lookalike.core.errors import InputError
+
 __all__ = ["NETWORKS", "Standardised", "convolutions", "linear", "two_layers"]
 
 
@@ -53,7 +55,7 @@ def convolutions(n_bits: int, shape: tuple[int, ...]) -> nn.Module:
     """
     height, width, channels = shape if len(shape) == 3 else (*shape, 1)
     if min(height, width) < 8:
-        raise ValueError(f"three convolutions need images of 8 × 8 at least, got {height} × {width}")
+        raise InputError(f"three convolutions need images of 8 × 8 at least, got {height} × {width}")
     body = nn.Sequential(  # 3 × 32 × 32
         nn.Conv2d(channels, 32, 5, padding=2, bias=False),
         nn.MaxPool2d(3, 2, ceil_mode=True),  # 32 × 16 × 16

@@ -1,6 +1,5 @@
 """What training minimises, by name: the losses of activations, and the plain classifier that they are compared with."""
 
-import difflib
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -9,6 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lookalike.core.checks import nearest
+from lookalike.core.errors import InputError, Option
 from lookalike.learning import losses
 from lookalike.learning.labels import check_labels, check_tags
 
@@ -58,15 +59,15 @@ class Objective(nn.Module):
 def make_objective(name: str, y: Any, n_bits: int, options: dict[str, Any]) -> tuple[Objective, np.ndarray]:
     """A loss by its name, and labels as it takes them: numbers of classes, or 0/1 tags, in rows."""
     if name not in LOSSES:
-        nearest = difflib.get_close_matches(name, LOSSES, 1, 0.4)
-        hint = f"did you mean {nearest[0]}? " if nearest else ""
-        raise ValueError(f"there is no loss {name!r}: {hint}Known are {', '.join(LOSSES)}")
+        similar = nearest(name, LOSSES)
+        hint = "" if similar is None else f"did you mean {similar}? "
+        raise InputError(f"there is no loss {name!r}: {hint}Known are {', '.join(LOSSES)}")
     if name in RANKING and "alpha" in options:
-        raise ValueError("alpha is a setting of its own, not an option of the loss")
+        raise InputError(Option("alpha"), " is a setting of its own, not an option of the loss")
     try:
         inspect.signature(FUNCTIONS[name]).bind_partial(**options)
     except TypeError:
-        raise ValueError(f"{name} has no such options: {', '.join(map(repr, options))}") from None
+        raise InputError(f"{name} has no such options: {', '.join(map(repr, options))}") from None
     y = np.asarray(y)
     if y.ndim == 2 and y.shape[1] == 1:
         y = y[:, 0]
@@ -74,9 +75,9 @@ def make_objective(name: str, y: Any, n_bits: int, options: dict[str, Any]) -> t
     if y.ndim == columns:
         check_labels(y)
     if name == HIERARCHY and (y.ndim != 2 or y.shape[1] != 2):
-        raise ValueError(f"{name} needs labels in two columns, class and superclass, got {y.shape}")
+        raise InputError(f"{name} needs labels in two columns, class and superclass, got {y.shape}")
     if name == CLASSIFIER and y.ndim != 1:
-        raise ValueError(f"{name} needs one label for each item, got {y.shape}")
+        raise InputError(f"{name} needs one label for each item, got {y.shape}")
     if y.ndim == 2 and columns == 1:
         check_tags(y)
         return Objective(name, n_bits, y.shape[1], options), y.astype(np.uint8)

@@ -11,7 +11,7 @@ from lookalike.learning.divided_differences import differences, mean_discount
 
 RELAXATIONS = ("exact", "paper")
 
-__all__ = ["AVERAGE_PRECISION", "DISCOUNTED_GAIN", "RELAXATIONS", "Metric", "Slopes"]
+__all__ = ["AVERAGE_PRECISION", "DISCOUNTED_GAIN", "RELAXATIONS", "RelaxedMetric", "Slopes"]
 
 
 class Slopes(NamedTuple):
@@ -22,7 +22,7 @@ class Slopes(NamedTuple):
     by_gain: Tensor
 
 
-class Metric(NamedTuple):
+class RelaxedMetric(NamedTuple):
     """A metric of soft bins, up to what it is divided by, and that."""
 
     slopes: Callable[[Tensor, Tensor, bool, bool], Slopes]  # of items, gain, exact, compiled
@@ -82,8 +82,8 @@ def ideal_gain(counts: Tensor, gains: Tensor, exact: bool) -> Tensor:
     return (means * last) @ gains.diff()  # a level gains so much more than the one below
 
 
-AVERAGE_PRECISION = Metric(average_precision, relevant_items)
-DISCOUNTED_GAIN = Metric(discounted_gain, ideal_gain)
+AVERAGE_PRECISION = RelaxedMetric(average_precision, relevant_items)
+DISCOUNTED_GAIN = RelaxedMetric(discounted_gain, ideal_gain)
 
 
 def _in_use(items: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from lookalike.core.kernels import soft_kernels
-from lookalike.learning.relaxed_metrics import Metric
+from lookalike.learning.relaxed_metrics import RelaxedMetric
 
 BLOCK = 1 << 18  # pairs that are visited at a time
 
@@ -26,7 +26,7 @@ class Ranking:
 
     levels: Callable[[slice], Tensor]  # of queries: (n_queries, n_examples) of uint8
     gains: Tensor  # (n_levels,) of float64, that of level 0 is 0
-    metric: Metric
+    metric: RelaxedMetric
     exact: bool
     compiled: bool
 
@@ -85,11 +85,11 @@ def _mean_metric(codes: Tensor, ranking: Ranking, with_gradient: bool) -> tuple[
     return total, n_queries, gradient
 
 
-def _places(products: Tensor, n_bits: int) -> tuple[Tensor, Tensor]:
+def _bins(products: Tensor, n_bits: int) -> tuple[Tensor, Tensor]:
     """The bin of each pair and how far it is into it."""
     distances = ((n_bits - products) * 0.5).clamp_(0, n_bits)
-    places = distances.long().clamp_(max=n_bits - 1)
-    return places, distances.sub_(places)
+    bins = distances.long().clamp_(max=n_bits - 1)
+    return bins, distances.sub_(bins)
 
 
 def _scatter(products: Tensor, levels: Tensor, first: int, n_levels: int, n_bits: int, compiled: bool) -> Tensor:
@@ -98,16 +98,16 @@ def _scatter(products: Tensor, levels: Tensor, first: int, n_levels: int, n_bits
     if compiled:
         soft_kernels().scatter(products.numpy(), levels.numpy(), first, tables.numpy())
         return tables
-    places, parts = _places(products, n_bits)
-    places += (levels + torch.arange(len(products), device=levels.device)[:, None] * n_levels) * (n_bits + 1)
+    bins, parts = _bins(products, n_bits)
+    bins += (levels + torch.arange(len(products), device=levels.device)[:, None] * n_levels) * (n_bits + 1)
     upper = parts.double()
     lower = 1 - upper
     own = torch.arange(len(products), device=products.device)
     upper[own, first + own] = 0
     lower[own, first + own] = 0
-    flat, places = tables.view(-1), places.view(-1)
-    flat.scatter_add_(0, places, lower.view(-1))
-    flat.scatter_add_(0, places.add_(1), upper.view(-1))
+    flat, bins = tables.view(-1), bins.view(-1)
+    flat.scatter_add_(0, bins, lower.view(-1))
+    flat.scatter_add_(0, bins.add_(1), upper.view(-1))
     return tables
 
 
@@ -117,9 +117,9 @@ def _gather(products: Tensor, levels: Tensor, first: int, slopes: Tensor, compil
         soft_kernels().gather(products.numpy(), levels.numpy(), first, slopes.numpy())
         return products
     n_queries, n_levels, n_bits = slopes.shape
-    places, _ = _places(products, n_bits)
-    places += (levels + torch.arange(n_queries, device=levels.device)[:, None] * n_levels) * n_bits
-    pairs = slopes.to(products.dtype).view(-1)[places]
+    bins, _ = _bins(products, n_bits)
+    bins += (levels + torch.arange(n_queries, device=levels.device)[:, None] * n_levels) * n_bits
+    pairs = slopes.to(products.dtype).view(-1)[bins]
     own = torch.arange(n_queries, device=products.device)
     pairs[own, first + own] = 0
     return pairs

@@ -14,20 +14,22 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lookalike.core.checks import equal_lengths, whole_number
 from lookalike.core.codes import Codes
+from lookalike.core.errors import FileError, InputError, Option
 from lookalike.core.files import digest
 from lookalike.core.progress import report
 from lookalike.evaluation.evaluate import evaluate
 from lookalike.evaluation.relevance import same_label, shared_tags
-from lookalike.hashers.base import check_number, check_whole
+from lookalike.hashers.base import check_number
 from lookalike.learning.checkpoints import read_checkpoint, write_checkpoint
 from lookalike.learning.objectives import Objective, are_tags, make_objective
 
-__all__ = ["Settings", "Training", "activations", "batches", "held_out", "train"]
+__all__ = ["Training", "TrainingSettings", "activations", "batches", "held_out", "train"]
 
 
 @dataclass(frozen=True)
-class Settings:
+class TrainingSettings:
     """How to train; equal settings on equal data give equal weights on one machine, bit for bit."""
 
     loss: str = "tie-aware-ap"
@@ -52,11 +54,12 @@ class Settings:
 
         def require(right: bool, name: str, expected: str) -> None:
             if not right:
-                raise ValueError(f"{name} must be {expected}, got {getattr(self, name)!r}")
+                value = getattr(self, name)
+                raise InputError(Option(name), f" must be {expected}, got {value!r}", parameter=name, value=value)
 
-        check_whole("epochs", self.epochs, 1)
-        check_whole("batch_size", self.batch_size, 2)
-        check_whole("together", self.together, 2, self.batch_size)
+        whole_number("epochs", self.epochs)
+        whole_number("batch_size", self.batch_size, 2)
+        whole_number("together", self.together, 2, self.batch_size)
         for name in ("learning_rate", "alpha", "alpha_end"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name))
@@ -66,7 +69,7 @@ class Settings:
         require(self.schedule in ("constant", "cosine", "steps"), "schedule", "constant, cosine or steps")
         require(0 <= self.validation < 1, "validation", "from 0 to below 1")
         if self.patience is not None:
-            check_whole("patience", self.patience, 1)
+            whole_number("patience", self.patience)
             require(self.validation > 0, "patience", "None where no validation part is held out")
 
     def learning_rate_of(self, epoch: int) -> float:
@@ -84,15 +87,72 @@ class Settings:
 
 @dataclass(frozen=True)
 class Training:
-    """How it went: the figures of each epoch, and the epoch whose weights were kept."""
+    """How training went: the figures of each epoch, and the epoch of the weights that the network has now."""
 
     history: list[dict[str, float]]  # epoch, loss, mAP of the held-out part (nan without one), alpha, seconds
     best_epoch: int
 
 
+def train(
+    network: nn.Module,
+    X: np.ndarray,
+    y: Any,
+    settings: TrainingSettings,
+    *,
+    augment: Callable[[Tensor], Tensor] | None = None,
+    checkpoint: str | Path | None = None,
+    watch: Callable[[dict[str, float]], None] | None = None,
+) -> Training:
+    """Train a network in place; it ends in evaluation mode with the weights of the best epoch.
+
+    network: any module that maps a batch of X to activations (n, n_bits). y: labels (n,); tags (n, tags) of 0/1; for
+    the loss "dispersed-dsh-hierarchy" (n, 2), class and superclass. augment: changes a batch before it is learned
+    from. checkpoint: a file that is written after every epoch; if it exists, training goes on from it. watch: is called
+    with the figures of every epoch, when the network has its weights.
+    """
+    X = np.asarray(X)
+    X = X.astype(np.float32) if X.dtype == np.float64 else X
+    equal_lengths({"items": len(X), "labels": len(y)})
+    n_bits = activations(network, X[:2]).shape[1]
+    with torch.random.fork_rng(devices=[]):  # what the caller draws at random is not touched
+        torch.manual_seed(settings.seed)
+        objective, targets = make_objective(settings.loss, y, n_bits, settings.options)
+        data = _divided(X, targets, settings)
+        run = _begun(network, objective.to(_device(network)), settings)
+        about = {**_about(settings, network, X, targets), "bits": n_bits, "augment": augment is not None}
+        if checkpoint is not None and Path(checkpoint).exists():
+            _resume(run, checkpoint, about)
+        while not run.is_over(settings):
+            figures = _train_epoch(run, data, settings, augment)
+            if checkpoint is not None:
+                write_checkpoint(checkpoint, run.state(), about)
+            if watch is not None:
+                watch(figures)
+    network.load_state_dict(run.best)
+    network.eval()
+    return Training(run.history, run.best_epoch)
+
+
+@dataclass(frozen=True, eq=False)
+class _Data:
+    """Items and their labels, and which rows are learned from and which are held out."""
+
+    X: np.ndarray
+    targets: np.ndarray
+    training: np.ndarray
+    holding: np.ndarray
+
+
+def _divided(X: np.ndarray, targets: np.ndarray, settings: TrainingSettings) -> _Data:
+    training, holding = held_out(targets, settings.validation, settings.seed)
+    if len(training) < 2 or len(np.unique(targets[training], axis=0)) < 2:
+        raise InputError("all items have the same label: there is nothing to tell apart")
+    return _Data(X, targets, training, holding)
+
+
 @dataclass
 class _Run:
-    """All that changes from epoch to epoch, and that a checkpoint therefore holds."""
+    """All that changes from epoch to epoch; a checkpoint holds it."""
 
     network: nn.Module
     objective: Objective
@@ -101,7 +161,14 @@ class _Run:
     best_epoch: int = 0
     history: list[dict[str, float]] = field(default_factory=list)
 
+    def is_over(self, settings: TrainingSettings) -> bool:
+        """Whether all epochs are done, or so many without a better one that training stops."""
+        n_done = len(self.history)
+        tired = settings.patience is not None and n_done - self.best_epoch >= settings.patience
+        return tired or n_done >= settings.epochs
+
     def state(self) -> dict[str, Any]:
+        """Tensors and plain values for a checkpoint."""
         return {
             "network": self.network.state_dict(),
             "objective": self.objective.state_dict(),
@@ -113,101 +180,96 @@ class _Run:
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
-        history, best_epoch = state["history"], state["best_epoch"]
-        if not isinstance(history, list) or not 0 <= best_epoch <= len(history) or any("mAP" not in e for e in history):
-            raise ValueError("there is no history")
-        self.network.load_state_dict(state["best"])  # raises where they are of another network
+        """Take up what `state` gave; raises what torch raises if it is of something else."""
+        self.network.load_state_dict(state["best"])  # raises if they are of another network
         self.network.load_state_dict(state["network"])
         self.objective.load_state_dict(state["objective"])
         self.optimizer.load_state_dict(state["optimizer"])
         torch.set_rng_state(state["random"])
-        self.history, self.best, self.best_epoch = history, state["best"], best_epoch
+        self.history, self.best, self.best_epoch = state["history"], state["best"], state["best_epoch"]
 
 
-def train(
-    network: nn.Module,
-    X: np.ndarray,
-    y: Any,
-    settings: Settings,
-    *,
-    augment: Callable[[Tensor], Tensor] | None = None,
-    checkpoint: str | Path | None = None,
-    watch: Callable[[dict[str, float]], None] | None = None,
-) -> Training:
-    """Train a network in place; it ends in evaluation mode with the weights of the best epoch.
+def _begun(network: nn.Module, objective: Objective, settings: TrainingSettings) -> _Run:
+    parameters, rate, decay = (
+        [*network.parameters(), *objective.parameters()],
+        settings.learning_rate,
+        settings.weight_decay,
+    )
+    optimizer: torch.optim.Optimizer
+    if settings.optimizer == "adam":
+        optimizer = torch.optim.Adam(parameters, rate, weight_decay=decay)
+    else:
+        optimizer = torch.optim.SGD(parameters, rate, momentum=0.9, weight_decay=decay)
+    return _Run(network, objective, optimizer, best=copy.deepcopy(network.state_dict()))
 
-    network: any module that maps a batch of X to activations (n, n_bits). y: labels (n,); tags (n, tags) of 0/1; for
-    the loss "dispersed-dsh-hierarchy" (n, 2), class and superclass. augment: changes a batch before it is learned
-    from. checkpoint: a file that is written after every epoch, and gone on from where it exists. watch: is called with
-    the figures of every epoch, when the network has its weights.
-    """
-    X = np.asarray(X)
-    X = X.astype(np.float32) if X.dtype == np.float64 else X
-    if len(y) != len(X):
-        raise ValueError(f"there are {len(X)} items, but {len(y)} labels")
-    n_bits, device = activations(network, X[:2]).shape[1], _device(network)
-    with torch.random.fork_rng(devices=[]):  # what the caller draws at random is not touched
-        torch.manual_seed(settings.seed)
-        objective, targets = make_objective(settings.loss, y, n_bits, settings.options)
-        objective.to(device)
-        training, holding = held_out(targets, settings.validation, settings.seed)
-        _check_classes(targets[training])
-        optimizer = _make_optimizer([*network.parameters(), *objective.parameters()], settings)
-        run = _Run(network, objective, optimizer, best=copy.deepcopy(network.state_dict()))
-        about = {**_about(settings, network, X, targets), "bits": n_bits, "augment": augment is not None}
-        if checkpoint is not None and Path(checkpoint).exists():
-            state = read_checkpoint(checkpoint, about)
-            try:
-                run.load_state(state)
-            except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
-                raise ValueError(f"{checkpoint} is damaged: remove it, or name another, to start anew") from error
 
-        for epoch in range(len(run.history), settings.epochs):
-            if settings.patience is not None and epoch - run.best_epoch >= settings.patience:
-                break
-            started = time.perf_counter()
-            network.train()
-            objective.set_alpha(settings.alpha_of(epoch))
-            for group in optimizer.param_groups:
-                group["lr"] = settings.learning_rate_of(epoch)
-            losses = []
-            drawn = batches(targets[training], settings.batch_size, settings.together, (settings.seed, epoch))
-            for step, places in enumerate(drawn, 1):
-                rows = training[places]
-                items = torch.from_numpy(X[rows]).to(device)
-                predicted = network(items if augment is None else augment(items))
-                with _errors_of(f"epoch {epoch + 1}, step {step} of {len(drawn)}"):
-                    loss = objective(predicted, torch.from_numpy(targets[rows]).to(device))
-                    if not torch.isfinite(loss):
-                        raise ValueError(f"the loss is {loss.item()}: lower the learning rate")
-                optimizer.zero_grad()
-                loss.backward()
-                optimizer.step()
-                losses.append(loss.item())
-                report(_told(run.history), epoch * len(drawn) + step, settings.epochs * len(drawn))
-            if not all(torch.isfinite(weight).all() for weight in network.parameters()):
-                raise ValueError(f"epoch {epoch + 1}: weights are not finite after it: lower the learning rate")
-            figures = {
-                "epoch": epoch + 1,
-                "loss": float(np.mean(losses)),
-                "mAP": _score(network, X[holding], targets[holding]) if len(holding) else math.nan,
-                "alpha": settings.alpha_of(epoch),
-                "seconds": time.perf_counter() - started,
-            }
-            if not len(holding) or figures["mAP"] > max((past["mAP"] for past in run.history), default=-1):
-                run.best, run.best_epoch = copy.deepcopy(network.state_dict()), epoch + 1
-            run.history.append(figures)
-            if checkpoint is not None:
-                write_checkpoint(checkpoint, run.state(), about)
-            if watch is not None:
-                watch(figures)
-    network.load_state_dict(run.best)
-    network.eval()
-    return Training(run.history, run.best_epoch)
+def _resume(run: _Run, checkpoint: str | Path, about: dict[str, Any]) -> None:
+    """Go on from a checkpoint of the same settings, network and data."""
+    state = read_checkpoint(checkpoint, about)
+    damaged = FileError(f"{checkpoint} is damaged: remove it, or name another, to start anew", path=checkpoint)
+    try:
+        history, best_epoch = state["history"], state["best_epoch"]
+        is_whole = isinstance(history, list) and 0 <= best_epoch <= len(history) and all("mAP" in e for e in history)
+        if is_whole:
+            run.load_state(state)
+    except (AttributeError, KeyError, RuntimeError, TypeError, ValueError) as error:
+        raise damaged from error
+    if not is_whole:
+        raise damaged
+
+
+def _train_epoch(
+    run: _Run, data: _Data, settings: TrainingSettings, augment: Callable[[Tensor], Tensor] | None
+) -> dict[str, float]:
+    """Learn from every item once, and note the figures; the weights are kept if they are the best so far."""
+    started, epoch = time.perf_counter(), len(run.history)
+    run.network.train()
+    run.objective.set_alpha(settings.alpha_of(epoch))
+    for group in run.optimizer.param_groups:
+        group["lr"] = settings.learning_rate_of(epoch)
+    losses = _step_through(run, data, settings, augment)
+    if not all(torch.isfinite(weight).all() for weight in run.network.parameters()):
+        raise InputError(f"epoch {epoch + 1}: weights are not finite after it: lower the learning rate")
+    has_held_out = len(data.holding) > 0
+    score = _score(run.network, data.X[data.holding], data.targets[data.holding]) if has_held_out else math.nan
+    figures = {
+        "epoch": epoch + 1,
+        "loss": float(np.mean(losses)),
+        "mAP": score,
+        "alpha": settings.alpha_of(epoch),
+        "seconds": time.perf_counter() - started,
+    }
+    if not has_held_out or score > max((past["mAP"] for past in run.history), default=-1):
+        run.best, run.best_epoch = copy.deepcopy(run.network.state_dict()), epoch + 1
+    run.history.append(figures)
+    return figures
+
+
+def _step_through(
+    run: _Run, data: _Data, settings: TrainingSettings, augment: Callable[[Tensor], Tensor] | None
+) -> list[float]:
+    """Change the weights once for each batch of an epoch; the losses of the batches."""
+    epoch, device = len(run.history), _device(run.network)
+    drawn = batches(data.targets[data.training], settings.batch_size, settings.together, (settings.seed, epoch))
+    losses = []
+    for step, positions in enumerate(drawn, 1):
+        rows = data.training[positions]
+        items = torch.from_numpy(data.X[rows]).to(device)
+        predicted = run.network(items if augment is None else augment(items))
+        with _errors_of(f"epoch {epoch + 1}, step {step} of {len(drawn)}"):
+            loss = run.objective(predicted, torch.from_numpy(data.targets[rows]).to(device))
+            if not torch.isfinite(loss):
+                raise InputError(f"the loss is {loss.item()}: lower the learning rate")
+        run.optimizer.zero_grad()
+        loss.backward()
+        run.optimizer.step()
+        losses.append(loss.item())
+        report(_progress_text(run.history), epoch * len(drawn) + step, settings.epochs * len(drawn))
+    return losses
 
 
 def batches(targets: np.ndarray, batch_size: int, together: int, seed: int | tuple[int, ...]) -> list[np.ndarray]:
-    """Places of all items in random batches, in which several items of a class come together.
+    """Positions of all items in random batches, in which several items of a class come together.
 
     The items of each class are shuffled and cut into groups of `together`; the groups are shuffled and cut into
     batches. Items with tags are shuffled alone. A last batch of one item is left out, as it has nothing to rank.
@@ -228,7 +290,7 @@ def batches(targets: np.ndarray, batch_size: int, together: int, seed: int | tup
             for rows in np.split(by_class, edges)
             for start in range(0, len(rows), together)
         ]
-        order = np.concatenate([groups[place] for place in random.permutation(len(groups))])
+        order = np.concatenate([groups[number] for number in random.permutation(len(groups))])
     cut = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
     return [rows for rows in cut if len(rows) > 1]
 
@@ -249,7 +311,7 @@ def held_out(targets: np.ndarray, part: float, seed: int) -> tuple[np.ndarray, n
     holding = np.arange(len(order)) - ends[0] < held
     if part and not holding.any():
         most = int(sizes.max(initial=0))
-        raise ValueError(
+        raise InputError(
             f"a validation part of {part} holds out nothing, as no class has more than {most} items: hold out a larger "
             "part, or 0 for none"
         )
@@ -271,19 +333,12 @@ def activations(network: nn.Module, X: np.ndarray, batch_size: int = 256) -> np.
 
 
 def _device(network: nn.Module) -> torch.device:
-    """Where a network computes."""
+    """The device that a network computes on."""
     return next((weight.device for weight in network.parameters()), torch.device("cpu"))
 
 
-def _make_optimizer(parameters: list[nn.Parameter], settings: Settings) -> torch.optim.Optimizer:
-    rate, decay = settings.learning_rate, settings.weight_decay
-    if settings.optimizer == "adam":
-        return torch.optim.Adam(parameters, rate, weight_decay=decay)
-    return torch.optim.SGD(parameters, rate, momentum=0.9, weight_decay=decay)
-
-
-def _about(settings: Settings, network: nn.Module, X: np.ndarray, targets: np.ndarray) -> dict[str, Any]:
-    """What must be the same for a run to go on from a checkpoint."""
+def _about(settings: TrainingSettings, network: nn.Module, X: np.ndarray, targets: np.ndarray) -> dict[str, Any]:
+    """What must be the same in a run that goes on from a checkpoint."""
     return {
         **dataclasses.asdict(settings),
         "network": repr(network),
@@ -298,8 +353,8 @@ def _errors_of(step: str) -> Iterator[None]:
     """Within this block, errors say in which step they arose."""
     try:
         yield
-    except ValueError as error:
-        raise ValueError(f"{step}: {error}") from error
+    except InputError as error:
+        raise InputError(f"{step}: ", *error.args) from error
 
 
 def _score(network: nn.Module, X: np.ndarray, targets: np.ndarray) -> float:
@@ -313,12 +368,7 @@ def _score(network: nn.Module, X: np.ndarray, targets: np.ndarray) -> float:
     return float(evaluate(codes, codes, relevant(sought, sought), ["AP"], exclude=(own, own))["AP"].mean)
 
 
-def _check_classes(targets: np.ndarray) -> None:
-    if len(targets) < 2 or len(np.unique(targets, axis=0)) < 2:
-        raise ValueError("all items have the same label: there is nothing to tell apart")
-
-
-def _told(history: list[dict[str, float]]) -> str:
+def _progress_text(history: list[dict[str, float]]) -> str:
     if not history:
         return "training"
     last = history[-1]

@@ -10,7 +10,7 @@ from lookalike.report.templates import filled, head, resource
 from lookalike.study.finder import grouped, nearness
 
 if TYPE_CHECKING:
-    from lookalike.study.finder import Finder, Group, Looks
+    from lookalike.study.finder import Finder, Looks, NearestGroup
 
 PIXELS = 288  # of a picture's longest side: enough for two of a screen's to each of the page's
 SMALL = 64  # up to which a picture is enlarged as squares
@@ -35,7 +35,7 @@ def write_looks(path: str | Path, finder: "Finder", looks: "Looks", query: Path 
     write_text(path, filled(resource("search_results.html"), parts))
 
 
-def _group(finder: "Finder", group: "Group", near: str) -> str:
+def _group(finder: "Finder", group: "NearestGroup", near: str) -> str:
     """One box of tied items."""
     figures = "".join(_item(finder, item) for item in group.items)
     tied = ' class="tied"' if group.size > 1 else ""

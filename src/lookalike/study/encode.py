@@ -1,6 +1,7 @@
 """From a folder of images to a study, and again whenever the folder has changed: only what is new is encoded."""
 
 import contextlib
+import functools
 import logging
 import os
 import re
@@ -14,23 +15,17 @@ from typing import Any
 import numpy as np
 
 from lookalike.core.codes import Codes
+from lookalike.core.errors import Option, StudyError
 from lookalike.core.files import read_arrays
 from lookalike.core.locks import take
 from lookalike.discovery.catalogue import Catalogue
-from lookalike.study.encoded_images import Rows
+from lookalike.study.encoded_images import EncodedImages, read_encoded
+from lookalike.study.folder import UNFINISHED, check_name, finish_new_study
 from lookalike.study.hashed_models import UnlearntError, hash_again
-from lookalike.study.image_files import (
-    PRESENT,
-    REMOVED,
-    SKIPPED,
-    ImageFile,
-    Labels,
-    files_below,
-    read_files,
-    write_files,
-)
+from lookalike.study.image_files import PRESENT, REMOVED, SKIPPED, ImageFile, files_below, read_files, write_files
+from lookalike.study.image_labels import ImageLabels, read_labels
 from lookalike.study.model import Recipe, stored_vectors
-from lookalike.study.study import UNFINISHED, Study, check_name
+from lookalike.study.study import Study
 
 logger = logging.getLogger("lookalike")
 
@@ -39,33 +34,33 @@ __all__ = ["Encoded", "NothingUsableError", "encode_folder", "model_name"]
 
 @dataclass(frozen=True, eq=False)
 class Encoded:
-    """What came of encoding a folder: the study, and how many of its files are new, changed, the same or removed."""
+    """The result of encoding a folder: the study, and how many of its files are new, changed, the same or removed."""
 
     study: Study
     model: str
-    encoded: int  # by all models together; the others were known
+    encoded: int  # images that were encoded now, by all models together
     new: int
     changed: int
     same: int
     removed: list[str]
     skipped: list[ImageFile]
-    left_out: list[str]  # new files, where a pool holds the study to its items
+    left_out: list[str]  # new files of a study that has a pool, as its items must stay
     unlabelled: list[str]
     strange_labels: list[str]
 
 
-class NothingUsableError(ValueError):
+class NothingUsableError(StudyError):
     """None of the files of a folder is an image that can be encoded; `skipped` says why."""
 
     def __init__(self, folder: str, skipped: Sequence[ImageFile]) -> None:
         named = [file for file in skipped if file.reason != "not named like an image"]
         if not skipped:
-            why = f"there is no image in {folder}: it is empty"
+            message = f"there is no image in {folder}: it is empty"
         elif not named:
-            why = f"there is no image in {folder}: none of its {len(skipped):,} files is named like one"
+            message = f"there is no image in {folder}: none of its {len(skipped):,} files is named like one"
         else:
-            why = f"none of the {len(named):,} images in {folder} can be used; {named[0].path}: {named[0].reason}"
-        super().__init__(why)
+            message = f"none of the {len(named):,} images in {folder} can be used; {named[0].path}: {named[0].reason}"
+        super().__init__(message)
         self.skipped = skipped
 
 
@@ -83,28 +78,33 @@ def encode_folder(
 ) -> Encoded:
     """Make a study of the images in a folder, or bring it up to date, and encode them with a model.
 
-    All models that were encoded before are brought up to date too. Images are found again by their contents: those
-    that were moved, or that are there twice, are encoded once. What was encoded is kept at once, so that a run that
-    was ended goes on where it was, and its result is the same to the last bit. name: of the model in the study.
-    labels, folders: as in `lookalike.study.image_files.Labels`; an existing study remembers them.
+    All models that were encoded before are brought up to date too. An image that was moved, or that is there twice, is
+    encoded once: images are known by their contents. A run that is ended early loses little: the next one goes on from
+    there, and the result is the same to the last bit. name: of the model in the study. labels: a table, see
+    `lookalike.study.image_labels.read_label_table`. folders: what the folders of a path are, see
+    `lookalike.study.image_labels.ImageLabels`. An existing study remembers both.
     """
-    from lookalike.encoders import load
+    from lookalike.encoders import MAX_PIXELS, load
 
-    root, place = Path(folder).resolve(), Path(study).resolve()
+    root, location = Path(folder).resolve(), Path(study).resolve()
     if not root.is_dir():
         raise FileNotFoundError(f"there is no folder {folder}")
     encoder = load(_anywhere(model), **options or {})
     name = name or model_name(model, options or {})
     check_name(name, "a model")
-    if place.is_dir():
-        _existing(place)  # raises where there is something else
-    with _alone(place) as unfinished:
-        update = _Update(root, place, unfinished, labels, folders, threads, max_pixels)
+    if location.is_dir():
+        _existing(location)  # raises if there is something else, before anything is written there
+    with _alone(location) as unfinished:
+        opened = _existing(location)
+        update = _Update(
+            root, location, unfinished, opened, _origin(opened, location, root, labels, folders),
+            threads, max_pixels or MAX_PIXELS,
+        )  # fmt: skip
         return update.run(encoder, options or {}, name)
 
 
 def model_name(model: str, options: Mapping[str, Any]) -> str:
-    """What a model is called in a study, from the name of its encoder.
+    """The name of a model in a study, made of the name of its encoder.
 
     >>> model_name("onnx:exported/CLIP B32.onnx", {}), model_name("efficientnet-lite0", {"size": 224})
     ('CLIP-B32', 'efficientnet-lite0-224')
@@ -115,100 +115,111 @@ def model_name(model: str, options: Mapping[str, Any]) -> str:
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", name).strip("-._+")[:100] or "model"
 
 
+@dataclass(frozen=True, eq=False)
 class _Update:
     """One run: the study as it was, the files as they are, and what becomes of both."""
 
-    def __init__(
-        self,
-        root: Path,
-        place: Path,
-        unfinished: Path,
-        labels: str | Path | None,
-        folders: str | None,
-        threads: int | None,
-        max_pixels: int | None,
-    ) -> None:
-        from lookalike.encoders import MAX_PIXELS
+    root: Path  # the folder of images
+    location: Path  # the folder of the study
+    unfinished: Path
+    opened: Study | None  # None: it is made now
+    origin: Mapping[str, Any]  # of images, labels and queries, as study.toml says it
+    threads: int | None
+    max_pixels: int
 
-        self.root, self.place, self.unfinished = root, place, unfinished
-        self.threads, self.max_pixels = threads, max_pixels or MAX_PIXELS
-        self.opened = _existing(place)
-        self.frozen = self.opened is not None and self.opened.pool_path.exists()
-        self.origin = _origin(self.opened, place, root, labels, folders)
-        table = (place / self.origin["labels"]).resolve() if "labels" in self.origin else None
-        self.labels = Labels(self.origin["folders"], table)
-        self.recipes = {} if self.opened is None else self.opened.recipes()
-        known = place / "images.csv"
-        self.before = read_files(known) if known.is_file() else {}
+    @functools.cached_property
+    def has_pool(self) -> bool:
+        """Whether a pool holds the study to its items."""
+        return self.opened is not None and self.opened.pool_path.exists()
+
+    @functools.cached_property
+    def labels(self) -> ImageLabels:
+        """The labels of files, by their folders and the table of labels."""
+        table = (self.location / self.origin["labels"]).resolve() if "labels" in self.origin else None
+        return read_labels(self.origin["folders"], table)
+
+    @functools.cached_property
+    def recipes(self) -> dict[str, Recipe | None]:
+        """How each model was made that the study has already."""
+        return {} if self.opened is None else self.opened.recipes()
+
+    @functools.cached_property
+    def before(self) -> dict[str, ImageFile]:
+        """The files of the run before, by path."""
+        listed = self.location / "images.csv"
+        return read_files(listed) if listed.is_file() else {}
 
     def run(self, encoder: Any, options: Mapping[str, Any], name: str) -> Encoded:
         """Go through the files, encode what is new of them, and write the study."""
         recipe = Recipe(encoder.name, encoder.version, dict(options))
+        _ = self.labels  # read now: what is wrong with them is said before anything is encoded
         self._check_model(name, recipe)
-        files = files_below(self.root, self.before, leave_out=self.place)
-        files, left_out = self._held(files) if self.frozen else (files, [])
+        files = files_below(self.root, self.before, leave_out=self.location)
+        files, left_out = self._held(files) if self.has_pool else (files, [])
         self._check_followers([file for file in files if file.state == PRESENT and not self._was_skipped(file)])
-        wanted = {each: made for each, made in self.recipes.items() if made is not None and not made.hasher}
-        known: dict[str, Rows] = {}
+        recipes = {each: made for each, made in self.recipes.items() if made is not None and not made.hasher}
+        images: dict[str, EncodedImages] = {}
         n_encoded = 0
-        for each, made in (wanted | {name: recipe}).items():
-            rows = self._rows(each, made, files, encoder if each == name else None)
-            n_encoded += rows.encode(self.root, files, self.threads)
-            files = [_skipped(file, rows.reasons) for file in files]
-            known[each] = rows
+        for each, made in (recipes | {name: recipe}).items():
+            images[each] = self._encoded(each, made, files, encoder if each == name else None)
+            n_encoded += images[each].encode(self.root, files, self.threads)
+            files = [_skipped(file, images[each].reasons) for file in files]
         usable = [file for file in files if file.state == PRESENT]
+        skipped = [file for file in files if file.state == SKIPPED]
         if not usable:
-            raise NothingUsableError(self.root.name, [file for file in files if file.state == SKIPPED])
+            raise NothingUsableError(self.root.name, skipped)
         self._check_followers(usable)
         removed = self._removed(files)
-        done = self._write(usable, known)
-        with done.changing():
-            write_files(self.place / "images.csv", sorted([*files, *removed], key=lambda file: file.path))
+        study = self._write(usable, images)
+        with study.changing():
+            write_files(self.location / "images.csv", sorted([*files, *removed], key=lambda file: file.path))
         shutil.rmtree(self.unfinished)
-        counts = Counter(self._change(file) for file in usable)
+        changes = Counter(self._change(file) for file in usable)
         unlabelled, strange = self.labels.strangers([file.path for file in usable])
         return Encoded(
-            done, name, n_encoded, counts["new"], counts["changed"], counts["same"], [file.path for file in removed],
-            [file for file in files if file.state == SKIPPED], left_out, unlabelled, strange,
+            study, name, n_encoded, changes["new"], changes["changed"], changes["same"],
+            [file.path for file in removed], skipped, left_out, unlabelled, strange,
         )  # fmt: skip
 
     # Before anything is encoded
 
     def _check_model(self, name: str, recipe: Recipe) -> None:
-        """Raise where the study has another model of this name; one of another version is encoded anew."""
+        """Raise if the study has another model of this name; if only the version is another, it is encoded again."""
         if name not in self.recipes:
             return
         before = self.recipes[name]
         if before is None or replace(before, version=recipe.version) != recipe:
             other = "was not encoded here" if before is None else f"is of {before.encoder}, made otherwise"
-            raise ValueError(f"the study has a model {name!r} that {other}: choose another --name")
+            raise StudyError(f"the study has a model {name!r} that {other}: choose another ", Option("name"))
         assert self.opened is not None
         if before.version != recipe.version and (pooled := self.opened.pooled(name)):
-            raise ValueError(
+            raise StudyError(
                 f"the encoder {recipe.encoder} has changed since {name!r} was made, but the pool has what {pooled!r} "
-                f"proposed: choose another --name, and add that with lookalike pool {self.place.name} --top-up"
+                "proposed: choose another ",
+                Option("name"),
+                f", and add that with lookalike pool {self.location.name} --top-up",
             )
 
     def _check_followers(self, items: Sequence[ImageFile]) -> None:
-        """Raise where the items change, but a model came from a file and cannot follow."""
+        """Raise if the items change, but a model came from a file and cannot be made of the new items."""
         fixed = [name for name, recipe in self.recipes.items() if recipe is None]
         if self.opened is None or not fixed:
             return
         same = [file.path for file in items] == self.opened.catalogue.ids.tolist()
         if not same or any(self._change(file) == "changed" for file in items):
-            raise ValueError(
+            raise StudyError(
                 f"images of the study have changed, but its model {fixed[0]!r} was added from a file and cannot "
-                f"follow: remove it with lookalike study remove {self.place.name} {fixed[0]}, or make another study"
+                f"follow: remove it with lookalike study remove {self.location.name} {fixed[0]}, or make another study"
             )
 
     def _held(self, files: Sequence[ImageFile]) -> tuple[list[ImageFile], list[str]]:
-        """The files of a study that has a pool, which must be as they were; and the paths of new ones."""
+        """The files of a study with a pool, and the paths of new files; raises if a file is not as it was."""
         kept = {name: file for name, file in self.before.items() if file.state == PRESENT}
         now = {file.path: file for file in files}
         for name, file in kept.items():
             if name not in now or now[name].content != file.content:
                 what = "has changed" if name in now else "is gone"
-                raise ValueError(
+                raise StudyError(
                     f"the study has a pool, which was made of its images, but {name} {what}: put it back, or make "
                     "another study for the images as they are now"
                 )
@@ -227,50 +238,49 @@ class _Update:
         return "same" if was.content == file.content else "changed"
 
     def _removed(self, files: Sequence[ImageFile]) -> list[ImageFile]:
-        """Files that are gone; those that were skipped before are forgotten."""
-        there = {file.path for file in files}
-        gone = (file for name, file in self.before.items() if name not in there and file.state != SKIPPED)
+        """Files that are gone, without those that were skipped before."""
+        present = {file.path for file in files}
+        gone = (file for name, file in self.before.items() if name not in present and file.state != SKIPPED)
         return [replace(file, state=REMOVED) for file in gone]
 
     # Encoding
 
-    def _rows(self, name: str, recipe: Recipe, files: Sequence[ImageFile], encoder: Any) -> Rows:
-        """The rows that are known of a model; all are new where its encoder has changed."""
+    def _encoded(self, name: str, recipe: Recipe, files: Sequence[ImageFile], encoder: Any) -> EncodedImages:
+        """What a model has encoded already; nothing if its encoder has changed. encoder: None to load it if needed."""
         from lookalike.encoders import load
 
-        rows = Rows(self.unfinished, name, recipe, self.max_pixels, encoder)
-        rows.know(_of_model(self.place, name, recipe))
-        if encoder is not None or not rows.missing(files):
-            return rows
+        images = read_encoded(self.unfinished, name, recipe, self.max_pixels, encoder)
+        images.add(_vectors_of_model(self.location, name, recipe))
+        if encoder is not None or not images.missing(files):
+            return images
         assert recipe.encoder is not None
-        encoder = load(recipe.encoder, **recipe.options)
-        now = replace(recipe, version=encoder.version)
+        images.encoder = load(recipe.encoder, **recipe.options)
+        now = replace(recipe, version=images.encoder.version)
         if now != recipe:
-            return Rows(self.unfinished, name, now, self.max_pixels, encoder)
-        rows.encoder = encoder
-        return rows
+            return read_encoded(self.unfinished, name, now, self.max_pixels, images.encoder)
+        return images
 
     # When everything is encoded
 
-    def _write(self, usable: Sequence[ImageFile], known: Mapping[str, Rows]) -> Study:
+    def _write(self, usable: Sequence[ImageFile], models: Mapping[str, EncodedImages]) -> Study:
         """Make the study, or replace its items; then write the models that have changed."""
         catalogue = self._catalogue(usable)
         if self.opened is None:
             title = "".join(letter for letter in self.root.name if letter.isprintable()).strip() or "images"
-            study = Study.create(self.place, title, catalogue, np.arange(len(catalogue)), folder=self.origin)
+            study = Study.create(self.location, title, catalogue, np.arange(len(catalogue)), folder=self.origin)
         elif self.opened.catalogue.digest != catalogue.digest or self.opened.folder != self.origin:
             queries = self._queries(catalogue)
             if not self.opened.pool_fits(catalogue[queries], catalogue):
-                raise ValueError(self._why_not(usable))
+                raise StudyError(self._why_not(usable))
             study = self.opened.set_items(catalogue, queries, self.origin)
         else:
             study = self.opened
         contents = np.array([file.content for file in usable], "S32")
-        for name, rows in known.items():
-            if not _is_up_to_date(study, name, rows.recipe, contents):
-                gallery, similarity = rows.of([file.content for file in usable])
+        for name, images in models.items():
+            if not _is_up_to_date(study, name, images.recipe, contents):
+                gallery, similarity = images.vectors_of([file.content for file in usable])
                 study.add_model(
-                    name, gallery=gallery, similarity=similarity, recipe=rows.recipe, contents=contents, replace=True
+                    name, gallery=gallery, similarity=similarity, recipe=images.recipe, contents=contents, replace=True
                 )
         for name in study.recipes():
             try:
@@ -291,63 +301,67 @@ class _Update:
 
     def _catalogue(self, usable: Sequence[ImageFile]) -> Catalogue:
         ids = [file.path for file in usable]
-        columns = self.labels.of(ids)
+        columns = self.labels.columns_of(ids)
         category, identity = columns.pop("category", None), columns.pop("identity", None)
         paths = [f"{self.origin['images']}/{path}" for path in ids]
         return Catalogue(ids, identity, category, paths, columns)  # type: ignore[arg-type]
 
     def _queries(self, catalogue: Catalogue) -> np.ndarray:
-        """Positions of the queries: all items, or those that are left of the ones that were chosen."""
+        """Positions of the queries: all items, or those of the chosen ones that still exist."""
         assert self.opened is not None
         if self.origin["queries"] == "all":
             return np.arange(len(catalogue))
         left = np.flatnonzero(np.isin(catalogue.ids, self.opened.queries.ids))
         if not len(left):
-            raise ValueError(
+            raise StudyError(
                 "none of the images is left that were chosen as queries: "
-                f"choose others with lookalike study queries {self.place.name}"
+                f"choose others with lookalike study queries {self.location.name}"
             )
         return left
 
 
 def _anywhere(model: str) -> str:
-    """The name of an encoder, such that it is found from other folders too."""
+    """The name of an encoder, with the whole path if it is a file, so that it can be used from any folder."""
     kind, _, rest = model.partition(":")
     is_file = rest and kind.lower() in ("onnx", "hf") and Path(rest).exists()
     return f"{kind}:{Path(rest).resolve()}" if is_file else model
 
 
-def _existing(place: Path) -> Study | None:
-    try:
-        return Study.open(place)
-    except ValueError:
-        begun = [entry for entry in place.iterdir() if entry.name == UNFINISHED or entry.name.startswith(".study.")]
-        if len(begun) < len([*place.iterdir()]):
-            raise
+def _existing(location: Path) -> Study | None:
+    """The study in a folder; None if the folder is empty, or holds only what a run left that was ended early."""
+    finish_new_study(location)
+    if all(entry.name == UNFINISHED or entry.name.startswith(".study.") for entry in location.iterdir()):
         return None
+    return Study.open(location)
 
 
 def _origin(
-    opened: Study | None, place: Path, root: Path, labels: str | Path | None, folders: str | None
+    opened: Study | None, location: Path, root: Path, labels: str | Path | None, folders: str | None
 ) -> dict[str, Any]:
     """Where a study's images and labels come from, and whether all of its items are queries, as study.toml has it."""
     before: dict[str, Any] = {}
     if opened is not None:
         if opened.folder is None:
-            raise ValueError(
-                f"{place} is a study that was not made from a folder of images: choose another --study for {root}"
+            raise StudyError(
+                f"{location} is a study that was not made from a folder of images: choose another ",
+                Option("study"),
+                f" for {root}",
             )
         before = opened.folder
-        there = (place / before["images"]).resolve()
-        if there != root and there.is_dir():  # else it was moved
-            raise ValueError(f"{place} is a study of the images in {there}: choose another --study for those in {root}")
+        images = (location / before["images"]).resolve()
+        if images != root and images.is_dir():  # else it was moved
+            raise StudyError(
+                f"{location} is a study of the images in {images}: choose another ",
+                Option("study"),
+                f" for those in {root}",
+            )
     origin = {
-        "images": _relative(root, place),
+        "images": _relative(root, location),
         "folders": folders or before.get("folders", "category"),
         "queries": before.get("queries", "all"),
     }
     if labels is not None:
-        origin["labels"] = _relative(Path(labels).resolve(), place)
+        origin["labels"] = _relative(Path(labels).resolve(), location)
     elif "labels" in before:
         origin["labels"] = before["labels"]
     return origin
@@ -366,20 +380,20 @@ def _relative(path: Path, start: Path) -> str:
 
 
 @contextlib.contextmanager
-def _alone(place: Path) -> Iterator[Path]:
+def _alone(location: Path) -> Iterator[Path]:
     """The folder for what is encoded but not yet a model, held by this process alone."""
-    if not place.parent.is_dir():
-        raise ValueError(f"cannot make a study in {place}: the folder {place.parent} does not exist")
-    if place.exists() and not place.is_dir():
-        raise ValueError(f"cannot make a study in {place}: it is a file")
-    is_new = not place.exists()
-    unfinished = place / UNFINISHED
+    if not location.parent.is_dir():
+        raise StudyError(f"cannot make a study in {location}: the folder {location.parent} does not exist")
+    if location.exists() and not location.is_dir():
+        raise StudyError(f"cannot make a study in {location}: it is a file")
+    is_new = not location.exists()
+    unfinished = location / UNFINISHED
     unfinished.mkdir(parents=True, exist_ok=True)
     handle = os.open(unfinished, os.O_RDONLY)
     try:
         is_free = take(handle) and unfinished.exists() and os.fstat(handle).st_ino == unfinished.stat().st_ino
         if not is_free:  # another holds it, or has just done its work and removed it
-            raise ValueError(f"another process is encoding into {place}: try again when it has ended")
+            raise StudyError(f"another process is encoding into {location}: try again when it has ended")
         try:
             yield unfinished
         finally:
@@ -387,14 +401,14 @@ def _alone(place: Path) -> Iterator[Path]:
                 unfinished.rmdir()
             if is_new:
                 with contextlib.suppress(OSError):
-                    place.rmdir()
+                    location.rmdir()
     finally:
         os.close(handle)
 
 
-def _of_model(place: Path, name: str, recipe: Recipe) -> dict[str, np.ndarray]:
-    """The rows that a model of the study has already, by content, if its encoder has not changed."""
-    path = place / "models" / f"{name}.npz"
+def _vectors_of_model(location: Path, name: str, recipe: Recipe) -> dict[str, np.ndarray]:
+    """The vectors that a model of the study has already, by content, if its encoder has not changed."""
+    path = location / "models" / f"{name}.npz"
     if not path.is_file():
         return {}
     arrays, about = read_arrays(path)

@@ -1,4 +1,4 @@
-"""Look-alikes in a study: the items nearest to one of them, or to a new picture, by one of its models."""
+"""Search in a study: the items nearest to one of them, or to a new picture, by one of its models."""
 
 import functools
 import logging
@@ -11,22 +11,23 @@ from typing import Any
 import numpy as np
 
 from lookalike.core.codes import Codes
+from lookalike.core.errors import FileError, InputError, StudyError
 from lookalike.search.index import Index
 from lookalike.study.model import Stored
 from lookalike.study.study import Study
 
 logger = logging.getLogger("lookalike")
 
-__all__ = ["Finder", "Group", "Looks", "build_index", "default_model", "grouped", "nearness"]
+__all__ = ["Finder", "Looks", "NearestGroup", "build_index", "default_model", "grouped", "nearness"]
 
 
 @dataclass(frozen=True, eq=False)
 class Looks:
-    """The items that look most alike, nearest first, ties by position.
+    """The items nearest to a query, the nearest first, ties by position.
 
-    items: (m,) positions in the catalogue. distances: (m,) of codes whole numbers of bits, of embeddings their scores,
-    higher being nearer. groups: (m,) 0, 0, 1, …, the same for equally near items. more: how many further items are as
-    near as the last.
+    items: (m,) positions in the catalogue. distances: (m,) for codes whole numbers of bits; for embeddings scores, of
+    which a higher one is nearer. groups: (m,) 0, 0, 1, …, the same for equally near items. more: how many further
+    items are as near as the last.
     """
 
     items: np.ndarray
@@ -36,21 +37,21 @@ class Looks:
 
 
 class Finder:
-    """Searches a study by one of its models; an index that was built is used, and built again if it is stale.
+    """Searches a study by one of its models, with its index if there is one; a stale index is built again.
 
     >>> import tempfile
     >>> from lookalike.discovery.catalogue import Catalogue
     >>> study = Study.create(tempfile.mkdtemp(), "shop", Catalogue(["a", "b", "c", "d"]), queries=["a"])
     >>> study.add_model("code", gallery=Codes.pack([[0, 0, 0], [1, 1, 1], [0, 0, 1], [0, 1, 0]]))
     >>> looks = Finder(study, "code").like_item(0, k=1)
-    >>> looks.items, looks.distances, looks.more                # the last is as near as the one that was found
+    >>> looks.items, looks.distances, looks.more                # one more item is as near
     (array([2]), array([1]), 1)
     """
 
     def __init__(self, study: Study, model: str) -> None:
         stored = study.model(model)
         if stored.gallery is None:
-            raise ValueError(f"the model {model!r} is a run, which ranks only the queries it names: it has no vectors")
+            raise StudyError(f"the model {model!r} is a run, which ranks only the queries it names: it has no vectors")
         self.study, self.model, self.similarity = study, model, stored.similarity
         self.n_bits = stored.gallery.n_bits if isinstance(stored.gallery, Codes) else None
         self.recipe = stored.recipe
@@ -58,49 +59,49 @@ class Finder:
 
     @property
     def can_encode(self) -> bool:
-        """Whether new pictures can be searched for: an encoder made the model."""
+        """Whether an encoder made the model, so that new pictures can be searched for."""
         return self.recipe is not None and self.recipe.encoder is not None
 
     @property
     def enough(self) -> int | None:
-        """How many pixels on either side its encoder needs of a picture; None: all."""
+        """How many pixels the encoder needs on each side of a picture; None: all."""
         enough: int | None = self._encoder.enough
         return enough
 
     def like_item(self, item: int, k: int, *, among: np.ndarray | None = None) -> Looks:
-        """The k items nearest to the one at this position, itself left out; among: a mask of those to search."""
+        """The k items nearest to the one at this position, without itself; among: a mask of the items to search."""
         if not 0 <= item < len(self.index):
-            raise ValueError(f"items have positions from 0 to {len(self.index) - 1}, got {item}")
+            raise InputError(f"items have positions from 0 to {len(self.index) - 1}, got {item}")
         query = self.index.items[item : item + 1]
         k = min(k, len(self.index))
         if among is not None:
             among = among.copy()
             among[item] = False
             return self._looks(query, k, among)
-        found = self.index.search(query, k + 1)
-        itself = found.items[0] == item
+        nearest = self.index.search(query, k + 1)
+        itself = nearest.items[0] == item
         if not itself.any():  # others are as near
             itself[-1] = True
         among = np.ones(len(self.index), bool)
         among[item] = False
-        others = ~itself & (found.items[0] >= 0)
-        return self._cut(query, found.items[0][others], found.distances[0][others], among)
+        others = ~itself & (nearest.items[0] >= 0)
+        return self._with_ties(query, nearest.items[0][others], nearest.distances[0][others], among)
 
     def like_picture(self, picture: Path | np.ndarray, k: int, *, among: np.ndarray | None = None) -> Looks:
         """The k items nearest to a picture: an image file, or (height, width, 3) of uint8."""
-        return self._looks(self.row(picture), k, among)
+        return self._looks(self.vector(picture), k, among)
 
-    def row(self, picture: Path | np.ndarray) -> Any:
-        """What the model makes of a picture: one row of embeddings, or one code."""
+    def vector(self, picture: Path | np.ndarray) -> Any:
+        """The embedding or the code of a picture, as the only one of a gallery."""
         if not self.can_encode:
-            raise ValueError(
+            raise StudyError(
                 f"the model {self.model!r} was added from a file, so that new pictures cannot be searched for: "
                 "choose a model that lookalike encode made, or an item of the study"
             )
-        rows = _row(self._encoder, picture)
+        vectors = _encoded(self._encoder, picture)
         if self._hasher is not None:
-            return self._hasher.transform(rows)
-        return Codes.pack(rows) if self.n_bits is not None else rows
+            return self._hasher.transform(vectors)
+        return Codes.pack(vectors) if self.n_bits is not None else vectors
 
     @functools.cached_property
     def _encoder(self) -> Any:
@@ -110,7 +111,7 @@ class Finder:
         assert self.recipe.encoder is not None
         encoder = load(self.recipe.encoder, **self.recipe.options)
         if encoder.version != self.recipe.version:
-            raise ValueError(
+            raise StudyError(
                 f"the encoder {self.recipe.encoder} has changed since {self.model!r} was made: run lookalike encode"
             )
         return encoder
@@ -122,16 +123,16 @@ class Finder:
         from lookalike.hashers import load
 
         if self.study.hasher_digest(self.model) != self.recipe.hasher_digest:
-            raise ValueError(f"the codes of {self.model!r} are not of its hasher: run lookalike index --hasher again")
+            raise StudyError(f"the codes of {self.model!r} are not of its hasher: run lookalike index --hasher again")
         return load(self.study.hasher_path(self.model))
 
     def _looks(self, query: Any, k: int, among: np.ndarray | None) -> Looks:
-        found = self.index.search(query, min(k, len(self.index)), among=among)
-        there = found.items[0] >= 0
-        return self._cut(query, found.items[0][there], found.distances[0][there], among)
+        nearest = self.index.search(query, min(k, len(self.index)), among=among)
+        exists = nearest.items[0] >= 0
+        return self._with_ties(query, nearest.items[0][exists], nearest.distances[0][exists], among)
 
-    def _cut(self, query: Any, items: np.ndarray, distances: np.ndarray, among: np.ndarray | None) -> Looks:
-        """What was found, and how many are as near as its last."""
+    def _with_ties(self, query: Any, items: np.ndarray, distances: np.ndarray, among: np.ndarray | None) -> Looks:
+        """Nearest items, and how many further items are as near as the last."""
         if not len(items):
             return Looks(items, distances, np.zeros(0, np.int64), 0)
         near = int(self.index.count_within(query, distances[-1:], among=among)[0])
@@ -140,8 +141,8 @@ class Finder:
 
 
 @dataclass(frozen=True)
-class Group:
-    """Items that are equally near, the rank of the first, and how near they are."""
+class NearestGroup:
+    """Items that are equally near, the rank of the first, and their distance."""
 
     first: int
     distance: Any
@@ -150,37 +151,39 @@ class Group:
 
     @property
     def size(self) -> int:
-        """How many items are as near, shown or not."""
+        """How many items are equally near, shown or not."""
         return len(self.items) + self.more
 
     @property
     def ranks(self) -> str:
-        """Of all that are as near.
+        """The ranks of all items of the group, shown or not.
 
-        >>> Group(3, 2, (8, 9), more=4).ranks
+        >>> NearestGroup(3, 2, (8, 9), more=4).ranks
         '3–8'
         """
         last = self.first + self.size - 1
         return f"{self.first:,}–{last:,}" if last > self.first else f"{self.first:,}"
 
 
-def grouped(looks: Looks) -> list[Group]:
-    """What was found as groups of equally near items.
+def grouped(looks: Looks) -> list[NearestGroup]:
+    """Nearest items in groups of equally near ones.
 
     >>> looks = Looks(np.array([7, 2, 5]), np.array([1, 3, 3]), np.array([0, 1, 1]), more=2)
     >>> [(group.ranks, group.distance, group.items) for group in grouped(looks)]
     [('1', 1, (7,)), ('2–5', 3, (2, 5))]
     """
     bounds = [*np.flatnonzero(np.diff(looks.groups, prepend=-1)).tolist(), len(looks.items)]
-    made: list[Group] = []
+    groups: list[NearestGroup] = []
     for start, end in pairwise(bounds):
         more = looks.more if end == len(looks.items) else 0
-        made.append(Group(start + 1, looks.distances[start].item(), tuple(looks.items[start:end].tolist()), more))
-    return made
+        groups.append(
+            NearestGroup(start + 1, looks.distances[start].item(), tuple(looks.items[start:end].tolist()), more)
+        )
+    return groups
 
 
 def nearness(finder: Finder) -> tuple[str, Callable[[Any], str]]:
-    """What is compared, in a word, and a function that says how near something is as people do."""
+    """What a search compares, distance or similarity, and a function that writes a number of it for people."""
     if finder.n_bits is not None:
         return "distance", lambda distance: f"{distance:,}"
     if finder.similarity == "euclidean":  # scores are minus the squared distance
@@ -189,11 +192,11 @@ def nearness(finder: Finder) -> tuple[str, Callable[[Any], str]]:
 
 
 def default_model(study: Study, names: Sequence[str] | None = None) -> str:
-    """The model to search by where none is named: a network's, else one that was added, else one of embeddings."""
+    """The model to search by if none is named: a network's, else one that was added, else one of embeddings."""
     if names is None:
         names = [name for name in study.models() if (study.path / "models" / f"{name}.npz").is_file()]
     if not names:
-        raise ValueError(f"the study {study.name!r} has no model to search by: lookalike encode makes one")
+        raise StudyError(f"the study {study.name!r} has no model to search by: lookalike encode makes one")
 
     def order(name: str) -> tuple[bool, int, str]:
         recipe = study.recipe(name)
@@ -205,10 +208,10 @@ def default_model(study: Study, names: Sequence[str] | None = None) -> str:
 
 
 def build_index(study: Study, model: str, *, kind: str = "auto", target: float = 0.99, seed: int = 0) -> Index:
-    """Index a model of a study and keep what was built; an exact search needs nothing that would have to be kept."""
+    """Build the index of a model and store it in the study; an exact index is not stored, as it is quickly built."""
     stored = study.model(model)
     if stored.gallery is None:
-        raise ValueError(f"the model {model!r} is a run: it has no vectors to index")
+        raise StudyError(f"the model {model!r} is a run: it has no vectors to index")
     index = Index.build(stored.gallery, similarity=stored.similarity or "cosine", kind=kind, target=target, seed=seed)
     path = study.index_path(model)
     with study.changing():
@@ -221,29 +224,29 @@ def build_index(study: Study, model: str, *, kind: str = "auto", target: float =
 
 
 def _index(study: Study, stored: Stored) -> Index:
-    """The index that was kept, built again where the study has changed; an exact one where there is none."""
+    """The stored index, built again if the study has changed; an exact one if none is stored."""
     similarity = stored.similarity or "cosine"
     path = study.index_path(stored.name)
     try:
-        kept = Index.load(path)
+        index = Index.load(path)
     except FileNotFoundError:
         return Index.build(stored.gallery, similarity=similarity, kind="exact")
     except ValueError as error:
-        raise ValueError(f"{error} (lookalike index {study.path.name} builds it again)") from error
-    if kept.fits(stored.gallery) and kept.similarity == stored.similarity:
-        return kept
-    if kept.measured is None or not study.can_change:
+        raise FileError(f"{error} (lookalike index {study.path.name} builds it again)", path=path) from error
+    if index.fits(stored.gallery) and index.similarity == stored.similarity:
+        return index
+    if index.measured is None or not study.can_change:
         return Index.build(stored.gallery, similarity=similarity, kind="exact")
     logger.warning("the study has changed since %s was indexed: building the index again", stored.name)
-    return build_index(study, stored.name, kind=kept.kind, target=kept.measured.target, seed=kept.measured.seed)
+    return build_index(study, stored.name, kind=index.kind, target=index.measured.target, seed=index.measured.seed)
 
 
-def _row(encoder: Any, picture: Path | np.ndarray) -> np.ndarray:
+def _encoded(encoder: Any, picture: Path | np.ndarray) -> np.ndarray:
     from lookalike.encoders import encode_files
 
     if isinstance(picture, np.ndarray):
         return np.asarray(encoder.row(picture))
     files = encode_files([picture], encoder, batch=1, threads=1)
-    for _, rows in files:
-        return rows
-    raise ValueError(files.reasons[0])
+    for _, vectors in files:
+        return vectors
+    raise FileError(files.reasons[0], path=picture)

@@ -11,7 +11,7 @@ from lookalike.report.html import data_table, mark, text
 from lookalike.report.leaderboard.words import interval
 from lookalike.report.numbers import MISSING, number, plural
 from lookalike.report.vega import Layer, Look, Rows, Spec, drawn, layer
-from lookalike.study.survey import Option, Tradeoff
+from lookalike.study.survey import StorageOption, Tradeoff
 
 MILLION = 1_000_000
 
@@ -20,7 +20,7 @@ __all__ = ["tradeoff_figure"]
 
 def tradeoff_figure(tradeoff: Tradeoff) -> Figure:
     """Charts over the bytes that an item takes: agreement, AP where labels are, and speed."""
-    wanted: list[tuple[str, str, Callable[[Option], float], Callable[[Option], tuple[float, float]]]] = [
+    wanted: list[tuple[str, str, Callable[[StorageOption], float], Callable[[StorageOption], tuple[float, float]]]] = [
         (
             f"The {tradeoff.k} nearest found again",
             "share",
@@ -72,11 +72,11 @@ def _legend(tradeoff: Tradeoff) -> str:
     return "".join(signs) + ("<br>" if signs else "")
 
 
-def _unknown(option: Option) -> tuple[float, float]:  # noqa: ARG001  # as the others are called
+def _unknown(option: StorageOption) -> tuple[float, float]:  # noqa: ARG001  # as the others are called
     return math.nan, math.nan
 
 
-def _point(option: Option, value: float, ends: tuple[float, float]) -> dict[str, object]:
+def _point(option: StorageOption, value: float, ends: tuple[float, float]) -> dict[str, object]:
     row: dict[str, object] = {"hasher": option.name, "name": _name(option), "bytes": option.bytes, "value": value}
     row["code"] = option.n_bits is not None
     row["label"] = "" if option.n_bits is None else str(option.n_bits)
@@ -167,7 +167,7 @@ def _powers(values: list[float]) -> list[float]:
     return [10.0**power for power in range(low, max(high, low + 1) + 1)]
 
 
-def _name(option: Option) -> str:
+def _name(option: StorageOption) -> str:
     return option.name if option.n_bits is None or option.stored else f"{option.name}, {option.n_bits} bits"
 
 

@@ -4,7 +4,7 @@ import math
 
 from lookalike.report.leaderboard.words import interval, signed
 from lookalike.report.numbers import number, percent, plural
-from lookalike.study.survey import Alike, Option, Retrieval, Survey, Tradeoff
+from lookalike.study.survey import Alike, Retrieval, StorageOption, Survey, Tradeoff
 
 TASKS = {"identity": "the same identity", "category": "the same category"}
 MANY = {"identity": "identities", "category": "categories"}
@@ -159,7 +159,7 @@ def lead_sentence(retrieval: Retrieval) -> str:
     return f"{lead}, against {second} by {by}: {sure}."
 
 
-def good_enough(tradeoff: Tradeoff) -> Option | None:
+def good_enough(tradeoff: Tradeoff) -> StorageOption | None:
     """The shortest code that keeps 95 % of the embeddings' AP (without labels, half of their neighbours)."""
     embeddings, *others = tradeoff.options
     for option in sorted(others, key=lambda option: (option.bytes, -option.agreement)):

@@ -15,7 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from lookalike.study.finder import Group, grouped, nearness
+from lookalike.study.finder import NearestGroup, grouped, nearness
 from lookalike.web.guard import RequestRefusedError, Tokens
 from lookalike.web.look.snapshot import Shelf, Shelves, ShownModel
 from lookalike.web.look.uploads import Upload, Uploads
@@ -101,7 +101,7 @@ class SearchAnswer:
     model: ShownModel
     unit: str = ""
     near: Callable[[Any], str] = str  # how near that is, in words
-    groups: tuple[Group, ...] = ()
+    groups: tuple[NearestGroup, ...] = ()
     same: Mapping[int, str | None] = dataclasses.field(default_factory=dict)  # what each item shares with the query
     problem: str | None = None
 
