@@ -99,8 +99,10 @@ def test_the_root_holds_rooms_alone() -> None:
 
 
 def test_compiled_loops_are_loaded_in_one_place() -> None:
-    loops = {f"core/kernels/{name}.py" for name in ("scan", "product", "hashing", "losses")}
-    assert importing("numba") == loops
+    files = ("scan", "tables", "scores", "metric_sums", "product", "directions", "hashing", "losses")
+    loops = {f"core/kernels/{name}.py" for name in files}
+    assert importing("numba") == loops | {"core/kernels/arrays.py"}
+    assert importing("lookalike.core.kernels.arrays") <= loops
     for file in loops:
         module = f"lookalike.core.kernels.{Path(file).stem}"
         assert {name for name, source in SOURCES.items() if f'"{module}"' in source} == {"core/kernels/__init__.py"}

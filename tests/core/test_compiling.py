@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lookalike.core import kernels as _compiled
+from lookalike.core import kernels
 
 HASH = """
 import time, numpy as np, numba, lookalike as la
@@ -47,7 +47,7 @@ def test_the_first_use_says_that_it_compiles_and_the_next_finds_it_done(tmp_path
     *waited, busiest = sorted(float(output.split()[1]) for output, _ in first)
     assert sum(waited) < busiest  # seconds of the processor: one has compiled, the others only load
     compiled = kept(tmp_path)
-    assert any("_product.product" in path.name for path in compiled)
+    assert any(path.name.startswith("product.product") for path in compiled)
     for _ in range(2):
         output, errors = run(HASH, NUMBA_CACHE_DIR=str(tmp_path))
         assert kept(tmp_path) == compiled
@@ -59,7 +59,7 @@ def test_every_loop_is_kept(module: str) -> None:
     from numba.core.caching import NullCache
     from numba.core.dispatcher import Dispatcher
 
-    loops = [loop for loop in vars(getattr(_compiled, module)()).values() if isinstance(loop, Dispatcher)]
+    loops = [loop for loop in vars(getattr(kernels, module)()).values() if isinstance(loop, Dispatcher)]
     # others are compiled as parts of those that call them
     entered = [loop for loop in loops if not loop._can_compile or not loop.__name__.startswith("_")]
     assert entered

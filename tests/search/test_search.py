@@ -23,7 +23,7 @@ from helpers.strategies import BITS, clustered_bits
 from lookalike.core.embeddings import Embeddings
 from lookalike.search import index as searching
 from lookalike.search import spaces as neighbours
-from lookalike.search.index import Found, Index, recall
+from lookalike.search.index import Index, Neighbours, recall
 
 # What is true, by sorting everything
 
@@ -58,7 +58,7 @@ def many_codes(n: int, n_bits: int = 64, seed: int = 0) -> la.Codes:
     return la.hashers.LSH(n_bits, random_state=0).fit(clustered(rng, 100, 24)).transform(clustered(rng, n, 24))
 
 
-def same(one: Found, other: Found) -> bool:
+def same(one: Neighbours, other: Neighbours) -> bool:
     return np.array_equal(one.items, other.items) and np.array_equal(one.distances, other.distances, equal_nan=True)
 
 
@@ -103,7 +103,7 @@ def test_long_lists_are_sorted_in_another_way_to_the_same_end() -> None:
     items = many_codes(8500, 128)
     queries, index = items[:5], Index.build(items)
     longer = index.search(queries, 8500)  # 129 · 8500 is beyond what counting has room for
-    assert same(index.search(queries, 100), Found(longer.items[:, :100], longer.distances[:, :100]))
+    assert same(index.search(queries, 100), Neighbours(longer.items[:, :100], longer.distances[:, :100]))
     np.testing.assert_array_equal(longer.items, brute_codes(queries, items, 8500)[0])
 
 
@@ -156,7 +156,7 @@ def test_scores_are_those_of_evaluation(similarity: str, kind: str) -> None:
 # A part of the items, and how many are as near
 
 
-def search_and_count(index: Index, queries: Any, k: int, mask: np.ndarray) -> tuple[Found, np.ndarray, np.ndarray]:
+def search_and_count(index: Index, queries: Any, k: int, mask: np.ndarray) -> tuple[Neighbours, np.ndarray, np.ndarray]:
     """What is found among masked items, and how many items, masked and all, are as near as the last found."""
     found = index.search(queries, k, among=mask)
     last = found.distances[:, min(k, mask.sum()) - 1]
@@ -611,11 +611,11 @@ CODES, VECTORS = la.Codes.pack(np.eye(8)), np.eye(4, dtype=np.float32) + 1
         (lambda: Index.build(VECTORS, similarity="near"), "similarity must be one of 'cosine', .*, got 'near'"),
         (lambda: Index.build(CODES, kind="tree"), "kind must be one of 'auto', .*, got 'tree'"),
         (lambda: Index.build(CODES, target=1.2), "target must be a recall above 0 and up to 1, got 1.2"),
-        (lambda: Index.build(CODES, k=0), "k must be a whole number of at least 1, got 0"),
-        (lambda: Index.build(CODES, ids=[1, 2]), "there are 8 items, but 2 ids"),
-        (lambda: Index.build(CODES, ids=[1] * 8), "ids must all be different"),
+        (lambda: Index.build(CODES, k=0), "k must be a whole number from 1, got 0"),
+        (lambda: Index.build(CODES, ids=[1, 2]), "there are 8 items but 2 ids"),
+        (lambda: Index.build(CODES, ids=[1] * 8), "ids must differ, 1 occurs 8 times"),
         (lambda: Index.build(CODES, kind="ivf", queries=CODES[:1]), "at least 2 queries, got 1"),
-        (lambda: Index.build(CODES).search(CODES, 2.0), "k must be a whole number of at least 1, got 2.0"),
+        (lambda: Index.build(CODES).search(CODES, 2.0), "k must be a whole number from 1, got 2.0"),
         (
             lambda: Index.build(CODES).search(CODES, 2, among=np.ones(7, bool)),
             r"among must be a mask \(8,\) of bool, got \(7,\) of bool",

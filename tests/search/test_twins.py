@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 import lookalike as la
 from lookalike.core.embeddings import Embeddings
 from lookalike.core.kernels import kernels
-from lookalike.metrics import areas as thresholds
-from lookalike.metrics import dcg as gain_module
+from lookalike.metrics.areas import threshold_sums
 from lookalike.metrics.average_precision import Sums, at_cut, precision_sums
+from lookalike.metrics.dcg import gain_sums, gains_of
 from lookalike.metrics.rank_sums import discounts, inverse_ranks
 from lookalike.metrics.reciprocal_rank import first_relevant
 
@@ -242,12 +242,12 @@ def test_sums_of_gains_and_of_thresholds_agree(data: st.DataObject, shape: tuple
     by_grade = np.array(data.draw(cells), np.int64).reshape(n_grades, n_queries, n_groups)
     for gain, discount in (("linear", "log2"), ("exponential", "reciprocal")):
         found, wanted = np.zeros((2, 3, n_queries))
-        gains = gain_module.gains_of(n_grades, gain)
-        gain_module.gain_sums(by_grade, gains, k, discount, wanted)
+        gains = gains_of(n_grades, gain)
+        gain_sums(by_grade, gains, k, discount, wanted)
         kernels().gain_sums(by_grade, gains, discounts(np.arange(k + 1), discount), found)
         np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
     found, wanted = np.empty((2, 5, n_queries))
     relevant, retrieved = by_grade[1:].sum(0).astype(float), by_grade.sum(0).astype(float)
-    thresholds.threshold_sums(relevant, retrieved, wanted)
+    threshold_sums(relevant, retrieved, wanted)
     kernels().threshold_sums(relevant, retrieved, found)
     np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)

@@ -21,8 +21,10 @@ import lookalike as la
 from lookalike.core import progress
 from lookalike.discovery.catalogue import Catalogue
 from lookalike.hashers import ITQ, LSH
-from lookalike.search import near_duplicates as nearness
-from lookalike.search.near_duplicates import Near, Space, find_near, space_of
+from lookalike.search import all_pairs as sweeping
+from lookalike.search import near_duplicates
+from lookalike.search.near_duplicates import Near, NearPair, find_near
+from lookalike.search.pair_spaces import PairSpace, pair_space
 from lookalike.study.study import Study
 from lookalike.study.survey import Survey, survey
 
@@ -31,9 +33,10 @@ from lookalike.study.survey import Survey, survey
 def _sizes(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything at once, or in the smallest pieces and by a few numbers of each item."""
     if request.param == "cut":
-        small = {"ROWS": 3, "COLUMNS": 16, "CHUNK": 5, "MEASURED": 7, "FEW": 2, "SMALL": 3, "SAMPLE": 6, "DRAWN": 500}
+        small = {"ROWS": 3, "COLUMNS": 16, "CHUNK": 5, "MEASURED": 7, "FEW": 2, "SMALL": 3, "SAMPLE": 6}
         for name, value in {**small, "LEARNED": (1, 2)}.items():
-            monkeypatch.setattr(nearness, name, value)
+            monkeypatch.setattr(sweeping, name, value)
+        monkeypatch.setattr(near_duplicates, "DRAWN", 500)
 
 
 in_pieces = pytest.mark.usefixtures("_sizes")
@@ -42,7 +45,7 @@ in_pieces = pytest.mark.usefixtures("_sizes")
 # Near-duplicates and look-alikes
 
 
-def all_pairs(space: Space) -> list[tuple[float, int, int]]:
+def all_pairs(space: PairSpace) -> list[tuple[float, int, int]]:
     """Squared distances of all pairs, and the items, in order of these."""
     n = len(space)
     return sorted(
@@ -81,7 +84,7 @@ def nearest_across(
 
 
 def check(vectors: Any, similarity: str | None, labels: list[str] | None, limit: float, wanted: int) -> Near:
-    space = space_of(vectors, similarity)
+    space = pair_space(vectors, similarity)
     found = find_near(
         vectors, None if labels is None else np.array(labels, str), similarity=similarity,
         limit=space.shown(limit), pairs=wanted,
@@ -116,11 +119,11 @@ def check(vectors: Any, similarity: str | None, labels: list[str] | None, limit:
     return found
 
 
-def shown(pairs: list[nearness.Pair], space: Space) -> list[tuple[float, int, int]]:
+def shown(pairs: list[NearPair], space: PairSpace) -> list[tuple[float, int, int]]:
     return [(pair.distance, pair.first, pair.second) for pair in pairs]
 
 
-def told(pairs: list[tuple[float, int, int]], space: Space) -> list[tuple[float, int, int]]:
+def told(pairs: list[tuple[float, int, int]], space: PairSpace) -> list[tuple[float, int, int]]:
     return [(space.shown(square), i, j) for square, i, j in pairs]
 
 
@@ -177,20 +180,20 @@ def test_groups_and_pairs_by_cosine_are_those_of_all_pairs(
 
 def test_a_few_numbers_of_each_item_leave_out_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows that mostly lie in a few directions, so that cutting pays; many pairs are just at the limit."""
-    monkeypatch.setattr(nearness, "SMALL", 10)
+    monkeypatch.setattr(sweeping, "SMALL", 10)
     rng = np.random.default_rng(4)
     rows = rng.normal(size=(140, 6)) @ rng.normal(size=(6, 400)) + 0.05 * rng.normal(size=(140, 400))
     rows[70:] = rows[:70] + 0.02 * rng.normal(size=(70, 400))
     labels = rng.integers(0, 60, 140).astype(str).tolist()
     tried: list[Any] = []
-    basis = nearness._basis
+    basis = sweeping._basis
 
     def noted(*given: Any) -> Any:
         tried.append(basis(*given))
         return tried[-1]
 
-    monkeypatch.setattr(nearness, "_basis", noted)
-    distances = all_pairs(space_of(rows.astype(np.float32), "cosine"))
+    monkeypatch.setattr(sweeping, "_basis", noted)
+    distances = all_pairs(pair_space(rows.astype(np.float32), "cosine"))
     found = check(rows.astype(np.float32), "cosine", labels, distances[100][0], 5)
     assert len(tried) == 2  # the second time for pairs that are not near-duplicates
     assert tried[0] is not None
@@ -201,7 +204,7 @@ def test_a_few_numbers_of_each_item_leave_out_nothing(monkeypatch: pytest.Monkey
 def test_the_usual_distance_and_the_limit_are_those_of_the_collection() -> None:
     rng = np.random.default_rng(0)
     rows = rng.normal(size=(150, 50))
-    usual = np.median([np.sqrt(square) for square, _, _ in all_pairs(space_of(rows, "euclidean"))])
+    usual = np.median([np.sqrt(square) for square, _, _ in all_pairs(pair_space(rows, "euclidean"))])
     for scale in (1.0, 1000.0):
         found = find_near(scale * rows, similarity="euclidean")
         assert found.usual == pytest.approx(scale * usual, rel=0.03)

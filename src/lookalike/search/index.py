@@ -1,60 +1,46 @@
 """Nearest neighbours of codes and embeddings: exact with ties settled, or approximate with its recall measured."""
 
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
+import functools
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from lookalike.core.checks import choice, distinct, equal_lengths, whole_number
 from lookalike.core.codes import Codes, as_numpy
 from lookalike.core.embeddings import as_floats
+from lookalike.core.errors import FileError, InputError
 from lookalike.core.files import digest, is_whole, provenance, read_arrays, seal, write_arrays
 from lookalike.core.ids import id_array
 from lookalike.core.threads import n_threads
+from lookalike.search.recall import SAMPLE, ApproximateSearch, Measured, recall, tune
 from lookalike.search.spaces import CodeSpace, EmbeddingSpace, faiss_threads, set_effort, space_of
 
 KINDS = ("auto", "exact", "ivf", "hnsw")
-SAMPLE = 1000  # queries to choose the effort by, and as many others to measure the recall with
-TIMED = 200  # of them, for the time of exact search
 FEWEST = 100  # items that lists or a graph are made for
 MOST_VISITED = 1 / 4  # of the lists: where recall asks for more, "auto" scans everything
 MOST_EFFORT = 4096  # of HNSW
 
-__all__ = ["KINDS", "Found", "Index", "Measured", "recall"]
+__all__ = ["KINDS", "Index", "Measured", "Neighbours", "recall"]
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class Neighbours:
     """The nearest items of each query, nearest first, ties by position.
 
     items: (n, k) positions. distances: (n, k), of codes whole numbers of bits, of embeddings their scores, higher
-    being better. Where the index holds fewer than k items, the rest are -1, and nan among scores. ids: (n, k), where
-    the index has ids; the rest are then -1 or "".
+    being better. Where the index holds fewer than k items, the rest are -1, and nan among scores. ids: (n, k), if the
+    index has ids; the rest are then -1 or "".
     """
 
     items: np.ndarray
     distances: np.ndarray
     ids: np.ndarray | None = None
 
-
-@dataclass(frozen=True)
-class Measured:
-    """What an approximate index was measured to do, on queries that its effort was not chosen by.
-
-    recall: the share of the k nearest that are found; what is as near as the k-th counts as found.
-    speedup: the time of exact search over its own, side by side when it was built. It is not saved, so that a file
-    depends on nothing but what was indexed, and None of an index that was loaded.
-    """
-
-    recall: float
-    k: int
-    n_queries: int
-    speedup: float | None = None
-    target: float = 0.99  # what was asked for
-    seed: int = 0
+    def __repr__(self) -> str:  # the text that users know
+        return f"Found(items={self.items!r}, distances={self.distances!r}, ids={self.ids!r})"
 
 
 class Index:
@@ -63,8 +49,8 @@ class Index:
     >>> index = Index.build(Codes.pack([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 0, 1]]))
     >>> index
     Index(4 codes of 3 bits, exact)
-    >>> found = index.search(Codes.pack([[0, 0, 0]]), k=3)
-    >>> found.items, found.distances          # 1 and 3 are equally near: the first comes first
+    >>> nearest = index.search(Codes.pack([[0, 0, 0]]), k=3)
+    >>> nearest.items, nearest.distances          # 1 and 3 are equally near: the first comes first
     (array([[0, 1, 3]]), array([[0, 1, 1]]))
     """
 
@@ -106,15 +92,14 @@ class Index:
         always searched exactly.
         """
         space = space_of(items, similarity)
-        if kind not in KINDS:
-            raise ValueError(f"kind must be one of {', '.join(map(repr, KINDS))}, got {kind!r}")
+        choice("kind", kind, KINDS)
         if not 0 < target <= 1:
-            raise ValueError(f"target must be a recall above 0 and up to 1, got {target!r}")
-        _check_k(k)
+            raise InputError(f"target must be a recall above 0 and up to 1, got {target!r}")
+        whole_number("k", k)
         named = None if ids is None else _checked_ids(ids, len(space))
         sample = None if queries is None else space.checked(queries)
         if sample is not None and len(sample) < 2:
-            raise ValueError(
+            raise InputError(
                 f"recall is measured on at least 2 queries, got {len(sample)}: leave them out, or give more"
             )
         if kind == "exact" or len(space) < FEWEST or (kind == "auto" and space.is_fast):
@@ -129,7 +114,8 @@ class Index:
             part, sample, order = space.part(rest), space.items[held], np.concatenate([rest, held])
         with faiss_threads(1):  # several would add to sums and graphs in an order of chance
             approximate = part.approximate(wanted, rng)
-        effort, measured = _tuned(cls(part, wanted, None, approximate), sample, min(k, len(part)), target, rng)
+        trial = cls(part, wanted, None, approximate)._trial()
+        effort, measured = tune(trial, sample, min(k, len(part)), target, rng)
         measured = replace(measured, target=target, seed=seed)
         if kind == "auto" and effort > MOST_VISITED * approximate.nlist:
             return cls(space, "exact", named)
@@ -137,7 +123,7 @@ class Index:
             space.add(approximate, held)
         return cls(space, wanted, named, approximate, effort, measured, order)
 
-    def search(self, queries: Any, k: int, *, among: Any = None, threads: int | None = None) -> Found:
+    def search(self, queries: Any, k: int, *, among: Any = None, threads: int | None = None) -> Neighbours:
         """The k nearest items of each query: Codes for an index of codes, embeddings for one of embeddings.
 
         An exact search equals sorting all items by distance and position. An approximate one gives true distances,
@@ -145,7 +131,7 @@ class Index:
         among: a mask (n,) of the items to search, which is done exactly by every kind of index.
         threads: how many to use, all cores by default; results are the same.
         """
-        _check_k(k)
+        whole_number("k", k)
         checked: Any = self._space.checked(queries)
         rows = None if among is None else _checked_mask(among, len(self))
         workers = n_threads(threads)
@@ -155,7 +141,7 @@ class Index:
         else:
             items, distances = self._nearby(checked, n, workers)
         items, distances = _widened(items, k, -1), _widened(distances, k, self._space.nothing)
-        return Found(items, distances, None if self.ids is None else _named(self.ids, items))
+        return Neighbours(items, distances, None if self.ids is None else _named(self.ids, items))
 
     def count_within(
         self, queries: Any, distances: Any, *, among: Any = None, threads: int | None = None
@@ -172,12 +158,24 @@ class Index:
         checked: Any = self._space.checked(queries)
         limits = as_numpy(distances)
         if limits.shape != (len(checked),) or limits.dtype.kind not in "iuf":
-            raise ValueError(
+            raise InputError(
                 f"distances must be one number for each of {len(checked)} queries, "
                 f"got shape {limits.shape} of {limits.dtype}"
             )
         rows = None if among is None else _checked_mask(among, len(self))
         return self._space.count_within(checked, limits, n_threads(threads), rows)
+
+    def _trial(self) -> ApproximateSearch:
+        """The search without an effort yet, for `tune`."""
+        workers = n_threads(None)
+        return ApproximateSearch(
+            self._space,
+            self.kind,
+            most=self._approximate.nlist if self.kind == "ivf" else MOST_EFFORT,
+            workers=workers,
+            search=functools.partial(self._nearby, workers=workers),
+            set_effort=functools.partial(set_effort, self._approximate, self.kind),
+        )
 
     def _nearby(self, queries: Any, k: int, workers: int) -> tuple[np.ndarray, np.ndarray]:
         """As the space's `exact`, of the items that the approximate index finds."""
@@ -201,11 +199,11 @@ class Index:
         >>> Index.build(codes).fits(codes), Index.build(codes).fits(codes[:1])
         (True, False)
         """
-        given = items if isinstance(items, Codes) else as_floats(items, "embeddings")
-        same = type(given) is type(self._space.items) and _fingerprint(given) == self.digest
+        items = items if isinstance(items, Codes) else as_floats(items, "embeddings")
+        same = type(items) is type(self._space.items) and _fingerprint(items) == self.digest
         if ids is None or not same:
             return same
-        return self.ids is not None and np.array_equal(self.ids, _checked_ids(ids, len(given)))
+        return self.ids is not None and np.array_equal(self.ids, _checked_ids(ids, len(items)))
 
     @property
     def digest(self) -> str:
@@ -228,7 +226,7 @@ class Index:
         The same items, ids, options and seed give the same bytes, if the versions are the same.
         """
         if Path(path).suffix != ".npz":
-            raise ValueError(f"cannot write {path}: the name of an index must end in .npz")
+            raise FileError(f"cannot write {path}: the name of an index must end in .npz", path=path)
         arrays = self._space.arrays()
         if self.ids is not None:
             arrays["ids"] = self.ids
@@ -241,7 +239,7 @@ class Index:
             method=self.kind,
             similarity=self.similarity,
             effort=self.effort,
-            measured=None if self.measured is None else _without_times(self.measured),
+            measured=None if self.measured is None else self.measured.facts(),
             digest=self.digest,
             content=_content(arrays),
             faiss=None if self._approximate is None else version("faiss-cpu"),
@@ -253,23 +251,23 @@ class Index:
         """Read what `save` wrote."""
         arrays, about = read_arrays(path)
         if about.get("lookalike") != "index":
-            raise ValueError(f"{path} is not an index: expected a file that Index.save wrote")
-        damaged = f"{path} is damaged: build the index again"
+            raise FileError(f"{path} is not an index: expected a file that Index.save wrote", path=path)
+        damaged = FileError(f"{path} is damaged: build the index again", path=path)
         # faiss trusts the bytes that it is given: they are compared with what was saved first
         if about.get("content") != _content(arrays) or not is_whole(arrays, about):
-            raise ValueError(damaged)
+            raise damaged
         try:
             index = cls._of(arrays, about, path)
         except (AttributeError, KeyError, TypeError, ValueError, RuntimeError) as error:
-            raise ValueError(damaged) from error
+            raise damaged from error
         if index.digest != about.get("digest"):
-            raise ValueError(damaged)
+            raise damaged
         return index
 
     @classmethod
     def _of(cls, arrays: dict[str, np.ndarray], about: dict[str, Any], path: str | Path) -> "Index":
-        """The index of what `save` wrote; raises where its parts do not fit each other."""
-        kind, effort, measured, order = about["method"], about["effort"], about["measured"], arrays.get("order")
+        """The index of what `save` wrote; raises anything where its parts do not fit each other."""
+        kind, effort, order = about["method"], about["effort"], arrays.get("order")
         space: CodeSpace | EmbeddingSpace
         if "packed" in arrays:
             space = CodeSpace(Codes.from_arrays(arrays, about, path))
@@ -277,20 +275,22 @@ class Index:
             space = EmbeddingSpace(arrays["embeddings"], about["similarity"])
         named = _checked_ids(arrays["ids"], len(space)) if "ids" in arrays else None
         if kind == "exact":
-            if effort is not None or measured is not None or {"faiss", "order"} & arrays.keys():
-                raise ValueError("an exact index has no lists")
+            if effort is not None or about["measured"] is not None or {"faiss", "order"} & arrays.keys():
+                raise InputError("an exact index has no lists")
             return cls(space, kind, named)
-        if kind not in KINDS[2:]:
-            raise ValueError(f"there is no kind {kind!r}")
-        _check_k(effort)
+        choice("kind", kind, KINDS[2:])
+        whole_number("effort", effort)
         if order is not None and (order.dtype.kind != "i" or not np.array_equal(np.sort(order), np.arange(len(space)))):
-            raise ValueError("order must have every position once")
+            raise InputError("order must have every position once")
         if arrays["faiss"].dtype != np.uint8 or arrays["faiss"].ndim != 1:
-            raise ValueError("the lists must be bytes")
+            raise InputError("the lists must be bytes")
         approximate = space.deserialised(arrays["faiss"])
         if approximate.ntotal != len(space) or effort > (approximate.nlist if kind == "ivf" else MOST_EFFORT):
-            raise ValueError("the lists are of other items, or fewer than are to be visited")
-        return cls(space, kind, named, approximate, effort, _checked_measured(Measured(**measured)), order)
+            raise InputError("the lists are of other items, or fewer than are to be visited")
+        measured = Measured(**about["measured"])
+        if not measured.is_sound():
+            raise InputError("a recall must be from 0 to 1")
+        return cls(space, kind, named, approximate, effort, measured, order)
 
     def __len__(self) -> int:
         return len(self._space)
@@ -305,108 +305,18 @@ class Index:
         return f"Index({', '.join(facts)})"
 
 
-# Effort and recall
-
-
-def recall(distances: np.ndarray, exact: np.ndarray, sign: int = 1) -> np.ndarray:
-    """Of each query, the share of places at which an item is found that is as near as the exact k-th, or nearer.
-
-    distances, exact: (n, k), what was found and the true ones, nearest first; sign: -1 where larger is nearer.
-
-    >>> recall(np.array([[1, 3, 3]]), np.array([[1, 2, 3]]))        # the second 3 ties with the third place
-    array([1.])
-    >>> recall(np.array([[1, 3, 4]]), np.array([[1, 2, 3]]))
-    array([0.66666667])
-    """
-    return (sign * distances <= sign * exact[:, -1:]).mean(axis=1)
-
-
-def _tuned(index: Index, sample: Any, k: int, target: float, rng: np.random.Generator) -> tuple[int, Measured]:
-    """The least effort that reaches the target for half of a sample of queries, and what it does for the others."""
-    space: Any = index._space
-    sample = sample[rng.permutation(len(sample))[: 2 * SAMPLE]]
-    choosing, measuring = sample[: len(sample) // 2], sample[len(sample) // 2 :]
-    workers = n_threads(None)
-
-    def recalls(queries: Any, truth: np.ndarray, effort: int) -> np.ndarray:
-        set_effort(index._approximate, index.kind, effort)
-        return recall(index._nearby(queries, k, workers)[1], truth, space.sign)
-
-    def reaches(effort: int) -> bool:
-        each = recalls(choosing, known, effort)
-        margin = 2 * each.std() / np.sqrt(len(each))  # two standard errors: it is to hold for other queries
-        return bool(each.mean() - margin >= target)
-
-    known = space.exact(choosing, k, workers)[1]
-    effort = _least(reaches, index._approximate.nlist if index.kind == "ivf" else MOST_EFFORT)
-    reached = float(recalls(measuring, space.exact(measuring, k, workers)[1], effort).mean())
-    if index.kind == "hnsw" and effort == MOST_EFFORT and reached < target:
-        raise ValueError(
-            f"hnsw reaches a recall of {reached:.4f} at most, the target is {target}: lower it, or take kind='ivf', "
-            "which reaches every target"
-        )
-    few = measuring[:TIMED]
-    slow = _best_time(lambda: space.exact(few, k, workers)) / len(few)
-    fast = _best_time(lambda: index._nearby(measuring, k, workers)) / len(measuring)
-    return effort, Measured(reached, k, len(measuring), slow / fast)
-
-
-def _least(reaches: Callable[[int], bool], most: int) -> int:
-    """The least whole number up to `most` that reaches the target, taking it that more is never worse."""
-    high = 1
-    while high < most and not reaches(high):
-        high = min(2 * high, most)
-    low = high // 2  # does not reach it
-    while high - low > max(1, high // 16):
-        middle = (low + high) // 2
-        low, high = (low, middle) if reaches(middle) else (middle, high)
-    return high
-
-
-def _best_time(search: Callable[[], Any]) -> float:
-    times = []
-    for _ in range(3):
-        started = time.perf_counter()
-        search()
-        times.append(time.perf_counter() - started)
-    return max(min(times), 1e-9)
-
-
-# Small things
-
-
-def _without_times(measured: Measured) -> dict[str, Any]:
-    return {name: value for name, value in asdict(measured).items() if name != "speedup"}
-
-
-def _checked_measured(measured: Measured) -> Measured:
-    """What was measured, as a file has it."""
-    _check_k(measured.k)
-    _check_k(measured.n_queries)
-    if not 0 <= measured.recall <= 1 or not 0 < measured.target <= 1 or not isinstance(measured.seed, int):
-        raise ValueError("a recall must be from 0 to 1")
-    return measured
-
-
 def _checked_mask(among: Any, n: int) -> np.ndarray:
     """The positions of a mask."""
     mask = as_numpy(among)
     if mask.shape != (n,) or mask.dtype != bool:
-        raise ValueError(f"among must be a mask ({n},) of bool, got {mask.shape} of {mask.dtype}")
+        raise InputError(f"among must be a mask ({n},) of bool, got {mask.shape} of {mask.dtype}")
     return np.flatnonzero(mask)
-
-
-def _check_k(k: int) -> None:
-    if isinstance(k, bool) or not isinstance(k, int | np.integer) or k < 1:
-        raise ValueError(f"k must be a whole number of at least 1, got {k!r}")
 
 
 def _checked_ids(ids: Any, n: int) -> np.ndarray:
     named = id_array(ids, "ids")
-    if len(named) != n:
-        raise ValueError(f"there are {n:,} items, but {len(named):,} ids")
-    if len(np.unique(named)) != n:
-        raise ValueError("ids must all be different: an item is found by its id")
+    equal_lengths({"items": n, "ids": len(named)})
+    distinct("ids", named)
     return named
 
 
@@ -414,8 +324,8 @@ def _named(ids: np.ndarray, items: np.ndarray) -> np.ndarray:
     return np.where(items < 0, -1 if ids.dtype.kind in "iu" else "", ids[items])
 
 
-def _widened(found: np.ndarray, k: int, filler: float) -> np.ndarray:
-    return np.pad(found, ((0, 0), (0, k - found.shape[1])), constant_values=filler)
+def _widened(rows: np.ndarray, k: int, filler: float) -> np.ndarray:
+    return np.pad(rows, ((0, 0), (0, k - rows.shape[1])), constant_values=filler)
 
 
 def _fingerprint(items: Codes | np.ndarray) -> str:

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.checks import choice
 from lookalike.core.codes import Codes
 from lookalike.core.embeddings import SIMILARITIES, Embeddings, as_floats
+from lookalike.core.errors import InputError, InputTypeError, MissingPackageError
 
 FAST_CODES = 200_000  # as many codes are scanned in less than a millisecond
 FAST_NUMBERS = 1 << 24  # and embeddings of as many numbers in a few
@@ -27,7 +29,7 @@ class CodeSpace:
 
     def __init__(self, items: Codes) -> None:
         if not len(items):
-            raise ValueError("there are no codes to index")
+            raise InputError("there are no codes to index")
         self.items = items
         self._scanner: Any = None
 
@@ -44,9 +46,11 @@ class CodeSpace:
 
     def checked(self, queries: Any) -> Codes:
         if not isinstance(queries, Codes):
-            raise TypeError(f"the index is of codes, got {type(queries).__name__} to search for: hash the queries too")
+            raise InputTypeError(
+                f"the index is of codes, got {type(queries).__name__} to search for: hash the queries too"
+            )
         if queries.n_bits != self.items.n_bits:
-            raise ValueError(
+            raise InputError(
                 f"indexed codes have {self.items.n_bits} bits, queries have {queries.n_bits}: "
                 "encode both with the same hasher"
             )
@@ -139,9 +143,8 @@ class EmbeddingSpace:
     def __init__(self, items: Any, similarity: str) -> None:
         items = as_floats(items, "embeddings")
         if not len(items):
-            raise ValueError("there are no embeddings to index")
-        if similarity not in SIMILARITIES:
-            raise ValueError(f"similarity must be one of {', '.join(map(repr, SIMILARITIES))}, got {similarity!r}")
+            raise InputError("there are no embeddings to index")
+        choice("similarity", similarity, SIMILARITIES)
         self.items = items.copy() if items.flags.writeable else items  # nobody else may change it
         self.items.flags.writeable = False
         self.similarity = similarity
@@ -165,7 +168,7 @@ class EmbeddingSpace:
 
     def checked(self, queries: Any) -> np.ndarray:
         if isinstance(queries, Codes):
-            raise TypeError("the index is of embeddings, got Codes to search for: give the embeddings themselves")
+            raise InputTypeError("the index is of embeddings, got Codes to search for: give the embeddings themselves")
         queries = as_floats(queries, "query embeddings")
         Embeddings(queries, self.items[:1], self.similarity)  # raises for what cannot be compared
         return queries
@@ -177,16 +180,16 @@ class EmbeddingSpace:
 
         Every score is computed, and all that reach the k-th are sorted.
         """
-        items, found = np.empty((len(queries), k), np.int64), np.empty((len(queries), k))
+        items, best_scores = np.empty((len(queries), k), np.int64), np.empty((len(queries), k))
 
         def keep(query: int, scores: np.ndarray) -> None:
             n = len(scores)
             reach = np.arange(n) if k in (0, n) else np.flatnonzero(scores >= np.partition(scores, -k)[-k])
             best = reach[np.argsort(-scores[reach], kind="stable")[:k]]
-            items[query], found[query] = best, scores[best]
+            items[query], best_scores[query] = best, scores[best]
 
         self._scan(queries, workers, rows, keep)
-        return items if rows is None else rows[items], found
+        return items if rows is None else rows[items], best_scores
 
     def count_within(
         self, queries: np.ndarray, limits: np.ndarray, workers: int, rows: np.ndarray | None = None
@@ -218,15 +221,15 @@ class EmbeddingSpace:
             list(pool.map(fill, range(0, len(queries), size)))
 
     def distances(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
-        found = np.empty(items.shape)
+        out = np.empty(items.shape)
         for start in range(0, len(queries), 96):
             block = slice(start, start + 96)
-            distinct, place = np.unique(items[block], return_inverse=True)
+            distinct, columns = np.unique(items[block], return_inverse=True)
             scores = Embeddings(queries[block], self.items[distinct], self.similarity)
-            found[block] = np.take_along_axis(
-                _scores(scores, slice(0, scores.n_queries)), place.reshape(items[block].shape), axis=1
+            out[block] = np.take_along_axis(
+                _scores(scores, slice(0, scores.n_queries)), columns.reshape(items[block].shape), axis=1
             )
-        return found
+        return out
 
     def approximate(self, kind: str, rng: np.random.Generator) -> Any:
         faiss, width = _faiss(), self.items.shape[1]
@@ -304,7 +307,7 @@ def _faiss() -> Any:
         return importlib.import_module("faiss")
     except ImportError as error:
         message = 'an approximate index needs faiss, exact search does without: pip install "lookalike[search]"'
-        raise ModuleNotFoundError(message, name="faiss") from error
+        raise MissingPackageError(message, package="faiss", extra="search") from error
 
 
 @contextmanager

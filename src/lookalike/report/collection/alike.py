@@ -6,7 +6,7 @@ from lookalike.report.collection.thumbnails import InlineThumbnails
 from lookalike.report.collection.words import MANY, apart, rule, usual, within
 from lookalike.report.html import choice, text
 from lookalike.report.numbers import plural
-from lookalike.search.near_duplicates import Group, Pair
+from lookalike.search.near_duplicates import DuplicateGroup, NearPair
 from lookalike.study.survey import Alike, Survey
 
 GROUPS, ITEMS = 16, 8  # of a model that are shown, and of a group
@@ -85,14 +85,14 @@ def _duplicates(survey: Survey, alike: Alike, pictures: InlineThumbnails) -> str
     return f'<p class="rule">{text(" ".join(sentences))}</p><ol class="clusters">{inner}</ol>{more}'
 
 
-def _interesting(survey: Survey, groups: list[Group]) -> list[Group]:
+def _interesting(survey: Survey, groups: list[DuplicateGroup]) -> list[DuplicateGroup]:
     """Groups to show: those of several identities first, then the largest of the others."""
     mixed = [group for group in groups if len(_names(survey, group)) > 1][:MIXED]
     others = [group for group in groups if group not in mixed]
     return [*mixed, *others][:GROUPS]
 
 
-def _names(survey: Survey, group: Group) -> list[str]:
+def _names(survey: Survey, group: DuplicateGroup) -> list[str]:
     """The different identities of a group, or where there are none, its categories."""
     labels = survey.identities if survey.across == "identity" else survey.categories
     if labels is None or survey.across is None:
@@ -100,7 +100,7 @@ def _names(survey: Survey, group: Group) -> list[str]:
     return [name for name in dict.fromkeys(labels[group.items].tolist()) if name]
 
 
-def _rest(groups: list[Group], shown: int) -> str:
+def _rest(groups: list[DuplicateGroup], shown: int) -> str:
     sizes: dict[int, int] = {}
     for group in groups:
         sizes[len(group.items)] = sizes.get(len(group.items), 0) + 1
@@ -109,7 +109,7 @@ def _rest(groups: list[Group], shown: int) -> str:
     return text(f"{shown} of {len(groups):,} groups are shown. By size: {told}{last}.")
 
 
-def _group(survey: Survey, group: Group, unit: str, pictures: InlineThumbnails) -> str:
+def _group(survey: Survey, group: DuplicateGroup, unit: str, pictures: InlineThumbnails) -> str:
     names = _names(survey, group)
     shown = group.items[: ITEMS if len(group.items) <= ITEMS else ITEMS - 1].tolist()
     tiles = "".join(f"<li{_title(survey, item)}>{pictures.of(item, _description(survey, item))}</li>" for item in shown)
@@ -137,12 +137,12 @@ def _lookalikes(survey: Survey, alike: Alike, pictures: InlineThumbnails) -> str
     )
 
 
-def _list(survey: Survey, pairs: list[Pair], alike: Alike, pictures: InlineThumbnails) -> str:
+def _list(survey: Survey, pairs: list[NearPair], alike: Alike, pictures: InlineThumbnails) -> str:
     inner = "".join(_pair(survey, pair, alike.unit, pictures) for pair in pairs)
     return f'<ol class="disputes couples">{inner}</ol>'
 
 
-def _pair(survey: Survey, pair: Pair, unit: str, pictures: InlineThumbnails) -> str:
+def _pair(survey: Survey, pair: NearPair, unit: str, pictures: InlineThumbnails) -> str:
     sides = "".join(_side(survey, item, pictures) for item in (pair.first, pair.second))
     return (
         f'<li class="pair"><div class="two">{sides}</div><p><b>{text(apart(pair.distance, unit))}</b>'
@@ -150,7 +150,7 @@ def _pair(survey: Survey, pair: Pair, unit: str, pictures: InlineThumbnails) -> 
     )
 
 
-def _shared(survey: Survey, pair: Pair) -> str:
+def _shared(survey: Survey, pair: NearPair) -> str:
     """What the categories say of two identities."""
     if survey.across != "identity" or survey.categories is None:
         return ""

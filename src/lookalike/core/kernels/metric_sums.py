@@ -1,0 +1,201 @@
+"""Compiled sums of the metrics, over the tie groups of many queries. Each is the twin of a function in `metrics`."""
+
+import numpy as np
+from numba import float64, int64, njit, types, void
+
+from lookalike.core.kernels.arrays import read, write
+
+
+@njit(nogil=True)
+def _inverse_ranks(before, n):
+    # the twin of metrics.rank_sums.inverse_ranks, for one group
+    total = 0.0
+    while n > 0 and (before < 64 or n < 4):
+        before, n = before + 1, n - 1
+        total += 1 / before
+    if n == 0:
+        return total
+    x, y = before + 0.5, before + n + 0.5
+    u, v = 1 / (x * x), 1 / (y * y)
+    total += np.log1p(n / x)
+    return total + v * (1 / 24 + v * (-7 / 960 + v * 31 / 8064)) - u * (1 / 24 + u * (-7 / 960 + u * 31 / 8064))
+
+
+@njit(
+    void(read(float64, 2), read(float64, 2), float64, *(write(float64, 1),) * 12),
+    nogil=True,
+    cache=True,
+)
+def precision_sums(
+    relevant, retrieved, k,
+    expected, best, worst, hits, cut_expected, cut_best, cut_worst, c_before, c_rel_before, c_n, c_r, c_places,
+):  # fmt: skip
+    """Sums of precision over each query's top k; the twin of metrics.average_precision.precision_sums."""
+    for i in range(len(relevant)):
+        expected[i] = best[i] = worst[i] = hits[i] = 0
+        cut_expected[i] = cut_best[i] = cut_worst[i] = 0
+        c_before[i] = c_rel_before[i] = c_n[i] = c_r[i] = c_places[i] = 0
+        before = rel_before = 0.0
+        for g in range(relevant.shape[1]):
+            if before >= k:
+                break
+            n, r = retrieved[i, g], relevant[i, g]
+            places = min(n, k - before)
+            high = low = middle = 0.0
+            if r == n == 1:  # by far the most frequent, and no order matters
+                high = low = middle = (rel_before + 1) / (before + 1)
+            elif r > 0:
+                inverse = _inverse_ranks(before, places)
+                slope = (r - 1) / (n - 1) if n > 1 else 0.0
+                middle = r / n * ((rel_before + 1) * inverse + slope * (places - (before + 1) * inverse))
+                most, least = min(r, places), max(0.0, places - n + r)
+                high = most + (rel_before - before) * _inverse_ranks(before, most)
+                last = before + places - least
+                low = least + (rel_before - last) * _inverse_ranks(last, least)
+            if places == n:
+                expected[i] += middle
+                best[i] += high
+                worst[i] += low
+                hits[i] += r
+            else:
+                cut_expected[i], cut_best[i], cut_worst[i] = middle, high, low
+                c_before[i], c_rel_before[i], c_n[i], c_r[i], c_places[i] = before, rel_before, n, r, places
+            before += n
+            rel_before += r
+
+
+@njit(
+    void(
+        read(float64, 1),
+        read(float64, 1),
+        read(float64, 1),
+        read(float64, 1),
+        read(float64, 1),
+        read(float64, 1),
+        read(float64, 1),
+        read(float64, 1),
+        write(float64, 2),
+    ),
+    nogil=True,
+    cache=True,
+)
+def average_precision_at_cut(expected, best, worst, before, relevant_before, n, relevant, places, out):
+    """out[:, i] = expected, best and worst AP of query i when the cutoff falls inside a tie group.
+
+    The twin of metrics.average_precision.at_cut, which explains it.
+    """
+    for i in range(len(n)):
+        most, least = min(relevant[i], places[i]), max(0.0, places[i] - n[i] + relevant[i])
+        inverse_ranks = 0.0
+        for t in range(1, int(places[i]) + 1):
+            inverse_ranks += 1 / (before[i] + t)
+        # hypergeometric chances, relative to the likeliest number of hits, walked outwards until they vanish
+        likeliest = np.floor((places[i] + 1) * (relevant[i] + 1) / (n[i] + 2))
+        likeliest = min(max(likeliest, least), most)
+        mass, total = 0.0, 0.0
+        for direction in (1.0, -1.0):
+            h, chance = likeliest, 1.0
+            while chance > 1e-25:
+                if direction > 0 or h != likeliest:
+                    slope = (h - 1) / (places[i] - 1) if places[i] > 1 else 0.0
+                    part = (relevant_before[i] + 1) * inverse_ranks
+                    part += slope * (places[i] - (before[i] + 1) * inverse_ranks)
+                    hits = relevant_before[i] + h
+                    mass += chance
+                    total += chance * (expected[i] + h / places[i] * part) / hits if hits > 0 else 0.0
+                if direction > 0:
+                    if h == most:
+                        break
+                    chance *= (relevant[i] - h) * (places[i] - h)
+                    chance /= (h + 1) * (n[i] - relevant[i] - places[i] + h + 1)
+                else:
+                    if h == least:
+                        break
+                    chance *= h * (n[i] - relevant[i] - places[i] + h)
+                    chance /= (relevant[i] - h + 1) * (places[i] - h + 1)
+                h += direction
+        out[0, i] = total / mass
+        first, last = 0.0, 0.0  # sums of 1 / rank over the first and the last h places
+        top, bottom = -1.0, 2.0
+        for h in range(int(most) + 1):
+            if h > 0:
+                first += 1 / (before[i] + h)
+                last += 1 / (before[i] + places[i] - h + 1)
+            if h >= least:
+                hits = relevant_before[i] + h
+                high = best[i] + h + (relevant_before[i] - before[i]) * first
+                low = worst[i] + h + (relevant_before[i] - before[i] - places[i] + h) * last
+                top = max(top, high / hits if hits > 0 else 0.0)
+                bottom = min(bottom, low / hits if hits > 0 else 0.0)
+        out[1, i], out[2, i] = top, bottom
+
+
+@njit(
+    void(read(float64, 1), read(float64, 1), read(float64, 1), float64, write(float64, 2)),
+    nogil=True,
+    cache=True,
+)
+def first_relevant(before, n, relevant, k, out):
+    """out[0] = chance that the first relevant item is in the top k, out[1] = its expected reciprocal rank.
+
+    The twin of metrics.reciprocal_rank.first_relevant, which explains it.
+    """
+    for i in range(len(n)):
+        chance, hit, reciprocal = relevant[i] / n[i], 0.0, 0.0
+        rank = 1.0
+        while rank <= n[i] - relevant[i] + 1 and before[i] + rank <= k and chance > 1e-25:
+            hit += chance
+            reciprocal += chance / (before[i] + rank)
+            chance *= (n[i] - rank - relevant[i] + 1) / max(n[i] - rank, 1.0)
+            rank += 1
+        certain = before[i] + n[i] - relevant[i] + 1 <= k
+        out[0, i], out[1, i] = 1.0 if certain else min(hit, 1.0), reciprocal
+
+
+@njit(void(read(float64, 2), read(float64, 2), write(float64, 2)), nogil=True, cache=True)
+def threshold_sums(relevant, retrieved, out):
+    """Pairs in the right order, tied pairs, and precision; the twin of metrics.areas.threshold_sums."""
+    for i in range(len(relevant)):
+        wrong = tied = area = ranked = hits = 0.0
+        for g in range(relevant.shape[1]):
+            r, n = relevant[i, g], retrieved[i, g]
+            ranked += n
+            if r > 0:
+                hits += r
+                wrong += r * (ranked - hits)  # others at or ahead of it
+                tied += r * (n - r)
+                area += r * hits / ranked
+        others = ranked - hits
+        out[0, i], out[1, i], out[2, i], out[3, i], out[4, i] = hits * others - wrong, tied, area, hits, others
+
+
+@njit(
+    void(types.Array(int64, 3, "A", readonly=True), read(float64, 1), read(float64, 1), write(float64, 2)),
+    nogil=True,
+    cache=True,
+)
+def gain_sums(by_grade, gains, discounts, out):
+    """Expected, best and worst DCG; discounts[r] is the sum of those of ranks 1 to r, the last the cutoff.
+
+    The twin of metrics.dcg.gain_sums.
+    """
+    n_grades, n_queries, n_groups = by_grade.shape
+    k = len(discounts) - 1
+    for i in range(n_queries):
+        before = 0
+        for g in range(n_groups):
+            if before >= k:
+                break
+            n, gained = 0, 0.0
+            for v in range(n_grades):
+                n += by_grade[v, i, g]
+                gained += gains[v] * by_grade[v, i, g]
+            if gained > 0:
+                out[0, i] += gained / n * (discounts[min(before + n, k)] - discounts[before])
+                first, last = before, before + n  # the highest grade takes the first places, or the last
+                for v in range(n_grades - 1, 0, -1):
+                    count = by_grade[v, i, g]
+                    out[1, i] += gains[v] * (discounts[min(first + count, k)] - discounts[min(first, k)])
+                    out[2, i] += gains[v] * (discounts[min(last, k)] - discounts[min(last - count, k)])
+                    first, last = first + count, last - count
+            before += n
