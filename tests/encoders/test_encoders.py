@@ -6,7 +6,6 @@ never read, and parts that are computed twice.
 
 from __future__ import annotations
 
-import importlib
 import json
 import logging
 import subprocess
@@ -25,8 +24,16 @@ from lookalike import datasets
 from lookalike.core import progress
 from lookalike.core.files import read_arrays, write_arrays
 from lookalike.datasets import Dataset
-from lookalike.encoders import ENCODERS, EfficientNetLite0, Encoder, Pixels, efficientnet, load
-from lookalike.encoders import cached_features as features
+from lookalike.encoders import (
+    ENCODERS,
+    EfficientNetLite0,
+    Encoder,
+    Pixels,
+    cached_features,
+    efficientnet,
+    features,
+    load,
+)
 
 RNG = np.random.default_rng(0)
 COLOUR = RNG.integers(0, 256, (7, 9, 12, 3)).astype(np.uint8)
@@ -289,7 +296,7 @@ EXPECTED = IMAGES.reshape(10, -1).mean(1, keepdims=True).astype(np.float32)
 
 @pytest.fixture(autouse=True)
 def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(importlib.import_module("lookalike.encoders.cached_features"), "PART", 4)
+    monkeypatch.setattr(cached_features, "PART", 4)
 
 
 def computed(encoder: Means, images: np.ndarray = IMAGES, name: str = "tiny") -> list[int]:
@@ -355,7 +362,7 @@ import importlib, os, sys
 import numpy as np
 from lookalike.datasets import Dataset
 from lookalike.encoders import Encoder
-from lookalike.encoders import cached_features as features
+from lookalike.encoders import features
 
 class Means(Encoder):
     name, version, n_features = "means", "1", 1
@@ -422,7 +429,7 @@ def test_parts_of_another_length_are_computed_anew(folder: Path, monkeypatch: py
     """As where another version cut them at other places."""
     with pytest.raises(KeyboardInterrupt):
         computed(Means(interrupt))
-    monkeypatch.setattr(importlib.import_module("lookalike.encoders.cached_features"), "PART", 5)
+    monkeypatch.setattr(cached_features, "PART", 5)
     assert computed(Means()) == [5, 5]
 
 

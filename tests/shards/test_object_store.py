@@ -16,27 +16,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from helpers.clusters import (
-    BUCKET,
-    KEY,
-    LOOPBACK,
-    SCORED,
-    SECRET,
+from helpers.clusters import SCORED, cluster
+from helpers.galleries import (
     Collection,
-    Faults,
-    Job,
-    Proxy,
-    Store,
     by_judgements,
     by_label,
     by_tags,
-    cluster,
     collection,
     differences,
     evaluated,
     evaluated_in_shards,
-    surroundings,
 )
+from helpers.object_store import BUCKET, KEY, SECRET, Faults, Proxy, Store, surroundings
+from helpers.processes import LOOPBACK, Job
 from lookalike.shards import storage
 from lookalike.shards.dask import connected
 from lookalike.shards.gallery import Shards
