@@ -33,14 +33,23 @@ from numpy.typing import NDArray
 
 import lookalike as la
 from helpers.strategies import clustered_bits
-from lookalike.evaluation import count_shards as tallying
+from lookalike.evaluation.count_shards import codes as shard_codes
+from lookalike.evaluation.count_shards import scores as shard_scores
+from lookalike.evaluation.count_shards import search as shard_search
 from lookalike.shards import map_reduce as gathering
 from lookalike.shards.gallery import ShardPart, Shards
 from lookalike.shards.map_reduce import Partial, _Sum, summed
 from lookalike.shards.writer import ShardWriter
 
 Array = NDArray[Any]
-WORKS = ("Scanned", "OnCodes", "First", "Marks", "Ranked", "Counted")
+WORKS = {
+    "Scanned": shard_codes.Scanned,
+    "OnCodes": shard_codes.OnCodes,
+    "First": shard_scores.First,
+    "Marks": shard_scores.Marks,
+    "MarkRanks": shard_scores.MarkRanks,
+    "Counted": shard_scores.Counted,
+}
 
 KEPT = ["Judged@3", "Bpref", "RBP", "RBP(p=0.5)@4", "RBP(part='residual')", "RBP(part='residual')@5"]
 KEPT_CUT = [name for name in KEPT if "@" in name]
@@ -543,13 +552,13 @@ def codes_world(
 def gathered(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     """The kind of each work that is done on all shards, and for how many blocks of queries."""
     done: list[tuple[str, int]] = []
-    real = tallying.gather
+    real = shard_search.gather
 
     def gather(shards: Any, work: Any, **options: Any) -> Any:
         done.append((type(work).__name__, len(work.blocks)))
         return real(shards, work, **options)
 
-    monkeypatch.setattr(tallying, "gather", gather)
+    monkeypatch.setattr(shard_search, "gather", gather)
     return done
 
 
@@ -608,7 +617,7 @@ def test_more_labels_than_a_table_can_hold_are_scanned(
     world = codes_world(np.random.default_rng(0), 7, "labels", 60, 300)
     shards = world.write(tmp_path)
     for most, way in ((7 << 7, "OnCodes"), ((7 << 7) - 1, "Scanned")):  # six labels of queries, and all items
-        monkeypatch.setattr(tallying, "MOST_COUNTERS", most)
+        monkeypatch.setattr(shard_codes, "MOST_COUNTERS", most)
         gathered.clear()
         assert_counts(world.count_sharded(shards, threads=1), world.count_memory(method="plain"))
         assert gathered == [(way, 1)]
@@ -761,8 +770,8 @@ def test_several_passes_over_the_gallery(
         expected = world.memory(metrics, **options)
         passes = {}
         for marks, in_a_tally in ((1 << 28, 1), (1 << 28, 64 * 40), (1 << 28, 1 << 24), (64 * 150, 64 * 40), (1, 1)):
-            monkeypatch.setattr(tallying, "MARKS", marks)
-            monkeypatch.setattr(tallying, "TALLIES", in_a_tally)
+            monkeypatch.setattr(shard_scores, "MARKS", marks)
+            monkeypatch.setattr(shard_scores, "TALLIES", in_a_tally)
             gathered.clear()
             assert_same(world.sharded(shards, metrics, threads=2, **options), expected)
             passes[marks] = [name for name, _ in gathered].count(work)
@@ -793,10 +802,10 @@ def test_what_is_asked_for_says_how_often_the_gallery_is_read(tmp_path: Path, ga
     for metrics, policy, ways in (
         (["AP@3", "P@7"], "irrelevant", ["First"]),
         (["Judged@3", "RBP@4"], None, ["First"]),
-        (["AP@3", "AP"], "irrelevant", ["Marks", "Ranked"]),
-        (["AP@3"], "condensed", ["Marks", "Ranked"]),  # what is left out brings others up from below
-        (["AP@3"], "relevant", ["Marks", "Ranked"]),
-        (["P(radius=1)"], "irrelevant", ["Marks", "Ranked"]),
+        (["AP@3", "AP"], "irrelevant", ["Marks", "MarkRanks"]),
+        (["AP@3"], "condensed", ["Marks", "MarkRanks"]),  # what is left out brings others up from below
+        (["AP@3"], "relevant", ["Marks", "MarkRanks"]),
+        (["P(radius=1)"], "irrelevant", ["Marks", "MarkRanks"]),
     ):
         gathered.clear()
         expected = world.memory(metrics, unjudged=policy)
@@ -851,7 +860,7 @@ def test_a_shard_that_counts_twice_or_not_at_all_is_noticed(tmp_path: Path) -> N
 def test_an_item_that_is_lost_is_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = codes_world(np.random.default_rng(0), 64, "labels", 9, 50)
     shards = world.write(tmp_path)
-    real = tallying.Scanned.do
+    real = shard_codes.Scanned.do
 
     def losing(self: Any, part: ShardPart, block: slice) -> Any:
         tally = real(self, part, block)
@@ -859,7 +868,7 @@ def test_an_item_that_is_lost_is_noticed(tmp_path: Path, monkeypatch: pytest.Mon
             tally.counts[0, :, 0] = 0
         return tally
 
-    monkeypatch.setattr(tallying.Scanned, "do", losing)
+    monkeypatch.setattr(shard_codes.Scanned, "do", losing)
     with pytest.raises(ValueError, match=r"items were counted for a query, but there are 50: this is a mistake"):
         world.sharded(shards, ["AP"])
 
@@ -870,7 +879,7 @@ def test_few_shards_are_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.
     shards = world.write(tmp_path)
     parts: list[weakref.ref[ShardPart]] = []
     most, lock = [0], threading.Lock()
-    real_read, real_do = Shards.read, tallying.Scanned.do
+    real_read, real_do = Shards.read, shard_codes.Scanned.do
 
     def alive() -> int:
         return sum(part() is not None for part in parts)
@@ -887,7 +896,7 @@ def test_few_shards_are_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.
         return real_do(self, part, block)
 
     monkeypatch.setattr(Shards, "read", read)
-    monkeypatch.setattr(tallying.Scanned, "do", do)
+    monkeypatch.setattr(shard_codes.Scanned, "do", do)
     for threads in (1, 3):
         most[0] = 0
         assert_same(world.sharded(shards, ["AP"], threads=threads), world.memory(["AP"]))
@@ -899,7 +908,7 @@ def test_few_shards_are_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.
 def test_an_error_in_one_shard_ends_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = replace(codes_world(np.random.default_rng(0), 64, "labels", 9, 80), sizes=[2] * 40)
     shards = world.write(tmp_path)
-    done, real = [], tallying.Scanned.do
+    done, real = [], shard_codes.Scanned.do
     before = set(threading.enumerate())
 
     def do(self: Any, part: ShardPart, block: slice) -> Any:
@@ -908,7 +917,7 @@ def test_an_error_in_one_shard_ends_the_work(tmp_path: Path, monkeypatch: pytest
             raise ArithmeticError("in shard 3")
         return real(self, part, block)
 
-    monkeypatch.setattr(tallying.Scanned, "do", do)
+    monkeypatch.setattr(shard_codes.Scanned, "do", do)
     for threads in (1, 3):
         done.clear()
         with pytest.raises(ArithmeticError, match="in shard 3"):
@@ -926,7 +935,7 @@ def worked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
     done: list[tuple[str, int]] = []
 
     def spied(name: str) -> Callable[..., Any]:
-        real = getattr(tallying, name).do
+        real = WORKS[name].do
 
         def do(self: Any, part: ShardPart, block: slice) -> Any:
             done.append((name, part.number))
@@ -934,8 +943,8 @@ def worked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int]]:
 
         return do
 
-    for name in WORKS:
-        monkeypatch.setattr(getattr(tallying, name), "do", spied(name))
+    for name, work in WORKS.items():
+        monkeypatch.setattr(work, "do", spied(name))
     return done
 
 
@@ -973,13 +982,13 @@ SORTS: dict[str, tuple[Callable[[], World], list[str], dict[str, Any], set[str]]
         lambda: embeddings_world(np.random.default_rng(1), "tags", similarity="euclidean"),
         [*WHOLE, *WITHIN],
         {},
-        {"Marks", "Ranked"},
+        {"Marks", "MarkRanks"},
     ),
     "marks of judged": (
         lambda: embeddings_world(np.random.default_rng(1), "judged", dtype=np.float64),
         [*MICRO, *NEGATIVES, *AREAS],
         {},
-        {"Marks", "Ranked"},
+        {"Marks", "MarkRanks"},
     ),
 }
 

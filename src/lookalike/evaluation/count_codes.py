@@ -14,7 +14,8 @@ import numpy as np
 from lookalike.core.codes import Codes
 from lookalike.core.kernels import kernels
 from lookalike.evaluation.relevance import UNJUDGED, Groups, Relevance, SameLabel
-from lookalike.evaluation.tally import Ball, Tally
+from lookalike.evaluation.tally import Tally
+from lookalike.evaluation.tally_parts import Ball
 
 METHODS = ("auto", "table", "scan", "plain")
 MAX_TABLE_BITS = 20

@@ -14,7 +14,8 @@ from lookalike.core.embeddings import Embeddings, Scores
 from lookalike.core.ids import id_array
 from lookalike.core.kernels import kernels
 from lookalike.evaluation.relevance import UNJUDGED, Groups, Judged, Relevance, SameLabel, Unranked
-from lookalike.evaluation.tally import Tally, stack_ragged
+from lookalike.evaluation.tally import Tally
+from lookalike.evaluation.tally_parts import stack_ragged
 
 METHODS = ("auto", "around", "plain")
 

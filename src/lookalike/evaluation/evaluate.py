@@ -18,7 +18,8 @@ from lookalike.core.progress import track
 from lookalike.core.threads import n_threads
 from lookalike.evaluation import count_codes as counting
 from lookalike.evaluation import count_scores as scoring
-from lookalike.evaluation.count_shards import Needs, Search, tallies
+from lookalike.evaluation.count_shards import Search, ShardSearch, tallies
+from lookalike.evaluation.needs import Needs
 from lookalike.evaluation.relevance import UNJUDGED, Groups, Judged, Relevance
 from lookalike.evaluation.results import Evaluation, Score
 from lookalike.evaluation.tally import NO_DISTANCE, Tally, concatenate
@@ -85,7 +86,9 @@ def evaluate(
 
         def counted(kind: Kind, metrics: list[Metric]) -> Iterator[Tally]:
             asked = replace(search, relevance=_with_negatives(relevance, kind)) if kind[0] != "judged" else search
-            return tallies(asked, _on(gallery, client), wanted.needs(asked, metrics), **_how(threads, partials))
+            return tallies(
+                ShardSearch(asked, _on(gallery, client), **_how(threads, partials)), wanted.needs(asked, metrics)
+            )
 
         return wanted.of_tallies(counted, about, of_scores=gallery.n_bits is None)
     _check_in_memory(client, partials)
@@ -205,7 +208,7 @@ def count(
         if gallery.n_bits is None and (scores or radius is not None):
             raise ValueError("embeddings in shards are counted without the score of every item: pass scores=False")
         search, about = _search(queries, gallery, relevance, similarity, query_ids, gallery_ids, exclude, level)
-        found = tallies(search, _on(gallery, client), Needs(radius), **_how(threads, partials))
+        found = tallies(ShardSearch(search, _on(gallery, client), **_how(threads, partials)), Needs(radius))
         return _with_inputs(concatenate(list(found)), about)
     _check_in_memory(client, partials)
     counter, about = _counter(

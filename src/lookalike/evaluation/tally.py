@@ -1,6 +1,5 @@
 """Tally: how many items of each grade stand in each tie group of each query, in rank order."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -8,50 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.core.codes import MAX_BITS
 from lookalike.core.files import fingerprints, is_whole, provenance, read_arrays, seal, write_arrays
 from lookalike.evaluation.relevance import Unranked
+from lookalike.evaluation.tally_checks import TOO_MANY, faults_of
+from lookalike.evaluation.tally_parts import Ball, stack_ragged, unranked_in_both
 
 POLICIES = {"irrelevant": 0, "relevant": 1, "condensed": None}  # the grade that unjudged items get
 NO_DISTANCE = "a radius needs a distance: Codes, or embeddings with similarity='euclidean'"
-TOO_MANY = "the sum of the tallies passes 2^63 items: it cannot be counted in 64 bits"
 
-__all__ = ["Ball", "Tally", "concatenate", "stack_ragged", "unranked_in_both"]
-
-
-@dataclass(frozen=True)
-class Ball:
-    """The codes within a radius of each query and how many items lie on each: what LGAP needs, in a form that adds up.
-
-    queries, distances, counts: (n,); words: (n, words of a code). One row for each query and code.
-    """
-
-    radius: int
-    queries: np.ndarray
-    words: np.ndarray
-    distances: np.ndarray
-    counts: np.ndarray
-
-    def __add__(self, other: "Ball") -> "Ball":
-        if self.radius != other.radius:
-            raise ValueError(f"tallies kept the codes within different radii, {self.radius} and {other.radius}")
-        queries = np.concatenate([self.queries, other.queries])
-        words = np.concatenate([self.words, other.words])
-        order = np.lexsort((*words.T, queries))
-        queries, words = queries[order], words[order]
-        new = np.ones(len(queries), bool)
-        new[1:] = (queries[1:] != queries[:-1]) | (words[1:] != words[:-1]).any(1)
-        starts = np.flatnonzero(new)
-        counts = np.concatenate([self.counts, other.counts])[order]
-        distances = np.concatenate([self.distances, other.distances])[order]
-        summed = np.add.reduceat(counts, starts) if len(starts) else counts
-        return Ball(self.radius, queries[starts], words[starts], distances[starts], summed)
-
-    def largest(self, n_queries: int) -> np.ndarray:
-        """The largest number of items on one code at each distance, (n_queries, radius + 1)."""
-        out = np.zeros((n_queries, self.radius + 1), np.int64)
-        np.maximum.at(out, (self.queries, self.distances), self.counts)
-        return out
+__all__ = ["Tally", "concatenate"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -278,7 +242,7 @@ class Tally:
             tally = cls.from_arrays(arrays, about)
         except KeyError as error:
             raise ValueError(f"{path} is damaged: it lacks {error.args[0]}") from None
-        for fault in _faults(tally):
+        for fault in faults_of(tally):
             raise ValueError(f"{path} is damaged: {fault}")
         return tally
 
@@ -303,103 +267,6 @@ class Tally:
             unranked=unranked,
             **{name: about[name] for name in ("method", "n_bits", "similarity", "complete", "condensed", "inputs")},
         )
-
-
-def _faults(tally: Tally) -> Iterator[str]:
-    """What is wrong with a tally that was read from a file, in words; what comes later relies on what came before."""
-    counts, unjudged, scores = tally.counts, tally.unjudged, tally.scores
-    if counts.ndim != 3 or counts.dtype != np.int64 or not counts.shape[2]:
-        yield f"counts must be (queries, groups, grades) of int64, got {counts.shape} of {counts.dtype}"
-    n, groups, grades = counts.shape
-    if max(n, 1) * max(groups, 1) * grades > max(counts.size, 1 << 27):
-        yield f"counts have the shape {counts.shape}, but nothing in them"
-    for name, shape, kinds in (
-        ("query_ids", (n,), "iuU"),
-        ("unjudged", (n, groups), "i"),
-        ("scores", (n, groups), "f"),
-        ("lengths", (n,), "f"),
-    ):
-        array = getattr(tally, name)
-        if array is not None and (array.shape != shape or array.dtype.kind not in kinds):
-            yield f"{name} must be {shape}, got {array.shape} of {array.dtype}"
-    for name, kind in (("method", str), ("complete", bool), ("condensed", bool), ("inputs", dict)):
-        if not isinstance(getattr(tally, name), kind):
-            yield f"{name} is {getattr(tally, name)!r}"
-    if (counts < 0).any() or (unjudged < 0).any():
-        yield "it counts fewer than 0 items"
-    if ((counts.sum(2, dtype=float) + unjudged).sum(1) >= 2.0**63).any():
-        yield TOO_MANY
-    if tally.n_bits is None:
-        if tally.similarity not in (None, "cosine", "dot", "euclidean"):
-            yield f"similarity is {tally.similarity!r}"
-        if tally.largest is not None or tally.ball is not None:
-            yield "it keeps items on codes, but is of scores"
-        if scores is None and tally.complete:
-            yield "it should keep the score of every group, and has none"
-        if tally.lengths is not None and not (np.isfinite(tally.lengths) & (tally.lengths >= 0)).all():
-            yield "lengths must be finite numbers from 0"
-    else:
-        if not _is_whole(tally.n_bits, 1, MAX_BITS) or groups != tally.n_bits + 1:
-            yield f"codes of {tally.n_bits!r} bits do not have {groups} distances"
-        if scores is not None or tally.similarity is not None or tally.lengths is not None:
-            yield "it keeps scores, but is of codes"
-    if scores is not None:
-        used = counts.any(2) | (unjudged > 0)
-        if tally.complete and (np.isnan(scores) & used).any():
-            yield "a group of items has no score"
-        if (scores[:, 1:] > np.fmin.accumulate(scores, axis=1)[:, :-1]).any():
-            yield "scores must fall from group to group"
-    yield from _faults_on_codes(tally, counts.sum(2) + unjudged)
-    unranked = tally.unranked
-    if unranked is not None:
-        if not _are_columns((unranked.queries, "i"), (unranked.items, "U"), (unranked.grades, "i")):
-            yield "judged items that are not ranked must have a query, an id and a grade each"
-        if not (_within(unranked.queries, n) and _within(unranked.grades, grades)):
-            yield "a judged item that is not ranked is of a query or a grade that is not there"
-
-
-def _faults_on_codes(tally: Tally, everyone: np.ndarray) -> Iterator[str]:
-    """What is wrong with the items on each code, given how many are in each group."""
-    largest, ball, n_bits = tally.largest, tally.ball, tally.n_bits
-    if largest is not None:
-        if largest.ndim != 2 or largest.dtype.kind != "i" or not 1 <= largest.shape[1] <= everyone.shape[1]:
-            yield f"largest must be (queries, distances), got {largest.shape} of {largest.dtype}"
-        near = everyone[:, : largest.shape[1]]
-        if largest.shape != near.shape or (largest > near).any() or ((largest > 0) != (near > 0)).any():
-            yield "largest does not fit the counts"
-    if ball is not None:
-        assert n_bits is not None
-        if not _is_whole(ball.radius, 0, n_bits):
-            yield f"radius is {ball.radius!r}"
-        columns = (ball.queries, "i"), (ball.distances, "i"), (ball.counts, "iu")
-        if not _are_columns(*columns) or ball.words.shape != (len(ball.queries), -(-n_bits // 64)):
-            yield "items on codes must have a query, a code, a distance and a count each"
-        if not (_within(ball.queries, len(everyone)) and _within(ball.distances, ball.radius + 1)):
-            yield "items on a code are of a query or at a distance that is not there"
-        near = np.zeros((len(everyone), ball.radius + 1), np.int64)
-        np.add.at(near, (ball.queries, ball.distances), ball.counts.astype(np.int64))
-        if (
-            ball.words.dtype != np.uint64
-            or (ball.counts < 1).any()
-            or not np.array_equal(near, everyone[:, : ball.radius + 1])
-        ):
-            yield "items on codes do not fit the counts"
-        if largest is None or not np.array_equal(ball.largest(len(everyone)), largest):
-            yield "largest does not fit the items on codes"
-
-
-def _is_whole(value: Any, low: int, high: int) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and low <= value <= high
-
-
-def _are_columns(*columns: tuple[np.ndarray, str]) -> bool:
-    """Whether arrays have one dimension, one length, and the kinds that stand beside them."""
-    lengths = {array.shape for array, _ in columns}
-    return len(lengths) == 1 and len(*lengths) == 1 and all(array.dtype.kind in kinds for array, kinds in columns)
-
-
-def _within(positions: np.ndarray, n: int) -> bool:
-    return bool(((positions >= 0) & (positions < n)).all())
 
 
 def concatenate(tallies: list[Tally]) -> Tally:
@@ -429,15 +296,6 @@ def concatenate(tallies: list[Tally]) -> Tally:
     return replace(first, query_ids=np.concatenate([tally.query_ids for tally in tallies]), **merged)
 
 
-def stack_ragged(rows: list[np.ndarray], filler: float) -> np.ndarray:
-    """Arrays of different lengths as one, the missing places filled."""
-    longest = max((len(row) for row in rows), default=0)
-    out = np.full((len(rows), longest, *rows[0].shape[1:]), filler, rows[0].dtype)
-    for place, row in zip(out, rows, strict=True):
-        place[: len(row)] = row
-    return out
-
-
 def _widen(counts: np.ndarray, grades: int) -> np.ndarray:
     return np.pad(counts, ((0, 0), (0, 0), (0, grades - counts.shape[2])))
 
@@ -459,13 +317,3 @@ def _merge_scores(
     counts = np.zeros((len(scores), left.shape[1]), np.int64)
     np.add.at(counts, place, np.concatenate([left, right])[used])
     return -scores, counts
-
-
-def unranked_in_both(left: Unranked | None, right: Unranked | None) -> Unranked | None:
-    """Judged items that neither part of the gallery ranks."""
-    if left is None or right is None:
-        return left if right is None else right
-    others = set(zip(right.queries.tolist(), right.items.tolist(), strict=True))
-    both = [pair in others for pair in zip(left.queries.tolist(), left.items.tolist(), strict=True)]
-    keep = np.array(both, bool)
-    return Unranked(left.queries[keep], left.items[keep], left.grades[keep])

@@ -1,0 +1,300 @@
+"""Counting scores in shards.
+
+first   where only the first k ranks are asked for, the groups of each shard that hold its first k items
+marks   else two passes: first the scores of all items that are not of the background's grade (the marks), then how many
+        items stand above each mark and how many at it
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from lookalike.core.embeddings import Embeddings
+from lookalike.core.files import digest
+from lookalike.core.kernels import kernels
+from lookalike.evaluation.count_scores import ScoreCounter, background_runs, groups_of
+from lookalike.evaluation.count_shards.score_groups import ScoreGroups, widened
+from lookalike.evaluation.count_shards.search import Search, ShardSearch
+from lookalike.evaluation.needs import Needs
+from lookalike.evaluation.relevance import UNJUDGED, Groups, Judged, Relevance, Unranked
+from lookalike.evaluation.tally import Tally
+from lookalike.evaluation.tally_parts import stack_ragged
+from lookalike.shards.gallery import ShardPart
+from lookalike.shards.map_reduce import Arrays
+
+MARKS = 1 << 28  # bytes of marks, or of first places, of one pass over the gallery
+TALLIES = 1 << 24  # and of those that become a tally at a time, which is larger
+
+__all__ = ["tallies_of_first", "tallies_of_marks"]
+
+
+def tallies_of_first(run: ShardSearch, k: int) -> Iterator[Tally]:
+    """The tallies of all queries, block by block, of the first k ranks."""
+    k = min(k, len(run.shards))
+    for queries in _passes(np.full(len(run.search.queries), k)):
+        work = First(run.search, run.blocks(queries), k)
+        for block, groups in zip(work.blocks, run.gather(work), strict=True):
+            yield run.checked(work.tally(groups, block))
+
+
+def tallies_of_marks(run: ShardSearch, needs: Needs) -> Iterator[Tally]:
+    """The tallies of all queries, block by block, of all ranks."""
+    for queries in _passes(_mark_counts(run)):
+        first = Marks(run.search, run.blocks(queries))
+        marks = _with_edges(ScoreGroups.concatenated(run.gather(first, "scoring")), needs.distances)
+        second = MarkRanks(run.search, first.blocks, starts=marks.starts, scores=marks.scores, first=queries.start)
+        sums = run.gather(second, "ranking", check=False)
+        ranks = Ranks(np.concatenate([one.above for one in sums]), np.concatenate([one.at for one in sums]))
+        for block in _passes(np.diff(marks.starts), TALLIES):
+            rows = slice(queries.start + block.start, queries.start + block.stop)
+            edges = bool(needs.distances)
+            yield run.checked(second.tally(marks, ranks, rows, keep=needs.marks or edges, complete=edges))
+
+
+def _with_edges(marks: ScoreGroups, distances: Sequence[float]) -> ScoreGroups:
+    """Marks with others, of no item, at the scores of these distances: no group then lies on both sides of one."""
+    for distance in distances:
+        n = len(marks.totals)
+        scores = np.full(n, -(distance**2), marks.scores.dtype)
+        nothing = np.zeros((n, marks.counts.shape[1]), np.int64)
+        marks = marks + ScoreGroups(
+            np.arange(n + 1), scores, nothing, np.zeros_like(marks.totals), None, marks.unranked
+        )
+    return marks
+
+
+def _passes(sizes: np.ndarray, most_bytes: int | None = None) -> list[slice]:
+    """Queries in blocks whose marks fit into memory together, at least one a block."""
+    most, passes = (MARKS if most_bytes is None else most_bytes) // 64, []
+    start = total = 0
+    for query, size in enumerate(sizes.tolist()):
+        if query > start and total + size > most:
+            passes.append(slice(start, query))
+            start, total = query, 0
+        total += size
+    return [*passes, slice(start, len(sizes))]
+
+
+def _mark_counts(run: ShardSearch) -> np.ndarray:
+    """How many marks each query has, or more."""
+    search, n = run.search, len(run.search.queries)
+    relevance = search.relevance
+    if isinstance(relevance, Judged):
+        return np.array([len(relevance.judgements.get(query, ())) for query in search.query_ids.tolist()])
+    if n * len(run.shards) * 64 <= MARKS:  # they fit, however many there are
+        return np.zeros(n, np.int64)
+    (totals,) = run.gather(Counted(search, [slice(0, n)]), "looking at what is relevant", check=False)
+    counts = np.delete(totals.counts, UNJUDGED if relevance.background == UNJUDGED else 0, axis=1)
+    return np.asarray(counts.sum(1))
+
+
+@dataclass(frozen=True)
+class Scored:
+    """What all work on scores has in common: the scores of a shard's items, a query at a time."""
+
+    search: Search
+    blocks: Sequence[slice]
+
+    @property
+    def columns(self) -> set[str]:
+        return self.search.columns
+
+    def _rows(self, part: ShardPart, block: slice, relevance: Relevance) -> Iterator[tuple[int, np.ndarray]]:
+        """Each query of a block and its scores with the items of a shard, until the next is asked for."""
+        search = self.search
+        embeddings = Embeddings(search.queries, part.vectors, search.similarity or "cosine")
+        size = ScoreCounter(embeddings, relevance, search.query_ids, None, "around").block_rows
+        for start in range(block.start, block.stop, size):
+            rows = embeddings.rows(slice(start, min(start + size, block.stop)))
+            yield from enumerate(rows, start)
+
+    def _special(
+        self, relevance: Relevance, excluded: Groups | None, query: int, n: int
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Items not of the background's grade and their grades, those left out, and how many there are of each."""
+        items, grades = relevance.special(query)
+        left_out = np.zeros(0, np.int64)
+        if excluded is not None:
+            left_out = excluded.items(query)
+            ranks = np.ones(n, bool)
+            ranks[left_out] = False
+            items, grades = items[ranks[items]], grades[ranks[items]]
+        totals = np.bincount(grades, minlength=relevance.max_grade + 2)
+        totals[relevance.background] += n - len(left_out) - len(items)
+        return items, grades, left_out, totals
+
+
+@dataclass(frozen=True)
+class First(Scored):
+    """Work: the groups that hold the first k items of each query."""
+
+    k: int = 1
+    gives = ScoreGroups
+
+    @property
+    def digest(self) -> str:
+        return digest(np.array(["first", self.search.digest, str(self.k)]))
+
+    def do(self, part: ShardPart, block: slice) -> ScoreGroups:
+        relevance, excluded = self.search.on(part)
+        found, totals = [], []
+        for query, row in self._rows(part, block, relevance):
+            _, _, left_out, total = self._special(relevance, excluded, query, len(row))
+            ranked = np.delete(row, left_out) if len(left_out) else row
+            reach = row >= kernels().kth_largest(ranked, self.k) if len(ranked) else np.zeros(len(row), bool)
+            reach[left_out] = False
+            items = np.flatnonzero(reach)
+            grades = relevance.of_pairs(np.full(len(items), query), items)
+            found.append(groups_of(row[items], grades, len(total)))
+            totals.append(total)
+        return ScoreGroups.joined(found, np.stack(totals), k=self.k, unranked=relevance.unranked_of(block))
+
+    def tally(self, groups: ScoreGroups, queries: slice) -> Tally:
+        """The tally of the first k ranks; what follows them is one group."""
+        found, background = [], self.search.relevance.background
+        for query, total in enumerate(groups.totals):
+            _, counts = groups.of(query)
+            rest = total - counts.sum(0)
+            if len(counts):  # neighbours of the background's grade are one group, as where all is counted at once
+                counts = np.add.reduceat(counts, background_runs(counts, background)[1], axis=0)
+            found.append(np.concatenate([counts, rest[None]]) if rest.any() else counts)
+        return _tally(self.search, queries, found, None, groups.unranked)
+
+
+@dataclass(frozen=True)
+class Marks(Scored):
+    """Work: the scores of the items that are not of the background's grade."""
+
+    gives = ScoreGroups
+
+    @property
+    def digest(self) -> str:
+        return digest(np.array(["marks", self.search.digest]))
+
+    def do(self, part: ShardPart, block: slice) -> ScoreGroups:
+        relevance, excluded = self.search.on(part)
+        found, totals = [], []
+        for query, row in self._rows(part, block, relevance):
+            items, grades, _, total = self._special(relevance, excluded, query, len(row))
+            found.append(groups_of(row[items], grades, len(total)))
+            totals.append(total)
+        return ScoreGroups.joined(found, np.stack(totals), unranked=relevance.unranked_of(block))
+
+
+@dataclass(frozen=True)
+class Ranks(Arrays):
+    """How many items stand above each mark, and how many at it; those of queries in a row."""
+
+    above: np.ndarray
+    at: np.ndarray
+
+    def __add__(self, other: "Ranks") -> "Ranks":
+        return Ranks(self.above + other.above, self.at + other.at)
+
+
+@dataclass(frozen=True)
+class MarkRanks(Scored):
+    """Work: how many items stand above and at each of the marks that all shards gave, of the queries from `first`."""
+
+    starts: np.ndarray = field(kw_only=True)
+    scores: np.ndarray = field(kw_only=True)
+    first: int = 0
+    gives = Ranks
+
+    @property
+    def digest(self) -> str:
+        return digest(np.array(["ranks", self.search.digest]), self.starts, self.scores)
+
+    def do(self, part: ShardPart, block: slice) -> Ranks:
+        relevance, excluded = self.search.on(part)
+        starts = self.starts[block.start - self.first : block.stop - self.first + 1]
+        above, at = np.zeros(starts[-1] - starts[0], np.int64), np.zeros(starts[-1] - starts[0], np.int64)
+        for query, row in self._rows(part, block, relevance):
+            start, end = starts[query - block.start : query - block.start + 2] - starts[0]
+            marks, out = self.scores[starts[0] :][start:end], (above[start:end], at[start:end])
+            if excluded is not None:
+                kernels().standing(np.sort(row[excluded.items(query)]), marks, -1, *out)
+            row.sort()
+            kernels().standing(row, marks, 1, *out)
+        return Ranks(above, at)
+
+    def tally(self, marks: ScoreGroups, ranks: Ranks, queries: slice, *, keep: bool, complete: bool) -> Tally:
+        """The tally of some queries, of all their items: the marks, and what stands between them.
+
+        marks and ranks: of all queries.
+        """
+        counts, scores, background = [], [], self.search.relevance.background
+        for query in range(queries.start - self.first, queries.stop - self.first):
+            mine = slice(self.starts[query], self.starts[query + 1])
+            marked, graded = marks.of(query)
+            at, above = ranks.at[mine], ranks.above[mine]
+            between = np.zeros((len(marked) + 1, graded.shape[1]), np.int64)
+            ends = np.append(above, marks.totals[query].sum())
+            between[:, background] = np.diff(ends, prepend=0) - np.concatenate([[0], at])
+            groups = np.empty((2 * len(marked) + 1, graded.shape[1]), np.int64)
+            groups[::2], groups[1::2] = between, graded
+            groups[1::2, background] += at - graded.sum(1)
+            filled = groups.sum(1) > 0
+            counts.append(groups[filled])
+            if keep:
+                # Where every group is to have a score, one between two marks gets one that is between them.
+                lower = np.append(marked, -np.inf).astype(float)
+                values = np.empty(len(groups))
+                values[::2] = np.nextafter(lower, np.inf) if complete else np.nan
+                values[1::2] = marked
+                scores.append(values[filled])
+        unranked = marks.unranked
+        if unranked is not None:
+            unranked = unranked.of_queries(slice(queries.start - self.first, queries.stop - self.first))
+        tally = _tally(self.search, queries, counts, scores if keep else None, unranked)
+        return replace(tally, complete=complete)
+
+
+def _tally(
+    search: Search,
+    queries: slice,
+    counts: list[np.ndarray],
+    scores: list[np.ndarray] | None,
+    unranked: Unranked | None,
+) -> Tally:
+    stacked = np.ascontiguousarray(np.moveaxis(stack_ragged(counts, 0), 2, 0))
+    embeddings = Embeddings(search.queries[queries], search.queries[:1], search.similarity or "cosine")
+    return Tally(
+        query_ids=search.query_ids[queries],
+        counts=np.moveaxis(stacked[:-1], 0, 2),
+        unjudged=stacked[-1],
+        scores=None if scores is None else stack_ragged(scores, np.nan),
+        method="shards",
+        similarity=search.similarity,
+        lengths=embeddings.query_lengths,
+        complete=False,
+        unranked=unranked,
+    )
+
+
+@dataclass(frozen=True)
+class Totals(Arrays):
+    """How many items of each grade there are for each query."""
+
+    counts: np.ndarray
+
+    def __add__(self, other: "Totals") -> "Totals":
+        width = max(self.counts.shape[1], other.counts.shape[1])
+        return Totals(widened(self.counts, width) + widened(other.counts, width))
+
+
+@dataclass(frozen=True)
+class Counted(Scored):
+    """Work: how many items of each grade there are."""
+
+    gives = Totals
+
+    @property
+    def digest(self) -> str:
+        return digest(np.array(["totals", self.search.digest]))
+
+    def do(self, part: ShardPart, block: slice) -> Totals:
+        relevance, excluded = self.search.on(part)
+        queries = range(block.start, block.stop)
+        return Totals(np.stack([self._special(relevance, excluded, query, len(part))[3] for query in queries]))

@@ -1,0 +1,136 @@
+"""What is asked of a gallery in shards, and what is read of each shard for it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from lookalike.core.codes import Codes
+from lookalike.core.column import Column
+from lookalike.core.files import digest
+from lookalike.evaluation.relevance import Groups, InShards, Judged, Relevance, Unranked
+from lookalike.evaluation.tally import Tally
+from lookalike.shards.gallery import ShardPart, Shards
+from lookalike.shards.map_reduce import Partial, ShardWork, gather
+from lookalike.shards.storage import Location
+
+__all__ = ["Search", "ShardSearch", "arrays_of", "unranked_of"]
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is asked of a gallery in shards. exclude: groups of the queries, and where those of the items are."""
+
+    queries: Codes | np.ndarray
+    query_ids: np.ndarray
+    relevance: Relevance
+    gallery_ids: Column | None = None  # None: positions
+    exclude: tuple[np.ndarray, Column | np.ndarray | None] | None = None  # None within: the ids
+    similarity: str | None = None
+
+    @property
+    def columns(self) -> set[str]:
+        """What is read of each shard beside its vectors."""
+        names = set(self.relevance.columns if isinstance(self.relevance, InShards) else ())
+        if self.exclude is not None and isinstance(self.exclude[1], Column):
+            names.add(self.exclude[1].name)
+        if self.gallery_ids is not None and self._names_items:
+            names.add(self.gallery_ids.name)
+        return names
+
+    @property
+    def _names_items(self) -> bool:
+        return isinstance(self.relevance, Judged) or (self.exclude is not None and self.exclude[1] is None)
+
+    @cached_property
+    def digest(self) -> str:
+        """A fingerprint of it."""
+        queries = self.queries.digest if isinstance(self.queries, Codes) else digest(self.queries)
+        facts = [queries, self.relevance.digest, digest(self.query_ids), str(self.similarity), str(self.gallery_ids)]
+        if self.exclude is not None:
+            groups, items = self.exclude
+            facts += [digest(groups), digest(items) if isinstance(items, np.ndarray) else str(items)]
+        return digest(np.array(facts))
+
+    def check(self, total: Partial[Any], block: slice, n_shards: int) -> None:
+        """Raise where a judged item is in several shards: they found more than there is."""
+        if not isinstance(self.relevance, Judged):
+            return
+        judgements = self.relevance.judgements
+        judged = sum(len(judgements.get(query, ())) for query in self.query_ids[block].tolist())
+        found = n_shards * judged - total.unranked
+        if found != judged - len(total.value.unranked.queries):
+            raise ValueError("an item that was judged is in several shards: ids of a gallery must differ")
+
+    def on(self, part: ShardPart) -> tuple[Relevance, Groups | None]:
+        """The relevance of a shard's items, and those that queries leave out."""
+        items = slice(part.start, part.start + len(part))
+        ids: np.ndarray | range = range(items.start, items.stop)
+        if self.gallery_ids is not None and self._names_items:
+            ids = part.values[self.gallery_ids.name]
+        excluded = None
+        if self.exclude is not None:
+            groups, given = self.exclude
+            if isinstance(given, Column):
+                excluded = Groups(groups, part.values[given.name], "groups to exclude")
+            else:
+                excluded = Groups(groups, ids if given is None else given[items], "groups to exclude")
+        return self.relevance.in_shard(items, part.values).bound(self.query_ids, ids), excluded
+
+
+@dataclass(frozen=True)
+class ShardSearch:
+    """A search of a gallery in shards, and how to run it. partials: where to keep what each shard gives, or None."""
+
+    search: Search
+    shards: Shards
+    threads: int
+    partials: Location | None = None
+
+    def blocks(self, queries: slice) -> list[slice]:
+        """Queries in blocks to count side by side: several where there are too few shards to keep all threads busy."""
+        client = self.shards.client
+        workers = self.threads if client is None else max(1, sum(client.nthreads().values()))
+        n = queries.stop - queries.start
+        parts = 1 if len(self.shards.shards) >= 2 * workers else min(workers, -(-n // 8))
+        bounds = np.linspace(queries.start, queries.stop, parts + 1).astype(int).tolist()
+        return [slice(start, end) for start, end in pairwise(bounds)]
+
+    def gather(self, work: ShardWork, what: str = "counting", *, check: bool = True) -> list[Any]:
+        """Do work on all shards; for each block of queries, the sum. check: whether the sum names unranked items."""
+        return gather(
+            self.shards,
+            work,
+            threads=self.threads,
+            partials=self.partials,
+            what=what,
+            check=self.search.check if check else None,
+        )
+
+    def checked(self, tally: Tally) -> Tally:
+        """The tally, if it counts every item of the gallery once for every query; an error if not."""
+        counted, n_items = tally.ranked.sum(1), len(self.shards)
+        if self.search.exclude is None and (counted != n_items).any():
+            query = int((counted != n_items).argmax())
+            raise ValueError(
+                f"{int(counted[query]):,} items were counted for a query, but there are {n_items:,}: "
+                "this is a mistake of the program"
+            )
+        return tally
+
+
+def arrays_of(value: Any, names: Sequence[str]) -> dict[str, np.ndarray]:
+    """Those of the named arrays that something has, with its unranked items."""
+    arrays = {name: array for name in names if (array := getattr(value, name)) is not None}
+    if value.unranked is not None:
+        arrays |= {f"unranked_{name}": getattr(value.unranked, name) for name in ("queries", "items", "grades")}
+    return arrays
+
+
+def unranked_of(arrays: dict[str, np.ndarray]) -> Unranked | None:
+    """The unranked items among such arrays, taken out of them."""
+    names = [f"unranked_{name}" for name in ("queries", "items", "grades")]
+    return Unranked(*(arrays.pop(name) for name in names)) if names[0] in arrays else None
