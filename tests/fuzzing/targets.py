@@ -205,7 +205,7 @@ def use_index(path: Path) -> None:
 
 
 def use_catalogue(path: Path) -> None:
-    from lookalike.cli.studies import _catalogue
+    from lookalike.cli.study import _catalogue
 
     found = _catalogue(path)
     str(found), found.draw(2, stratify="category" if found.categories is not None else None)

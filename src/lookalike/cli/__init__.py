@@ -1,4 +1,4 @@
-"""The command line: an app, a file for each group of commands, and what a terminal shows."""
+"""The command line: an app, a file for each command, and what a terminal shows."""
 
 import logging
 import os
@@ -8,17 +8,23 @@ from cyclopts import App, CycloptsError, Parameter
 
 from lookalike.cli import (
     data,
-    discovering,
-    evaluating,
-    hashing,
-    judging,
-    looking,
-    reports,
-    searching,
-    sharding,
-    studies,
-    training,
+    demo,
+    encode,
+    evaluate,
+    index,
+    judge,
+    leaderboard,
+    look,
+    pool,
+    rank,
+    report,
+    search,
+    shard,
+    study,
+    train,
+    usage,
 )
+from lookalike.cli import hash as hashing
 from lookalike.cli.outputs import check_outputs
 from lookalike.cli.terminal import OUTPUT, fail
 from lookalike.core.file_errors import FULL
@@ -33,25 +39,25 @@ app = App(
     default_parameter=Parameter(negative=()),
 )
 for command in (
-    reports.demo,
-    reports.report,
-    evaluating.evaluate,
+    demo.demo,
+    report.report,
+    evaluate.evaluate,
     hashing.hash_items,
-    hashing.usage,
-    training.train,
-    searching.encode,
-    searching.index,
-    searching.search,
-    looking.look,
-    discovering.pool,
-    discovering.leaderboard,
-    sharding.shard,
-    sharding.rank,
+    usage.usage,
+    train.train,
+    encode.encode,
+    index.index,
+    search.search,
+    look.look,
+    pool.pool,
+    leaderboard.leaderboard,
+    shard.shard,
+    rank.rank,
     data.data,
 ):
     app.command(command, name=command.__name__.removesuffix("_items"))
-app.command(judging.judge)
-app.command(studies.study)
+app.command(judge.judge)
+app.command(study.study)
 
 __all__ = ["app", "main"]
 

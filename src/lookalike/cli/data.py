@@ -1,26 +1,16 @@
 """`lookalike data`."""
 
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 from cyclopts import Parameter, validators
 
+from lookalike.cli.options import FEATURES, JSON, LABELS, SEED, SETTING, SOURCE
 from lookalike.cli.outputs import Output
-from lookalike.cli.terminal import JSON, SEED, print_json, progress, tables
+from lookalike.cli.tasks import load, rows_of
+from lookalike.cli.terminal import print_json, progress, tables
 
-if TYPE_CHECKING:
-    from lookalike.experiments.task import Task
-
-__all__ = ["data", "load", "task_and_shape"]
-
-SOURCE = Annotated[Path | None, Parameter(help="the archive, if you have it already")]
-LABELS = Annotated[Path | None, Parameter(help="for a folder of images: a CSV with the columns file and label")]
-FEATURES = Annotated[str, Parameter(help="what stands for an image: pixels, or efficientnet-lite0")]
-SETTING = Annotated[
-    int | None,
-    Parameter(help="1 (the default): 100 queries and 500 training images a class; 2: the official test part"),
-]
+__all__ = ["data"]
 
 
 def data(
@@ -108,7 +98,7 @@ def _write_parts(dataset: Any, parts: dict[str, Any], output: Path, features: st
     for part in parts:
         check_target(output / f"{part}.npz")
     about = provenance("items", data=dataset.name, features=features, setting=setting, seed=seed)
-    encoded = _rows_of(dataset, features)
+    encoded = rows_of(dataset, features)
     for part, rows in parts.items():
         arrays = {"embeddings": encoded(rows), "labels": np.array(dataset.classes)[dataset.labels[rows]]}
         write_arrays(output / f"{part}.npz", {**arrays, "ids": rows}, about)
@@ -124,38 +114,3 @@ def _write_images(dataset: Any, folder: Path, first: int | None, seed: int) -> d
         rows = write_images(dataset, folder, first=first, random_state=seed)
     counts = np.bincount(dataset.labels[rows], minlength=len(dataset.classes)).tolist()
     return {"folder": str(folder), "images": len(rows), "classes": dict(zip(dataset.classes, counts, strict=True))}
-
-
-def task_and_shape(
-    data: str, source: Path | None, labels: Path | None, setting: int | None, seed: int, features: str = "pixels"
-) -> tuple["Task", tuple[int, ...]]:
-    """What is searched for what in a data set, by these features, and the shape of its images."""
-    from lookalike.encoders import load as load_encoder
-    from lookalike.experiments.task import dataset_task
-
-    features = load_encoder(features).name  # as it is written
-    dataset = load(data, source, labels, features)
-    rows, setting = _rows_of(dataset, features), 1 if setting is None else setting
-    task = dataset_task(dataset, setting, random_state=seed, features=features, rows_of=rows)
-    return task, dataset.images.shape[1:]
-
-
-def _rows_of(dataset: Any, features: str) -> Callable[[Any], Any]:
-    """What gives the features of these rows of a data set, encoded once for all."""
-    from lookalike import encoders
-
-    encoder = encoders.load(features)
-    if not encoder.is_cached:
-        return lambda rows: encoder.encode(dataset.images[rows])
-    with progress():
-        encoded = encoders.features(dataset, encoder)
-    return lambda rows: encoded[rows]
-
-
-def load(name: str, source: Path | None, labels: Path | None, features: str = "pixels") -> Any:
-    """A data set with a progress bar; a folder's images are as large as an encoder needs them."""
-    from lookalike import datasets, encoders
-
-    size = encoders.load(features).size
-    with progress():
-        return datasets.load(name, source=source, labels=labels, size=size)

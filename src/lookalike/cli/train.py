@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from lookalike.cli.data import FEATURES, LABELS, SETTING, SOURCE, task_and_shape
+from lookalike.cli.options import FEATURES, JSON, LABELS, SEED, SETTING, SOURCE
 from lookalike.cli.outputs import Output
-from lookalike.cli.terminal import JSON, SEED, print_json, progress, remark, table, tables
+from lookalike.cli.tasks import task_and_shape
+from lookalike.cli.terminal import print_json, progress, remark, table, tables
 
 if TYPE_CHECKING:
     from lookalike.experiments.task import Task

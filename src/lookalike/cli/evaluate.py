@@ -5,9 +5,10 @@ from typing import Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from lookalike.cli.galleries import open_shards
+from lookalike.cli.options import DASK, JSON, PARTIALS, THREADS
 from lookalike.cli.outputs import Output
-from lookalike.cli.sharding import DASK, PARTIALS, THREADS, opened
-from lookalike.cli.terminal import JSON, print_json, progress, table, tables
+from lookalike.cli.terminal import print_json, progress, table, tables
 from lookalike.evaluation.evaluate import DEFAULT_METRICS
 
 LABEL_FILES = ", or pass a file of labels with --query-labels and --gallery-labels"
@@ -98,7 +99,7 @@ def evaluate(
         if gallery_labels is not None:
             raise ValueError("shards have their own labels: give them to lookalike shard, in the file or by --table")
         q = read_items(queries, query_labels)
-        with opened(gallery, dask) as shards, progress():
+        with open_shards(gallery, dask) as shards, progress():
             result = la.evaluate(
                 q.vectors,
                 shards,

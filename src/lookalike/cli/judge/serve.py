@@ -1,0 +1,220 @@
+"""`lookalike judge STUDY`: a study is served to experts."""
+
+import contextlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter, validators
+
+from lookalike.cli.browser import allowed_hosts, open_page
+from lookalike.cli.judge.links import link_lines, moment
+from lookalike.cli.judge.status import progress_of
+from lookalike.cli.judge.store import needs_packages, open_store
+from lookalike.cli.options import ALLOW_HOST, HOST, OPEN, STUDY
+from lookalike.cli.studies import keep_gold
+from lookalike.cli.terminal import remark, tables
+
+if TYPE_CHECKING:
+    import socket
+
+    from lookalike.judging.store.store import Store
+    from lookalike.judging.store.types import Status
+    from lookalike.study.study import Study
+
+__all__ = ["serve"]
+
+
+def serve(
+    folder: STUDY,
+    /,
+    *,
+    expert: Annotated[
+        tuple[str, ...], Parameter(help="someone who judges, and gets a link; may be given several times", negative=())
+    ] = (),
+    expires: Annotated[
+        float | None,
+        Parameter(help="days after which the links of these experts end; never by default"),
+    ] = None,
+    experts_per_pair: Annotated[
+        int | None, Parameter(help="how many judge each pair: as before, or 3", validator=validators.Number(gte=1))
+    ] = None,
+    order: Annotated[
+        Literal["depth", "adaptive"] | None,
+        Parameter(help="which pairs first: by rank, or those that tell most about the models: as before, or depth"),
+    ] = None,
+    budget: Annotated[
+        int | Literal["all"] | None, Parameter(help="judge so many pairs of the pool: as before, or all")
+    ] = None,
+    gold: Annotated[
+        Path | None, Parameter(help="pairs with known answers to mix in: .qrels, .csv, .parquet or .json")
+    ] = None,
+    database: Annotated[
+        str | None,
+        Parameter(help="keep votes in postgresql://USER@HOST/NAME; 'sqlite' goes back to the study's own file"),
+    ] = None,
+    question: Annotated[str | None, Parameter(help="what experts are asked, in one line")] = None,
+    guide: Annotated[
+        Path | None, Parameter(help="a text file: how they are to judge, shown at first and with the keys")
+    ] = None,
+    port: Annotated[
+        int | None,
+        Parameter(
+            help="where the page is: as before, or 8000; 0 takes one that is free",
+            validator=validators.Number(gte=0, lte=65535),
+        ),
+    ] = None,
+    host: HOST = "127.0.0.1",
+    allow_host: ALLOW_HOST = (),
+    address: Annotated[
+        str | None,
+        Parameter(help="where browsers find it, behind a proxy: https://judge.example; as before; 'none' ends that"),
+    ] = None,
+    workers: Annotated[int, Parameter(help="processes that serve", validator=validators.Number(gte=1, lte=64))] = 1,
+    open_browser: OPEN = None,
+    as_json: Annotated[bool, Parameter(name="--json", help="print the links as one line of JSON, then serve")] = False,
+) -> None:
+    """Serve a study to experts: each judges by a personal link, and every answer is on disk before it is acknowledged.
+
+    Example: lookalike judge shop --expert ann --expert bob --expert eve
+
+    Example: lookalike judge shop --expert ann --order adaptive --budget 2000 --address https://judge.example
+    """
+    from lookalike.study.study import Study
+
+    study = Study.open(folder)
+    needs_packages("pages.workers")
+    from lookalike.judging.pages.workers import Service, Workers
+    from lookalike.judging.store.location import remembered_database
+    from lookalike.web.server import listen
+
+    if study.catalogue.paths is None or study.queries.paths is None:
+        raise ValueError("experts would see nothing: the catalogue has no column path, which says where the images are")
+    _check_images(study)
+    _names(address, host, allow_host)  # refused before anything is written
+    text = None if guide is None else _text(guide)
+    if gold is not None:
+        keep_gold(study, gold)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.suppress(KeyboardInterrupt))  # Ctrl-C is how it ends
+        with open_store(study, database) as store:
+            _configure(store, experts_per_pair, order, budget)
+            store.brief(question, text)
+            before = store.served()
+            address = before[0] if address is None else None if address == "none" else address.rstrip("/")
+            hosts, secure = _names(address, host, allow_host)
+            listening = stack.enter_context(listen(host, port if port is not None else before[1] or 8000))
+            found = address or f"http://{hosts[0]}:{listening.getsockname()[1]}"
+            if port != 0 or before == (None, None):  # another server beside it takes a free one, and goes
+                store.remember_served(address, listening.getsockname()[1])
+            links = _links(store, study, expert, expires, found)
+            status = store.status()
+        service = Service(str(study.path), remembered_database(study), hosts, secure)
+        started = stack.enter_context(Workers(service, listening, workers)) if workers > 1 else None
+        if as_json:
+            _say_json(found, links, started.pids if started else None)
+        else:
+            _say(study, found, links, status)
+        open_page(links["organiser"], open_browser)
+        _run(service, listening) if started is None else started.watch()
+
+
+def _configure(store: "Store", experts_per_pair: int | None, order: str | None, budget: int | str | None) -> None:
+    """Settings that were given, and for all others those of before."""
+    settings: dict[str, Any] = dict(store.status().settings)
+    given = {"experts_per_pair": experts_per_pair, "order": order, "budget": budget}
+    settings |= {name: value for name, value in given.items() if value is not None}
+    if settings["budget"] == "all":
+        settings["budget"] = None
+    elif settings["budget"] is not None and settings["budget"] < 1:
+        raise ValueError(f"--budget must be a number of pairs from 1, or all, got {settings['budget']}")
+    store.configure(**settings)
+
+
+def _text(path: Path) -> str:
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        return path.read_text(encoding="utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} is not a text in UTF-8: {error}") from error
+
+
+def _names(address: str | None, host: str, allow_host: tuple[str, ...]) -> tuple[tuple[str, ...], bool]:
+    """The names it answers to, and whether browsers come by https."""
+    from urllib.parse import urlsplit
+
+    hosts = allowed_hosts(host, allow_host)
+    if address is None or address == "none":
+        return hosts, False
+    parts = urlsplit(address)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/") or parts.query:
+        raise ValueError(f"--address must be like https://judge.example, with no path, got {address!r}")
+    name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+    return (*hosts, name), parts.scheme == "https"
+
+
+def _links(
+    store: "Store", study: "Study", names: tuple[str, ...], expires: float | None, address: str
+) -> dict[str, Any]:
+    """The organiser's link and those of experts, by name."""
+    from lookalike.judging.pages.links import Keys
+    from lookalike.judging.pages.sessions import expert_link, organiser_link
+
+    keys, until = Keys.of(study.path), moment(expires)
+    for name in names:
+        store.add_expert(name, until)
+    links = {}
+    for one in store.experts():
+        if one.name in names and one.revoked is not None:
+            remark(f"the link of {one.name} was taken back: lookalike judge renew {study.path.name} {one.name}")
+        elif one.revoked is None and (not names or one.name in names):
+            links[one.name] = expert_link(keys, one, address)
+    return {"organiser": organiser_link(keys, store.organiser(), address), "experts": links}
+
+
+def _run(service: Any, listening: "socket.socket") -> None:
+    from lookalike.judging.store.store import StoreAwayError, StoreFullError
+
+    try:
+        service.run(listening)
+    except (StoreAwayError, StoreFullError) as error:
+        raise ConnectionError(str(error)) from error
+
+
+def _check_images(study: "Study") -> None:
+    """Say which images of the pool are not there, before an expert finds out."""
+    pool = study.pool()
+    wanted = [
+        (catalogue, position)
+        for catalogue, positions in ((study.queries, pool.queries), (study.catalogue, pool.items))
+        for position in sorted(set(positions.tolist()))
+    ]
+    paths = dict.fromkeys(
+        study.path / str(catalogue.paths[position]) for catalogue, position in wanted if catalogue.paths is not None
+    )
+    gone = [path for path in paths if not path.is_file()]
+    if gone:
+        remark(f"{len(gone):,} of {len(paths):,} images of the pool are missing, such as {gone[0]}")
+
+
+def _say(study: "Study", address: str, links: dict[str, Any], found: "Status") -> None:
+    from lookalike.web.guard import LOOPBACK, host_of
+
+    say = tables().print
+    settings = found.settings
+    say(f"{study.name} is judged at {address} (Ctrl-C ends it)")
+    say(f"{progress_of(found)}, {settings['experts_per_pair']} a pair, in the order of {settings['order']}")
+    say(f"\nthe organiser's page, for you alone:\n{links['organiser']}")
+    if links["experts"]:
+        say(f"\nfor each expert, a link of their own:\n{link_lines(links['experts'])}")
+    if not links["experts"]:
+        say("nobody judges yet: add experts with --expert NAME, or on the organiser's page")
+    if address.startswith("http://") and host_of(address.partition("//")[2]) not in LOOPBACK:
+        remark("links and answers travel unencrypted: put it behind https before it leaves your network")
+
+
+def _say_json(address: str, links: dict[str, Any], pids: list[int] | None) -> None:
+    import os
+
+    tables().print(json.dumps({"address": address, **links, "workers": pids or [os.getpid()]}))
