@@ -40,22 +40,23 @@ def demo(
 
     check_installed()
     chosen = choose_all(None, bits, seed)
-    found = try_all(task_and_shape(data, source, labels, setting, seed)[0], chosen)
-    story = tell(found)
-    write_page(found, output)
+    trials = try_all(task_and_shape(data, source, labels, setting, seed)[0], chosen)
+    story = tell(trials)
+    write_page(trials, output)
     if as_json:
         ap = story.ap
-        told = {"hasher": story.trial.name, "bits": story.trial.n_bits, "queries": story.n_queries, "mAP": ap.mean}
-        told |= {"best": ap.best, "worst": ap.worst, "argsort": story.argsort}
-        print_rows(found, output, {**told, "argsort_by_class": story.argsort_by_class, "AP@100": story.at_100})
+        facts = {"hasher": story.trial.name, "bits": story.trial.n_bits, "queries": story.n_queries, "mAP": ap.mean}
+        facts |= {"best": ap.best, "worst": ap.worst, "argsort": story.argsort}
+        print_rows(trials, output, {**facts, "argsort_by_class": story.argsort_by_class, "AP@100": story.at_100})
         return
-    show_trials(found)
+    show_trials(trials)
     _show_story(story)
     say_how_to_open(output)
     tables().print('\nWith your own codes:  lookalike evaluate queries.npz gallery.npz --metrics "AP@1000 nDCG@100"')
 
 
 def _show_story(story: "Story") -> None:
+    """Print what ties do to mAP, in sentences."""
     ap, at_100 = story.ap, story.at_100
     prose().print(
         f"\nmAP is expected over every order of tied items; worst and best are what ties alone could make of it. On "

@@ -17,45 +17,51 @@ if TYPE_CHECKING:
 
 SHOWN = 5  # files of each reason that are listed on the terminal; the study lists all
 
+FOLDER = Annotated[Path, Parameter(help="a folder of images, with folders in it; or a study made from one")]
+MODEL = Annotated[
+    str,
+    Parameter(
+        help="efficientnet-lite0, phash, dhash, pixels, colour, onnx:FILE, timm:NAME, open_clip:NAME/TAG or hf:NAME"
+    ),
+]
+STUDY_FOLDER = Annotated[
+    Path | None,
+    Parameter(help="the folder of the study; by default FOLDER-study in the current folder"),
+    Output(folder=True, owns="study"),
+]
+FOLDERS = Annotated[
+    Literal["category", "identity", "category/identity", "nothing"] | None,
+    Parameter(help="what the folders are that images lie in (category)"),
+]
+LABELS = Annotated[Path | None, Parameter(help=".csv or .parquet with columns file, category, identity and any others")]
+SIZE = Annotated[
+    int | None, Parameter(help="pixels that the network sees, of efficientnet-lite0 (112) and pixels (32)")
+]
+NAME = Annotated[str | None, Parameter(help="of the model in the study; by default after the encoder")]
+MAX_PIXELS = Annotated[
+    int | None,
+    Parameter(help="refuse larger images without decoding them (89,478,485)", validator=validators.Number(gte=1)),
+]
+READERS = Annotated[
+    int | None,
+    Parameter(help="that read images while the network works; as many as cores", validator=validators.Number(gte=1)),
+]
+
 __all__ = ["encode"]
 
 
 def encode(
-    folder: Annotated[Path, Parameter(help="a folder of images, with folders in it; or a study made from one")],
+    folder: FOLDER,
     /,
     *,
-    model: Annotated[
-        str,
-        Parameter(
-            help="efficientnet-lite0, phash, dhash, pixels, colour, onnx:FILE, timm:NAME, open_clip:NAME/TAG or hf:NAME"
-        ),
-    ] = "efficientnet-lite0",
-    study: Annotated[
-        Path | None,
-        Parameter(help="the folder of the study; by default FOLDER-study in the current folder"),
-        Output(folder=True, owns="study"),
-    ] = None,
-    folders: Annotated[
-        Literal["category", "identity", "category/identity", "nothing"] | None,
-        Parameter(help="what the folders are that images lie in (category)"),
-    ] = None,
-    labels: Annotated[
-        Path | None, Parameter(help=".csv or .parquet with columns file, category, identity and any others")
-    ] = None,
-    size: Annotated[
-        int | None, Parameter(help="pixels that the network sees, of efficientnet-lite0 (112) and pixels (32)")
-    ] = None,
-    name: Annotated[str | None, Parameter(help="of the model in the study; by default after the encoder")] = None,
-    max_pixels: Annotated[
-        int | None,
-        Parameter(help="refuse larger images without decoding them (89,478,485)", validator=validators.Number(gte=1)),
-    ] = None,
-    threads: Annotated[
-        int | None,
-        Parameter(
-            help="that read images while the network works; as many as cores", validator=validators.Number(gte=1)
-        ),
-    ] = None,
+    model: MODEL = "efficientnet-lite0",
+    study: STUDY_FOLDER = None,
+    folders: FOLDERS = None,
+    labels: LABELS = None,
+    size: SIZE = None,
+    name: NAME = None,
+    max_pixels: MAX_PIXELS = None,
+    threads: READERS = None,
     as_json: JSON = False,
 ) -> None:
     """Encode a folder of images: makes a study, or brings it up to date, encoding only what is new or changed.
@@ -70,22 +76,23 @@ def encode(
     """
     from lookalike.study.encode import NothingUsableError, encode_folder
 
-    images, place = _images_and_study(folder, study)
+    images, study_folder = _images_and_study(folder, study)
+    options = {} if size is None else {"size": size}
     started = time.monotonic()
     try:
         with progress():
-            done = encode_folder(
-                images, place, model=model, options={} if size is None else {"size": size}, name=name, labels=labels,
-                folders=folders, threads=threads, max_pixels=max_pixels,
+            encoded = encode_folder(
+                images, study_folder, model=model, options=options, name=name, labels=labels, folders=folders,
+                threads=threads, max_pixels=max_pixels,
             )  # fmt: skip
     except NothingUsableError as error:
         _list_skipped(list(error.skipped), None)
         raise
     seconds = time.monotonic() - started
     if as_json:
-        print_json(_encoded_facts(done, seconds))
-        return
-    _say_encoded(done, seconds, place)
+        print_json(_facts(encoded, seconds))
+    else:
+        _show(encoded, seconds, study_folder)
 
 
 def _images_and_study(folder: Path, study: Path | None) -> tuple[Path, Path]:
@@ -110,54 +117,56 @@ def _images_and_study(folder: Path, study: Path | None) -> tuple[Path, Path]:
     return folder, study or Path(f"{folder.resolve().name or 'images'}-study")
 
 
-def _encoded_facts(done: "Encoded", seconds: float) -> dict[str, Any]:
+def _facts(encoded: "Encoded", seconds: float) -> dict[str, Any]:
+    """What was done, for other programs."""
     return {
-        "study": str(done.study.path),
-        "model": done.model,
-        "models": done.study.models(),
-        "images": len(done.study.catalogue),
-        "encoded": done.encoded,
-        "new": done.new,
-        "changed": done.changed,
-        "same": done.same,
-        "removed": done.removed,
-        "skipped": [{"file": file.path, "reason": file.reason} for file in done.skipped],
-        "left_out": done.left_out,
+        "study": str(encoded.study.path),
+        "model": encoded.model,
+        "models": encoded.study.models(),
+        "images": len(encoded.study.catalogue),
+        "encoded": encoded.encoded,
+        "new": encoded.new,
+        "changed": encoded.changed,
+        "same": encoded.same,
+        "removed": encoded.removed,
+        "skipped": [{"file": file.path, "reason": file.reason} for file in encoded.skipped],
+        "left_out": encoded.left_out,
         "seconds": seconds,
     }
 
 
-def _say_encoded(done: "Encoded", seconds: float, place: Path) -> None:
+def _show(encoded: "Encoded", seconds: float, study: Path) -> None:
+    """Print what was done, what was skipped, and what to do next."""
     say = tables().print
     changes = [
         f"{count:,} {what}"
-        for count, what in ((done.new, "new"), (done.changed, "changed"), (len(done.removed), "removed"))
+        for count, what in ((encoded.new, "new"), (encoded.changed, "changed"), (len(encoded.removed), "removed"))
         if count
     ]
-    rate = f", {done.encoded / seconds:,.0f} a second" if done.encoded else ""
-    say(f"{len(done.study.catalogue):,} images: {', '.join(changes) or 'nothing new'}; model {done.model}")
-    say(f"{done.encoded:,} encoded in {seconds:.1f} s{rate}")
-    _list_skipped(done.skipped, place)
+    rate = f", {encoded.encoded / seconds:,.0f} a second" if encoded.encoded else ""
+    say(f"{len(encoded.study.catalogue):,} images: {', '.join(changes) or 'nothing new'}; model {encoded.model}")
+    say(f"{encoded.encoded:,} encoded in {seconds:.1f} s{rate}")
+    _list_skipped(encoded.skipped, study)
     for names, what in (
-        (done.left_out, "new, but left out, since the study has a pool"),
-        (done.unlabelled, "without a row among the labels"),
-        (done.strange_labels, "with labels, but not there"),
+        (encoded.left_out, "new, but left out, since the study has a pool"),
+        (encoded.unlabelled, "without a row among the labels"),
+        (encoded.strange_labels, "with labels, but not there"),
     ):
         if names:
             some = ", ".join(map(printable, names[:3])) + (", …" if len(names) > 3 else "")
             remark(f"{_counted(len(names), 'file')} {what}: {some}")
-    say(f"\nThe study is {place}. Next:\n  lookalike look {place}\n  lookalike search {place} IMAGE")
-    say(f"or, for experts to judge which look alike:\n  lookalike study queries {place} --draw 100")
+    say(f"\nThe study is {study}. Next:\n  lookalike look {study}\n  lookalike search {study} IMAGE")
+    say(f"or, for experts to judge which look alike:\n  lookalike study queries {study} --draw 100")
 
 
-def _list_skipped(skipped: "list[ImageFile]", place: Path | None) -> None:
-    """Every reason with its first files, on standard error."""
+def _list_skipped(skipped: "list[ImageFile]", study: Path | None) -> None:
+    """Print each reason with its first files, on standard error."""
     if not skipped:
         return
     by_reason: dict[str, list[str]] = defaultdict(list)
     for file in skipped:
         by_reason[file.reason].append(file.path)
-    where = "" if place is None else f" (all of them: {place / 'images.csv'})"
+    where = "" if study is None else f" (all of them: {study / 'images.csv'})"
     remark(f"{_counted(len(skipped), 'file')} skipped{where}")
     for reason, names in sorted(by_reason.items(), key=lambda each: -len(each[1])):
         more = f", and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
@@ -165,4 +174,5 @@ def _list_skipped(skipped: "list[ImageFile]", place: Path | None) -> None:
 
 
 def _counted(n: int, what: str) -> str:
+    """A number and a noun in its plural."""
     return f"{n:,} {what}{'' if n == 1 else 's'}"

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from lookalike.hashers import Hasher
-if TYPE_CHECKING:
-    from lookalike.hashers import Hasher
 
 __all__ = ["choose", "choose_all"]
 
@@ -18,10 +16,10 @@ def choose(hasher: str, bits: int | None, seed: int) -> tuple["Hasher", bool]:
 
     if not hasher.endswith(".npz"):
         return hashers.make(hasher, 64 if bits is None else bits, seed), False
-    found = hashers.load(hasher)
-    if bits not in (None, found.n_bits):
-        raise ValueError(f"{hasher} makes codes of {found.n_bits} bits, not {bits}: leave --bits away")
-    return found, True
+    fitted = hashers.load(hasher)
+    if bits not in (None, fitted.n_bits):
+        raise ValueError(f"{hasher} makes codes of {fitted.n_bits} bits, not {bits}: leave --bits away")
+    return fitted, True
 
 
 def choose_all(names: str | None, bits: str, seed: int) -> list[tuple[str, "Hasher"]]:

@@ -37,6 +37,9 @@ PARTIALS = Annotated[
     Parameter(help="a folder or address to keep what each shard gives, so that a job that died goes on"),
     Output(folder=True),
 ]
+SIMILARITY = Annotated[
+    Literal["cosine", "dot", "euclidean"] | None, Parameter(help="how embeddings are compared (cosine)")
+]
 THREADS = Annotated[int | None, Parameter(help="how many threads to use; all cores by default")]
 PORT = Annotated[
     int, Parameter(help="where the page is; 0 takes one that is free", validator=validators.Number(gte=0, lte=65535))
@@ -64,6 +67,7 @@ __all__ = [
     "RULE",
     "SEED",
     "SETTING",
+    "SIMILARITY",
     "SOURCE",
     "STUDY",
     "THREADS",

@@ -1,12 +1,12 @@
 """`lookalike rank`: the nearest items of each query in a gallery in shards."""
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from cyclopts import Parameter
 
 from lookalike.cli.galleries import open_shards
-from lookalike.cli.options import DASK, JSON, THREADS
+from lookalike.cli.options import DASK, JSON, SIMILARITY, THREADS
 from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import print_json, progress, tables
 
@@ -20,9 +20,7 @@ def rank(
     /,
     *,
     k: Annotated[int, Parameter(help="how many items of each query; all that tie with the last are there too")] = 100,
-    similarity: Annotated[
-        Literal["cosine", "dot", "euclidean"] | None, Parameter(help="how embeddings are compared (cosine)")
-    ] = None,
+    similarity: SIMILARITY = None,
     threads: THREADS = None,
     dask: DASK = None,
     as_json: JSON = False,

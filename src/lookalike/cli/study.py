@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from lookalike.cli.options import JSON, RAW, RULE, SEED, STUDY, check_raw
+from lookalike.cli.options import JSON, RAW, RULE, SEED, SIMILARITY, STUDY, check_raw
 from lookalike.cli.outputs import Output
 from lookalike.cli.studies import judgements_of, keep_gold, open_judged, read_votes, write_export
 from lookalike.cli.terminal import print_json, remark, table, tables
@@ -76,9 +76,7 @@ def add(
     queries: Annotated[Path | None, Parameter(help="those of the queries, if they are not items")] = None,
     /,
     *,
-    similarity: Annotated[
-        Literal["cosine", "dot", "euclidean"] | None, Parameter(help="how embeddings are compared (cosine)")
-    ] = None,
+    similarity: SIMILARITY = None,
     replace: Annotated[bool, Parameter(help="in place of the model of this name")] = False,
     as_json: JSON = False,
 ) -> None:

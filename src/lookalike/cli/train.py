@@ -1,6 +1,7 @@
 """`lookalike train`."""
 
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -15,41 +16,56 @@ if TYPE_CHECKING:
     from lookalike.experiments.task import Task
     from lookalike.learning import LearnedHasher
 
+DATA = Annotated[
+    str, Parameter(help="digits, cifar10, cifar100, fashion-mnist, a folder of images, or a file of embeddings")
+]
+LOSS = Annotated[
+    str, Parameter(help="what is minimised: tie-aware-ap, tie-aware-dcg, dsh, dispersed-dsh or cross-entropy")
+]
+BITS = Annotated[int, Parameter(help="length of the codes")]
+OUTPUT = Annotated[Path, Parameter(help="where to write the hasher"), Output()]
+NETWORK = Annotated[
+    Literal["two-layer", "linear", "convolutions"] | None,
+    Parameter(help="convolutions for pixels, two-layer for other features"),
+]
+EPOCHS = Annotated[int | None, Parameter(help="times that every training item is seen")]
+BATCH_SIZE = Annotated[int | None, Parameter(help="items that rank each other in a step")]
+LEARNING_RATE = Annotated[float | None, Parameter(help="of the first step; it falls to 0 as a cosine")]
+WEIGHT_DECAY = Annotated[float | None, Parameter(help="how strongly weights are held small")]
+ALPHA = Annotated[float | None, Parameter(help="sharpness of tanh in the tie-aware losses")]
+ALPHA_END = Annotated[float | None, Parameter(help="let alpha grow to this (by default it stays)")]
+MARGIN = Annotated[float | Literal["printed"] | None, Parameter(help="of dsh and dispersed-dsh, in their distance")]
+VALIDATION = Annotated[
+    float | None,
+    Parameter(help="part of the items that is held out to find the best epoch (0.1, if classes have 4)"),
+]
+PATIENCE = Annotated[int | None, Parameter(help="epochs without a better one after which to stop")]
+CHECKPOINT = Annotated[
+    Path | None, Parameter(help="written after every epoch; if it is there, training goes on from it"), Output()
+]
+FILE = Path("lookalike-hasher.npz")
+
 __all__ = ["train"]
 
 
 def train(
     *,
-    data: Annotated[
-        str, Parameter(help="digits, cifar10, cifar100, fashion-mnist, a folder of images, or a file of embeddings")
-    ],
+    data: DATA,
     features: FEATURES = "pixels",
-    loss: Annotated[
-        str, Parameter(help="what is minimised: tie-aware-ap, tie-aware-dcg, dsh, dispersed-dsh or cross-entropy")
-    ] = "tie-aware-ap",
-    bits: Annotated[int, Parameter(help="length of the codes")] = 32,
-    output: Annotated[Path, Parameter(help="where to write the hasher"), Output()] = Path("lookalike-hasher.npz"),
-    network: Annotated[
-        Literal["two-layer", "linear", "convolutions"] | None,
-        Parameter(help="convolutions for pixels, two-layer for other features"),
-    ] = None,
-    epochs: Annotated[int | None, Parameter(help="times that every training item is seen")] = None,
-    batch_size: Annotated[int | None, Parameter(help="items that rank each other in a step")] = None,
-    learning_rate: Annotated[float | None, Parameter(help="of the first step; it falls to 0 as a cosine")] = None,
-    weight_decay: Annotated[float | None, Parameter(help="how strongly weights are held small")] = None,
-    alpha: Annotated[float | None, Parameter(help="sharpness of tanh in the tie-aware losses")] = None,
-    alpha_end: Annotated[float | None, Parameter(help="let alpha grow to this (by default it stays)")] = None,
-    margin: Annotated[
-        float | Literal["printed"] | None, Parameter(help="of dsh and dispersed-dsh, in their distance")
-    ] = None,
-    validation: Annotated[
-        float | None,
-        Parameter(help="part of the items that is held out to find the best epoch (0.1, if classes have 4)"),
-    ] = None,
-    patience: Annotated[int | None, Parameter(help="epochs without a better one after which to stop")] = None,
-    checkpoint: Annotated[
-        Path | None, Parameter(help="written after every epoch; if it is there, training goes on from it"), Output()
-    ] = None,
+    loss: LOSS = "tie-aware-ap",
+    bits: BITS = 32,
+    output: OUTPUT = FILE,
+    network: NETWORK = None,
+    epochs: EPOCHS = None,
+    batch_size: BATCH_SIZE = None,
+    learning_rate: LEARNING_RATE = None,
+    weight_decay: WEIGHT_DECAY = None,
+    alpha: ALPHA = None,
+    alpha_end: ALPHA_END = None,
+    margin: MARGIN = None,
+    validation: VALIDATION = None,
+    patience: PATIENCE = None,
+    checkpoint: CHECKPOINT = None,
     setting: SETTING = None,
     source: SOURCE = None,
     labels: LABELS = None,
@@ -68,32 +84,47 @@ def train(
 
     if output.suffix != ".npz":
         raise ValueError(f"cannot write {output}: the name of a hasher's file must end in .npz")
-    kind = hashers.kind("LearnedHasher")  # says what to install before any work is done
+    kind: Any = hashers.kind("LearnedHasher")  # says what to install before any work is done
     _check_loss(loss, alpha=alpha, alpha_end=alpha_end, margin=margin)
-    features = encoders.load(features).name
-    items, y, shape, task = _training_items(data, features, source, labels, setting, seed)
-    if network == "convolutions" and shape is None:
+    lesson = _lesson(data, encoders.load(features).name, source, labels, setting, seed)
+    if network == "convolutions" and lesson.shape is None:
         raise ValueError("--network convolutions is for the pixels of a data set or of a folder of images")
-    given = {
-        "network": network or ("two-layer" if shape is None else "convolutions"),
+    options = {
+        "network": network or ("two-layer" if lesson.shape is None else "convolutions"),
         "epochs": epochs,
         "batch_size": batch_size,
+        "patience": patience,
         "learning_rate": learning_rate,
         "weight_decay": weight_decay,
         "alpha": alpha,
         "alpha_end": alpha_end,
-        "validation": _part_to_hold_out(y) if validation is None else validation,
-        "patience": patience,
+        "validation": lesson.part_to_hold_out() if validation is None else validation,
         "options": None if margin is None else {"margin": margin},
-        "image_shape": shape,
+        "image_shape": lesson.shape,
     }
-    options = {name: value for name, value in given.items() if value is not None}
-    hasher: Any = kind(bits, loss=loss, random_state=seed, **options)
-    seconds = _fit(hasher, items, y, checkpoint)
+    set_options = {name: value for name, value in options.items() if value is not None}
+    hasher: LearnedHasher = kind(bits, loss=loss, random_state=seed, **set_options)
+    seconds = _fit(hasher, lesson, checkpoint)
     hasher.save(output)
-    found = None if task is None else _examined(task, hasher)
+    figures = None if lesson.task is None else _test(lesson.task, hasher)
     tell = _print_figures if as_json else _show
-    tell(hasher, items, seconds, found, output)
+    tell(hasher, lesson.items, seconds, figures, output)
+
+
+@dataclass(frozen=True)
+class _Lesson:
+    """What is learned from. shape: of images, where items are their pixels. task: what to test on, if there is any."""
+
+    items: Any
+    labels: Any
+    shape: tuple[int, ...] | None = None
+    task: "Task | None" = None
+
+    def part_to_hold_out(self) -> float:
+        """The part that is held out by default: a tenth, where a class is large enough to spare items."""
+        import numpy as np
+
+        return 0.1 if np.unique(self.labels, axis=0, return_counts=True)[1].max() >= 4 else 0.0
 
 
 def _check_loss(loss: str, **options: Any) -> None:
@@ -102,51 +133,45 @@ def _check_loss(loss: str, **options: Any) -> None:
 
     if loss not in LEARNED:
         raise ValueError(f"--loss must be one of {', '.join(LEARNED)}, got {loss}")
-    has = {"alpha", "alpha_end"} if loss.startswith("tie-aware") else {"margin"} if loss.endswith("dsh") else set()
+    own = {"alpha", "alpha_end"} if loss.startswith("tie-aware") else {"margin"} if loss.endswith("dsh") else set()
     for name, value in options.items():
-        if value is not None and name not in has:
+        if value is not None and name not in own:
             raise ValueError(f"--{name.replace('_', '-')} is not for {loss}")
 
 
-def _training_items(
+def _lesson(
     data: str, features: str, source: Path | None, labels: Path | None, setting: int | None, seed: int
-) -> tuple[Any, Any, tuple[int, ...] | None, "Task | None"]:
-    """Items to learn from, their labels, the shape of images where items are their pixels, and what to test on."""
+) -> _Lesson:
+    """What is learned from: the training part of a data set, or a file."""
     if Path(data).suffix in (".npz", ".npy", ".parquet"):
         if source is not None or setting is not None or features != "pixels":
             raise ValueError(
                 "--source, --setting and --features are for data sets and folders of images, not for files"
             )
-        return *_file_items(Path(data), labels), None, None
+        return _file_lesson(Path(data), labels)
     task, shape = task_and_shape(data, source, labels, setting, seed, features)
-    return task.training, task.training_labels, shape if features == "pixels" else None, task
+    return _Lesson(task.training, task.training_labels, shape if features == "pixels" else None, task)
 
 
-def _file_items(path: Path, labels: Path | None) -> tuple[Any, Any]:
+def _file_lesson(path: Path, labels: Path | None) -> _Lesson:
+    """The embeddings and labels of a file."""
     from lookalike.core.codes import Codes
     from lookalike.evaluation.item_files import read_items
 
-    read = read_items(path, labels)
-    if isinstance(read.vectors, Codes):
+    items = read_items(path, labels)
+    if isinstance(items.vectors, Codes):
         raise ValueError(f"{path} holds codes: a hasher learns from embeddings")
-    if read.labels is None:
+    if items.labels is None:
         raise ValueError(f"{path} has no labels, which a network learns from: pass --labels, or use lookalike hash")
-    return read.vectors, read.labels
+    return _Lesson(items.vectors, items.labels)
 
 
-def _part_to_hold_out(labels: Any) -> float:
-    """The part that is held out if none is asked for: a tenth, where a class is large enough to spare items."""
-    import numpy as np
-
-    return 0.1 if np.unique(labels, axis=0, return_counts=True)[1].max() >= 4 else 0.0
-
-
-def _fit(hasher: "LearnedHasher", items: Any, labels: Any, checkpoint: Path | None) -> float:
-    """Learn, with a progress bar; how many seconds it took. Who interrupts it is told how to go on."""
+def _fit(hasher: "LearnedHasher", lesson: _Lesson, checkpoint: Path | None) -> float:
+    """Learn, with a progress bar, and return how many seconds it took. Ctrl-C says how to go on."""
     started = time.perf_counter()
     try:
         with progress():
-            hasher.fit(items, labels, checkpoint=checkpoint)
+            hasher.fit(lesson.items, lesson.labels, checkpoint=checkpoint)
     except KeyboardInterrupt:
         if checkpoint is not None and checkpoint.exists():
             remark(f"stopped; the same command goes on from {checkpoint}")
@@ -154,7 +179,7 @@ def _fit(hasher: "LearnedHasher", items: Any, labels: Any, checkpoint: Path | No
     return time.perf_counter() - started
 
 
-def _examined(task: "Task", hasher: "LearnedHasher") -> dict[str, Any]:
+def _test(task: "Task", hasher: "LearnedHasher") -> dict[str, Any]:
     """Figures of the queries, none of which was learned from."""
     from lookalike.experiments.trials import try_hashers
 
@@ -163,15 +188,17 @@ def _examined(task: "Task", hasher: "LearnedHasher") -> dict[str, Any]:
 
 
 def _print_figures(
-    hasher: "LearnedHasher", items: Any, seconds: float, found: dict[str, Any] | None, output: Path
+    hasher: "LearnedHasher", items: Any, seconds: float, figures: dict[str, Any] | None, output: Path
 ) -> None:
+    """Print how training went, and the figures of the queries, as JSON."""
     about = {"hasher": str(output), "loss": hasher.loss, "bits": hasher.n_bits, "network": hasher.network}
     curves = {"loss": hasher.losses_.tolist(), "held_out_mAP": hasher.scores_.tolist()}
     how = {"items": len(items), "seconds": seconds, "best_epoch": hasher.best_epoch_, "curves": curves}
-    print_json({**about, **how, "test": found})
+    print_json({**about, **how, "test": figures})
 
 
-def _show(hasher: "LearnedHasher", items: Any, seconds: float, found: dict[str, Any] | None, output: Path) -> None:
+def _show(hasher: "LearnedHasher", items: Any, seconds: float, figures: dict[str, Any] | None, output: Path) -> None:
+    """Print how training went, and the figures of the queries, as a table."""
     say = tables().print
     made = f"{len(items):,} items of {items.shape[1]:,} numbers → {hasher.n_bits} bits by {hasher.loss}"
     say(f"{made}, {hasher.network}: {len(hasher.losses_)} epoch{'s' * (len(hasher.losses_) > 1)} in {seconds:.1f} s\n")
@@ -182,8 +209,8 @@ def _show(hasher: "LearnedHasher", items: Any, seconds: float, found: dict[str, 
         kept = " ← kept" if epoch == hasher.best_epoch_ else ""
         rows.add_row(f"{epoch}{kept}", f"{hasher.losses_[epoch - 1]:.4f}", "–" if score != score else f"{score:.4f}")
     say(rows)
-    if found is not None:
-        figures = f"mAP {found['mAP']:.4f} ({found['worst']:.4f} to {found['best']:.4f} by ties)"
-        used = f"mLGAP@2 {found['LGAP@2']:.4f}, {found['distinct']:,} codes used"
-        say(f"\nqueries, which were not learned from: {figures}, {used}")
+    if figures is not None:
+        quality = f"mAP {figures['mAP']:.4f} ({figures['worst']:.4f} to {figures['best']:.4f} by ties)"
+        used = f"mLGAP@2 {figures['LGAP@2']:.4f}, {figures['distinct']:,} codes used"
+        say(f"\nqueries, which were not learned from: {quality}, {used}")
     say(f"the hasher is in {output}")

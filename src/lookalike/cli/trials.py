@@ -17,44 +17,44 @@ __all__ = ["LENGTHS", "print_rows", "show_trials", "try_all", "write_page"]
 
 
 def try_all(
-    task: "Task", chosen: list[tuple[str, "Hasher"]], given: Any = (), similarity: str = "euclidean"
+    task: "Task", chosen: list[tuple[str, "Hasher"]], codes: Any = (), similarity: str = "euclidean"
 ) -> "Trials":
     """Try hashers, and codes made elsewhere, on a task, with a progress bar."""
     from lookalike.experiments.trials import try_hashers
 
     with progress():
-        return try_hashers(task, chosen, given, similarity=similarity)
+        return try_hashers(task, chosen, codes, similarity=similarity)
 
 
-def write_page(found: "Trials", output: Path) -> None:
+def write_page(trials: "Trials", output: Path) -> None:
     """Write the report of trials."""
     from lookalike.report import write_report
 
-    write_report(found, output)
+    write_report(trials, output)
 
 
-def print_rows(found: "Trials", output: Path, story: dict[str, Any] | None = None) -> None:
+def print_rows(trials: "Trials", output: Path, story: dict[str, Any] | None = None) -> None:
     """Print trials as JSON."""
-    exact, similarity = (found.exact["AP"].mean, found.exact.about["similarity"]) if found.exact else (None, None)
-    left_out = [{"hasher": name, "why": why} for name, why in found.left_out]
+    exact, similarity = (trials.exact["AP"].mean, trials.exact.about["similarity"]) if trials.exact else (None, None)
+    left_out = [{"hasher": name, "why": why} for name, why in trials.left_out]
     about = {
-        "task": found.task.about,
+        "task": trials.task.about,
         "exact_mAP": exact,
         "exact_similarity": similarity,
         "left_out": left_out,
         "report": str(output),
     }
-    print_json({**about, **({"story": story} if story else {}), "rows": found.rows()})
+    print_json({**about, **({"story": story} if story else {}), "rows": trials.rows()})
 
 
-def show_trials(found: "Trials") -> None:
+def show_trials(trials: "Trials") -> None:
     """Print trials as a table."""
-    task, say = found.task, prose().print
+    task, say = trials.task, prose().print
     features = f"; features: {task.about['features']}" if "features" in task.about else ""
     say(f"{task.title}: {len(task.query_labels):,} queries × {len(task.gallery_labels):,} items{features}\n")
     columns = ["bits", "mAP", "worst", "best", "mLGAP@2", "codes used", "of possible", "entropy", "fullest code"]
     rows = table(*((name, "bold" if name == "mAP" else "") for name in columns), first="hasher")
-    for row in found.rows():
+    for row in trials.rows():
         rows.add_row(
             row["hasher"],
             str(row["bits"]),
@@ -64,13 +64,13 @@ def show_trials(found: "Trials") -> None:
             f"{row['entropy']:.2f}",
             f"{row['largest']:,}",
         )
-    if found.exact is not None:
-        ap = found.exact["AP"]
+    if trials.exact is not None:
+        ap = trials.exact["AP"]
         rows.add_row(
-            f"no hashing ({found.exact.about['similarity']})", "–", *map(shown, (ap.mean, ap.worst, ap.best)), *"–––––"
+            f"no hashing ({trials.exact.about['similarity']})", "–", *map(shown, (ap.mean, ap.worst, ap.best)), *"–––––"
         )
     tables().print(rows)
-    if undefined := found.trials[0].evaluation["AP"].undefined:
+    if undefined := trials.trials[0].evaluation["AP"].undefined:
         say(f"\n{undefined} of the queries have nothing relevant to find: mAP counts 0 for them")
-    for name, why in found.left_out:
+    for name, why in trials.left_out:
         say(f"\nleft out: {name}: {why}")

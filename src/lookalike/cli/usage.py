@@ -33,54 +33,69 @@ def usage(
 
     Example: lookalike usage gallery-codes.npz --features gallery.npz --json
     """
-    import numpy as np
-
     from lookalike.core.codes import Codes
-    from lookalike.evaluation import code_space as space
+    from lookalike.evaluation import code_space
     from lookalike.evaluation.item_files import read_items
 
-    read = read_items(codes, labels)
-    if not isinstance(read.vectors, Codes):
+    items = read_items(codes, labels)
+    if not isinstance(items.vectors, Codes):
         raise ValueError(f"{codes} holds embeddings: usage is of codes, which lookalike hash makes")
-    classes = read.labels if read.labels is not None and read.labels.ndim == 1 else None
+    classes = items.labels if items.labels is not None and items.labels.ndim == 1 else None
     if classes is None and (features is not None or separation):
         raise ValueError(f"{codes} has no labels with one value an item, which classes need: pass --labels")
-    found = space.usage(read.vectors, classes)
+    used = code_space.usage(items.vectors, classes)
     apart = within = None
-    quick = found.distinct**2 * -(-found.n_bits // 64) <= MAX_PAIRS
+    too_many = used.distinct**2 * -(-used.n_bits // 64) > MAX_PAIRS
     with progress():
-        if separation or (classes is not None and quick and (classes != classes[0]).any()):
-            apart = space.separation(read.vectors, classes)
+        if separation or (classes is not None and not too_many and (classes != classes[0]).any()):
+            apart = code_space.separation(items.vectors, classes)
         if features is not None:
-            within = space.within_class_correlation(read.vectors, classes, _features(features, len(read.vectors)))
+            hashed = _features(features, len(items.vectors))
+            within = code_space.within_class_correlation(items.vectors, classes, hashed)
     if as_json:
-        result: dict[str, Any] = {**found.row(), "balance": found.balance.tolist(), "items_per_code": _spread(found)}
-        if apart is not None:
-            result["separation"] = {
-                "classes": apart.classes.tolist(),
-                "diameters": apart.diameters.tolist(),
-                "separations": apart.separations.tolist(),
-                "premise_holds": apart.holds,
-                "bound": apart.bound,
-            }
-        if within is not None:
-            result["within_class_correlation"] = within.tolist()
-        print_json(result)
+        _print_facts(used, apart, within)
         return
-    _show_usage(found)
+    _show_usage(used)
+    if apart is None and classes is not None and too_many:
+        many = f"{used.distinct:,} distinct codes are many to compare with each other"
+        tables().print(f"\n{many}: pass --separation to do so")
+    _show_classes(apart, within)
+
+
+def _print_facts(used: "Usage", apart: "Separation | None", within: Any) -> None:
+    """Print everything as JSON."""
+    facts: dict[str, Any] = {**used.row(), "balance": used.balance.tolist(), "items_per_code": _spread(used)}
+    if apart is not None:
+        facts["separation"] = {
+            "classes": apart.classes.tolist(),
+            "diameters": apart.diameters.tolist(),
+            "separations": apart.separations.tolist(),
+            "premise_holds": apart.holds,
+            "bound": apart.bound,
+        }
+    if within is not None:
+        facts["within_class_correlation"] = within.tolist()
+    print_json(facts)
+
+
+def _show_classes(apart: "Separation | None", within: Any) -> None:
+    """Print how classes lie, and whether Hamming distance follows that of features within a class."""
+    import numpy as np
+
+    from lookalike.evaluation.code_space import mean_of_known
+
     say = tables().print
     if apart is not None:
         for line in _separation_lines(apart):
             say(line)
-    elif classes is not None and not quick:
-        say(f"\n{found.distinct:,} distinct codes are many to compare with each other: pass --separation to do so")
     if within is not None:
-        known = int((~np.isnan(within)).sum())
-        mean = f"{space.mean_of_known(within):.3f} (Spearman, mean of {known} of {len(within)} classes)"
+        measured = int((~np.isnan(within)).sum())
+        mean = f"{mean_of_known(within):.3f} (Spearman, mean of {measured} of {len(within)} classes)"
         say(f"within a class, Hamming and feature distance correlate by {mean}")
 
 
 def _separation_lines(apart: "Separation") -> list[str]:
+    """How classes lie, and what proposition 1 of Ding et al. (2018) says of it."""
     worst = int((apart.separations - apart.diameters).argmin())
     narrow = int((apart.diameters < apart.separations).sum())
     verdict = "its premise, mAP = 1 by classes that lie apart, does not hold: it bounds nothing here"
@@ -94,6 +109,7 @@ def _separation_lines(apart: "Separation") -> list[str]:
 
 
 def _features(path: Path, n: int) -> Any:
+    """The embeddings of n items that were hashed."""
     from lookalike.core.codes import Codes
     from lookalike.evaluation.item_files import read_items
 
@@ -105,28 +121,29 @@ def _features(path: Path, n: int) -> Any:
     return vectors
 
 
-def _show_usage(found: "Usage") -> None:
+def _show_usage(used: "Usage") -> None:
+    """Print how codes fill the space, as two tables."""
     from lookalike.evaluation.results import shown
 
     rows = {
-        "items": f"{found.items:,}",
-        "distinct codes": f"{found.distinct:,}",
-        f"utilisation, of 2^{found.n_bits}": f"{found.utilisation:.4g}",
-        "utilisation, of what items can reach": shown(found.possible_utilisation),
-        "entropy": f"{found.entropy:.2f} bits",
-        "collision rate of two items": f"{found.collision_rate:.4g}",
-        "items on the fullest code": f"{found.largest:,}",
+        "items": f"{used.items:,}",
+        "distinct codes": f"{used.distinct:,}",
+        f"utilisation, of 2^{used.n_bits}": f"{used.utilisation:.4g}",
+        "utilisation, of what items can reach": shown(used.possible_utilisation),
+        "entropy": f"{used.entropy:.2f} bits",
+        "collision rate of two items": f"{used.collision_rate:.4g}",
+        "items on the fullest code": f"{used.largest:,}",
     }
-    if found.mixed is not None:
-        rows["items on codes of several labels"] = f"{found.mixed:,} ({found.mixed / found.items:.1%})"
-    rows["bits' share of ones, from a half"] = shown(found.imbalance)
-    rows["correlation of two bits, absolute"] = shown(found.redundancy)
+    if used.mixed is not None:
+        rows["items on codes of several labels"] = f"{used.mixed:,} ({used.mixed / used.items:.1%})"
+    rows["bits' share of ones, from a half"] = shown(used.imbalance)
+    rows["correlation of two bits, absolute"] = shown(used.redundancy)
     numbers = table(("", "bold"), first="")
     numbers.show_header = False
     for name, value in rows.items():
         numbers.add_row(name, value)
     spread = table(("codes", ""), ("items", ""), first="\nitems on a code")
-    for row in _spread(found):
+    for row in _spread(used):
         low, high = row["from"], row["to"]
         spread.add_row(f"{low:,}" if low == high else f"{low:,} to {high:,}", f"{row['codes']:,}", f"{row['items']:,}")
     console = tables()
@@ -134,12 +151,12 @@ def _show_usage(found: "Usage") -> None:
     console.print(spread)
 
 
-def _spread(found: "Usage") -> list[dict[str, int]]:
+def _spread(used: "Usage") -> list[dict[str, int]]:
     """How many codes hold 1, 2 to 3, 4 to 7, … items."""
     rows = []
     low = 1
-    while low <= found.largest:
-        held = found.counts[(found.counts >= low) & (found.counts < 2 * low)]
+    while low <= used.largest:
+        held = used.counts[(used.counts >= low) & (used.counts < 2 * low)]
         rows.append({"from": low, "to": 2 * low - 1, "codes": len(held), "items": int(held.sum())})
         low *= 2
     return rows
