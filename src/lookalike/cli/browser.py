@@ -4,6 +4,8 @@ import os
 import socket
 import sys
 
+from lookalike.core.errors import InputError
+
 __all__ = ["allowed_hosts", "open_page"]
 
 
@@ -16,7 +18,7 @@ def allowed_hosts(host: str, more: tuple[str, ...]) -> tuple[str, ...]:
 
     wrong = [name for name in more if host_of(name) != name.lower()]
     if wrong:
-        raise ValueError(f"--allow-host takes a name such as shop.example, without a port, got {wrong[0]!r}")
+        raise InputError(f"--allow-host takes a name such as shop.example, without a port, got {wrong[0]!r}")
     if host in ("0.0.0.0", "::"):  # noqa: S104
         return (_own_address(), socket.gethostname().lower(), *more)
     return (f"[{host}]" if ":" in host else host, *more)

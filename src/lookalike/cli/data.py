@@ -10,6 +10,7 @@ from lookalike.cli.options import FEATURES, JSON, LABELS, SEED, SETTING, SOURCE
 from lookalike.cli.outputs import Output
 from lookalike.cli.tasks import load, rows_of
 from lookalike.cli.terminal import print_json, progress, tables
+from lookalike.core.errors import InputError
 
 if TYPE_CHECKING:
     from lookalike.datasets import Dataset
@@ -58,11 +59,11 @@ def data(
     from lookalike.datasets.export import check_new
 
     if output is not None and output.exists() and not output.is_dir():
-        raise ValueError(f"cannot write into {output}: it is not a folder")
+        raise InputError(f"cannot write into {output}: it is not a folder")
     if images is not None:
         check_new(images)  # before anything is fetched
     elif first is not None:
-        raise ValueError("--first says how many images to write: say where with --images")
+        raise InputError("--first says how many images to write: say where with --images")
     dataset = load(name, source, labels, features)
     setting = 1 if setting is None else setting
     split = dataset.split(setting, random_state=seed)

@@ -10,6 +10,7 @@ from cyclopts import Parameter, validators
 from lookalike.cli.options import JSON
 from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import print_json, printable, progress, remark, tables
+from lookalike.core.errors import StudyError
 
 if TYPE_CHECKING:
     from lookalike.study.encode import Encoded
@@ -102,9 +103,9 @@ def _images_and_study(folder: Path, study: Path | None) -> tuple[Path, Path]:
 
         opened = Study.open(folder)
         if opened.folder is None:
-            raise ValueError(f"{folder} is a study that was not made from a folder of images: pass a folder of images")
+            raise StudyError(f"{folder} is a study that was not made from a folder of images: pass a folder of images")
         if study is not None:
-            raise ValueError(f"{folder} is a study already: --study is for a folder of images")
+            raise StudyError(f"{folder} is a study already: --study is for a folder of images")
         images = (folder / opened.folder["images"]).resolve()
         if not images.is_dir():
             raise FileNotFoundError(

@@ -10,6 +10,7 @@ from lookalike.cli.galleries import open_shards
 from lookalike.cli.options import DASK, JSON, PARTIALS, SIMILARITY, THREADS
 from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import print_json, progress, table, tables
+from lookalike.core.errors import InputError
 from lookalike.evaluation.evaluate import DEFAULT_METRICS
 
 if TYPE_CHECKING:
@@ -82,16 +83,16 @@ def evaluate(
 
     names = parse_all(metrics)  # a misspelt name is told before any file is read
     if interval is not None and not 0 < interval < 1:
-        raise ValueError(f"--interval must be between 0 and 1, got {interval}")
+        raise InputError(f"--interval must be between 0 and 1, got {interval}")
     sharded = gallery is not None and is_sharded(gallery)
     if not sharded and (dask or partials):
-        raise ValueError("--dask and --partials are for a gallery in shards, which lookalike shard writes")
+        raise InputError("--dask and --partials are for a gallery in shards, which lookalike shard writes")
     asked = _Asked(queries, gallery, query_labels, gallery_labels, relevance, similarity, exclude_self)
     options: dict[str, Any] = {"undefined": undefined, "unjudged": unjudged}
     if run is not None or qrels is not None:
         result = _evaluate_run(run, qrels, asked, names, options)
     elif queries is None or gallery is None:
-        raise ValueError("pass the files of the QUERIES and the GALLERY, or --run and --qrels")
+        raise InputError("pass the files of the QUERIES and the GALLERY, or --run and --qrels")
     elif sharded:
         result = _evaluate_shards(asked, names, options | {"threads": threads, "partials": partials}, dask)
     else:
@@ -127,10 +128,10 @@ def _evaluate_run(
     import lookalike as la
 
     if run is None or qrels is None:
-        raise ValueError("--run and --qrels belong together: pass both files")
+        raise InputError("--run and --qrels belong together: pass both files")
     own = (asked.queries, asked.query_labels, asked.gallery_labels, asked.relevance, asked.similarity)
     if any(own) or asked.exclude_self:
-        raise ValueError("pass either QUERIES and GALLERY, or --run and --qrels, which have their own ids and grades")
+        raise InputError("pass either QUERIES and GALLERY, or --run and --qrels, which have their own ids and grades")
     with progress():
         return la.evaluate_run(la.read_run(run), la.read_qrels(qrels), names, **options)
 
@@ -141,7 +142,7 @@ def _evaluate_shards(asked: _Asked, names: "list[Metric]", options: dict[str, An
     from lookalike.evaluation.item_files import read_items, relevance_to_shards
 
     if asked.gallery_labels is not None:
-        raise ValueError("shards have their own labels: give them to lookalike shard, in the file or by --table")
+        raise InputError("shards have their own labels: give them to lookalike shard, in the file or by --table")
     query_items = read_items(asked.queries, asked.query_labels)
     with open_shards(asked.gallery, dask) as shards, progress():
         return la.evaluate(

@@ -12,6 +12,7 @@ from lookalike.cli.hashers import choose
 from lookalike.cli.options import DASK, JSON, PARTIALS, SEED, THREADS
 from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import print_json, progress, tables
+from lookalike.core.errors import FileError, InputError
 from lookalike.core.files import check_target
 
 if TYPE_CHECKING:
@@ -61,11 +62,11 @@ def hash_items(
     options = _HasherOptions(hasher, bits, fit, save, seed)
     if is_sharded(items):
         if fit is None and not hasher.endswith(".npz"):
-            raise ValueError("shards are hashed by a hasher that is learned: pass --hasher itq.npz, or --fit SAMPLE")
+            raise InputError("shards are hashed by a hasher that is learned: pass --hasher itq.npz, or --fit SAMPLE")
         _hash_shards(items, output, options, _Way(threads, dask, partials), as_json)
         return
     if any((threads, dask, partials)):
-        raise ValueError("--threads, --dask and --partials are for embeddings in shards, which lookalike shard writes")
+        raise InputError("--threads, --dask and --partials are for embeddings in shards, which lookalike shard writes")
     _hash_file(Path(items), Path(output), options, as_json)
 
 
@@ -83,7 +84,7 @@ class _HasherOptions:
         """The hasher, and whether it is fitted."""
         hasher, fitted = choose(self.name, self.bits, self.seed)
         if fitted and self.fit is not None:
-            raise ValueError(f"{self.name} is fitted already: --fit is for a hasher that is given by name")
+            raise InputError(f"{self.name} is fitted already: --fit is for a hasher that is given by name")
         return hasher, fitted
 
 
@@ -106,7 +107,7 @@ def _hash_file(path: Path, output: Path, options: _HasherOptions, as_json: bool)
     hasher, fitted = options.choose()
     items = read_items(path)
     if isinstance(items.vectors, Codes):
-        raise ValueError(f"{path} holds codes already: hashing is for embeddings")
+        raise FileError(f"{path} holds codes already: hashing is for embeddings", path=path)
     product_kernel(), bend_kernels()  # compiled before the clock starts
     started = time.perf_counter()
     with progress():
@@ -137,7 +138,7 @@ def _check_names(output: Path, save: Path | None) -> None:
         if target is not None:
             check_target(target)
             if target.suffix not in suffixes:
-                raise ValueError(f"cannot write {target}: the name must end in {' or '.join(suffixes)}")
+                raise InputError(f"cannot write {target}: the name must end in {' or '.join(suffixes)}")
 
 
 def _fit(hasher: "Hasher", sample: "Items", options: _HasherOptions) -> None:
@@ -146,9 +147,9 @@ def _fit(hasher: "Hasher", sample: "Items", options: _HasherOptions) -> None:
     from lookalike.hashers import LEARNED
 
     if isinstance(sample.vectors, Codes):
-        raise ValueError(f"{sample.path} holds codes: a hasher learns from embeddings")
+        raise FileError(f"{sample.path} holds codes: a hasher learns from embeddings", path=sample.path)
     if options.name.lower() in LEARNED and sample.labels is None:
-        raise ValueError(f"{sample.path} has no labels, which {options.name} learns from")
+        raise FileError(f"{sample.path} has no labels, which {options.name} learns from", path=sample.path)
     hasher.fit(sample.vectors, sample.labels)
 
 

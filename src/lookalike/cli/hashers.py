@@ -4,6 +4,8 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lookalike.core.errors import InputError
+
 if TYPE_CHECKING:
     from lookalike.hashers import Hasher
 
@@ -18,7 +20,7 @@ def choose(hasher: str, bits: int | None, seed: int) -> tuple["Hasher", bool]:
         return hashers.make(hasher, 64 if bits is None else bits, seed), False
     fitted = hashers.load(hasher)
     if bits not in (None, fitted.n_bits):
-        raise ValueError(f"{hasher} makes codes of {fitted.n_bits} bits, not {bits}: leave --bits away")
+        raise InputError(f"{hasher} makes codes of {fitted.n_bits} bits, not {bits}: leave --bits away")
     return fitted, True
 
 
@@ -27,8 +29,8 @@ def choose_all(names: str | None, bits: str, seed: int) -> list[tuple[str, "Hash
     from lookalike.hashers import HASHERS
 
     lengths = re.split(r"[,\s]+", bits.strip())
-    if not all(length.isdecimal() and int(length) > 0 for length in lengths):
-        raise ValueError(f'--bits must be lengths such as "12 24 48", got {bits!r}')
+    if not all(length.isdecimal() and len(length) < 10 and int(length) > 0 for length in lengths):
+        raise InputError(f'--bits must be lengths such as "12 24 48", got {bits!r}')
     chosen = []
     for name in HASHERS if names is None else re.split(r"[,\s]+", names.strip()):
         saved = name.endswith(".npz")

@@ -6,6 +6,7 @@ from cyclopts import Parameter, validators
 
 from lookalike.cli.options import JSON, SEED, STUDY
 from lookalike.cli.terminal import print_json, progress, table, tables
+from lookalike.core.errors import InputError, StudyError
 
 if TYPE_CHECKING:
     from lookalike.study.study import Study
@@ -44,7 +45,7 @@ def index(
 
     opened = Study.open(folder)
     if bits is not None and hasher is None:
-        raise ValueError("--bits is the length of codes that a hasher makes: add --hasher ITQ")
+        raise InputError("--bits is the length of codes that a hasher makes: add --hasher ITQ")
     with progress():
         if hasher is not None:
             names = [hash_model(opened, model or default_model(opened), hasher, bits or 64, seed)]
@@ -58,9 +59,9 @@ def index(
         ("items", ""), ("of", ""), ("index", ""), ("recall", "bold"), ("times as fast as exact", ""), first="model"
     )
     for row in rows:
-        found = "1, exact" if row["recall"] is None else f"{row['recall']:.4f} of the first {row['k']}"
+        recall_text = "1, exact" if row["recall"] is None else f"{row['recall']:.4f} of the first {row['k']}"
         speed = "1" if row["speedup"] is None else f"{row['speedup']:.1f}"
-        shown.add_row(row["model"], f"{row['items']:,}", row["of"], row["kind"], found, speed)
+        shown.add_row(row["model"], f"{row['items']:,}", row["of"], row["kind"], recall_text, speed)
     tables().print(shown)
 
 
@@ -82,5 +83,5 @@ def _measured(name: str, built: Any) -> dict[str, Any]:
 def _searchable(opened: "Study") -> list[str]:
     names = [name for name in opened.models() if (opened.path / "models" / f"{name}.npz").is_file()]
     if not names:
-        raise ValueError(f"the study {opened.name!r} has no model to search by: lookalike encode makes one")
+        raise StudyError(f"the study {opened.name!r} has no model to search by: lookalike encode makes one")
     return names

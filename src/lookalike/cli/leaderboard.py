@@ -11,6 +11,7 @@ from lookalike.cli.options import JSON, RULE, SEED, THREADS
 from lookalike.cli.outputs import Output
 from lookalike.cli.studies import judgements_of, open_judged, write_result
 from lookalike.cli.terminal import print_json, progress, remark, say_how_to_open, table, tables
+from lookalike.core.errors import FileError, InputError, StudyError
 from lookalike.core.files import write_text
 from lookalike.evaluation.results import without_nan
 
@@ -82,7 +83,7 @@ def leaderboard(
     contest = _contest_of_study(folder, rule, run, qrels) if folder is not None else _contest_of_runs(run, qrels, rule)
     checks = _Checks(chosen, metric, rules, _leaves_one_out(leave_one_out, contest, report))
     if rules and contest.study is None:
-        raise ValueError("--rules needs the votes of a study")
+        raise InputError("--rules needs the votes of a study")
     options = {"level": level, "negatives": negatives, "one_per_identity": one_per_identity, "resamples": resamples}
     with progress():
         outcome = _compare_models(contest, checks, {**options, "seed": seed, "threads": threads})
@@ -151,7 +152,7 @@ def _leaves_one_out(asked: bool | None, contest: _Contestants, report: Path | No
     if asked is None:
         return report is not None and contest.pool is not None and len(contest.pool.models) > 1
     if asked and contest.pool is None:
-        raise ValueError("--leave-one-out needs a pool, which knows who proposed what: lookalike pool STUDY")
+        raise InputError("--leave-one-out needs a pool, which knows who proposed what: lookalike pool STUDY")
     return asked
 
 
@@ -231,11 +232,11 @@ def _rules_table(by_rule: dict[str, "Leaderboard"]) -> Any:
 def _contest_of_study(folder: Path, rule: str, run: list[str] | None, qrels: Path | None) -> _Contestants:
     """The models, judgements and pool of a study."""
     if run is not None or qrels is not None:
-        raise ValueError("pass a study, or --run and --qrels")
+        raise InputError("pass a study, or --run and --qrels")
     study = open_judged(folder)
     models = {name: study.model(name).given for name in study.models()}
     if not models:
-        raise ValueError(f"the study has no model yet: lookalike study add {folder} NAME FILE")
+        raise StudyError(f"the study has no model yet: lookalike study add {folder} NAME FILE")
     pool = study.pool() if study.pool_path.exists() else None
     return _Contestants(models, study.collection, judgements_of(study, rule), pool, study)
 
@@ -246,20 +247,18 @@ def _contest_of_runs(run: list[str] | None, qrels: Path | None, rule: str) -> _C
     from lookalike.discovery.formats import read_judgements
 
     if run is None and qrels is None:
-        raise ValueError("pass a study, or --run and --qrels")
+        raise InputError("pass a study, or --run and --qrels")
     if not run or qrels is None:
-        raise ValueError("--run and --qrels belong together: pass both")
+        raise InputError("--run and --qrels belong together: pass both")
     if rule != "majority":
-        raise ValueError(f"--rule {rule} makes judgements of the votes of a study, and --qrels are judgements already")
+        raise InputError(f"--rule {rule} makes judgements of the votes of a study, and --qrels are judgements already")
     runs = _read_runs(run)
     judgements = Judgements.of(read_judgements(qrels))
     queries = dict.fromkeys(judgements.queries.tolist())
     runs = {name: {q: ranked for q, ranked in run.items() if q in queries} for name, run in runs.items()}
     for name, ranked_by_query in runs.items():
         if not ranked_by_query:
-            raise ValueError(
-                f"the run {name!r} ranks nothing for any of the judged queries: are these the right files?"
-            )
+            raise FileError(f"the run {name!r} ranks nothing for any of the judged queries: are these the right files?")
     items = dict.fromkeys(judgements.items.tolist())
     items |= dict.fromkeys(item for run in runs.values() for ranked in run.values() for item in ranked)
     return _Contestants(runs, Collection(list(queries), list(items)), judgements)
@@ -273,8 +272,8 @@ def _read_runs(texts: list[str]) -> dict[str, Any]:
     for text in texts:
         name, _, path = text.partition("=")
         if not name or not path:
-            raise ValueError(f"a run is given as NAME=FILE, got {text!r}")
+            raise InputError(f"a run is given as NAME=FILE, got {text!r}")
         if name in runs:
-            raise ValueError(f"there are two runs named {name!r}: names must differ")
+            raise InputError(f"there are two runs named {name!r}: names must differ")
         runs[name] = read_run(path)
     return runs

@@ -10,6 +10,7 @@ from cyclopts import Parameter
 from lookalike.cli.browser import allowed_hosts, open_page
 from lookalike.cli.options import ALLOW_HOST, HOST, OPEN, PORT
 from lookalike.cli.terminal import remark, tables
+from lookalike.core.errors import missing_package
 
 __all__ = ["look"]
 
@@ -40,9 +41,7 @@ def look(
         from lookalike.web.look.app import create_look_app
         from lookalike.web.server import listen, serve
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"a page in a browser needs {error.name}, which is not installed: pip install 'lookalike[judge]'"
-        ) from error
+        raise missing_package("a page in a browser", error.name, "judge") from error
     hosts = allowed_hosts(host, allow_host)
     app = create_look_app(opened, hosts=hosts)
     with contextlib.suppress(KeyboardInterrupt), listen(host, port) as listening:  # Ctrl-C is how it ends

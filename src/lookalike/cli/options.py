@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter, validators
 
 from lookalike.cli.outputs import Output
+from lookalike.core.errors import InputError
 
 JSON = Annotated[bool, Parameter(name="--json", help="print the result as JSON")]
 SEED = Annotated[
@@ -78,4 +79,4 @@ __all__ = [
 def check_raw(raw: bool, file: Path | None) -> None:
     """Raise where text is to be left as it is in a file in which it always is."""
     if raw and (file is None or file.suffix != ".csv"):
-        raise ValueError("--raw is for files that end in .csv: in all others text is written as it is")
+        raise InputError("--raw is for files that end in .csv: in all others text is written as it is")

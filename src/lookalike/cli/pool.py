@@ -9,6 +9,7 @@ from lookalike.cli.options import JSON, RAW, SEED, STUDY, THREADS, check_raw
 from lookalike.cli.outputs import Output
 from lookalike.cli.studies import open_judged, release_again
 from lookalike.cli.terminal import print_json, progress, remark, table, tables
+from lookalike.core.errors import InputError, StudyError
 
 if TYPE_CHECKING:
     from lookalike.discovery import Pool
@@ -66,7 +67,7 @@ def pool(
     of_a_new_pool |= {"--seed": seed != 0}
     _check_options([name for name, is_passed in of_a_new_pool.items() if is_passed], top_up, next_pairs, order)
     if output is not None and output.suffix not in (".csv", ".parquet"):
-        raise ValueError(f"cannot write pairs to {output}: the name must end in .csv or .parquet")
+        raise InputError(f"cannot write pairs to {output}: the name must end in .csv or .parquet")
     check_raw(raw, output)
     cost(1, seconds)  # refused before anything is written
     study = open_judged(folder)
@@ -93,14 +94,14 @@ def _models(study: "Study", folder: Path, models: str | None) -> list[str]:
     """The names of the models to pool."""
     names = models.replace(",", " ").split() if models else study.models()
     if not names:
-        raise ValueError(f"the study has no model yet: lookalike study add {folder} NAME FILE")
+        raise StudyError(f"the study has no model yet: lookalike study add {folder} NAME FILE")
     return names
 
 
 def _check_votes(study: "Study", replace: bool) -> None:
     """Raise where a new pool would take the place of one that experts voted on."""
     if study.pool_path.exists() and len(study.votes()) and not replace:
-        raise ValueError(
+        raise StudyError(
             f"the study has a pool with {len(study.votes()):,} votes, and its record of who proposed what would be "
             "lost: add a model with --top-up NAME, or pass --replace"
         )
@@ -143,12 +144,12 @@ def _show(pooled: "Pool", study: "Study", folder: Path, seconds: float) -> None:
 def _check_options(of_a_new_pool: list[str], top_up: str | None, next_pairs: int | None, order: str) -> None:
     """Raise for options of a new pool where one is only read, and for an order of nothing."""
     if top_up is not None and next_pairs is not None:
-        raise ValueError("pass either --top-up or --next")
+        raise InputError("pass either --top-up or --next")
     if of_a_new_pool and (top_up is not None or next_pairs is not None):
         way, listed = "--next" if top_up is None else "--top-up", ", ".join(of_a_new_pool)
-        raise ValueError(f"{way} takes the pool as it was made: leave out {listed}, for making one anew")
+        raise InputError(f"{way} takes the pool as it was made: leave out {listed}, for making one anew")
     if order != "depth" and next_pairs is None:
-        raise ValueError(f"--order {order} is of the pairs that --next lists: pass --next N with it")
+        raise InputError(f"--order {order} is of the pairs that --next lists: pass --next N with it")
 
 
 def _to_judge(study: "Study", top_up: str | None, n: int | None, order: str, threads: int | None) -> tuple["Pool", Any]:

@@ -9,6 +9,7 @@ from lookalike.cli.galleries import open_shards
 from lookalike.cli.options import DASK, JSON, SIMILARITY, THREADS
 from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import print_json, progress, tables
+from lookalike.core.errors import InputError
 
 __all__ = ["rank"]
 
@@ -37,16 +38,16 @@ def rank(
     from lookalike.evaluation.trec import write_run
 
     if k < 1:
-        raise ValueError(f"--k must be a whole number from 1, got {k}")
+        raise InputError(f"--k must be a whole number from 1, got {k}")
     asked = read_items(queries)
     if similarity is not None and isinstance(asked.vectors, Codes):
-        raise ValueError("codes are compared by Hamming distance: --similarity is for embeddings")
+        raise InputError("codes are compared by Hamming distance: --similarity is for embeddings")
     with open_shards(shards, dask) as gallery, progress():
-        found = nearest(asked.vectors, gallery, k, similarity=similarity or "cosine", threads=threads)
-        rows = run_of(found, asked.ids, gallery, threads=threads)
+        neighbours = nearest(asked.vectors, gallery, k, similarity=similarity or "cosine", threads=threads)
+        rows = run_of(neighbours, asked.ids, gallery, threads=threads)
     write_run(output, rows)
-    told: dict[str, Any] = {"queries": len(asked.vectors), "items": len(gallery), "pairs": len(rows)}
+    counts: dict[str, Any] = {"queries": len(asked.vectors), "items": len(gallery), "pairs": len(rows)}
     if as_json:
-        print_json({**told, "output": str(output)})
+        print_json({**counts, "output": str(output)})
         return
-    tables().print(f"{len(rows):,} pairs of {told['queries']:,} queries and {len(gallery):,} items are in {output}")
+    tables().print(f"{len(rows):,} pairs of {counts['queries']:,} queries and {len(gallery):,} items are in {output}")

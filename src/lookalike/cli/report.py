@@ -14,6 +14,7 @@ from lookalike.cli.survey import STUDY_LENGTHS, limits, report_study
 from lookalike.cli.tasks import task_and_shape
 from lookalike.cli.terminal import say_how_to_open
 from lookalike.cli.trials import LENGTHS, print_rows, show_trials, try_all, write_page
+from lookalike.core.errors import FileError, InputError
 
 if TYPE_CHECKING:
     from lookalike.experiments.task import Task
@@ -124,7 +125,7 @@ def report(
 def _check_data_set(data: str, fit: Path | None) -> None:
     """Raise where one file of two is passed in place of a data set, or what a data set does not need."""
     if Path(data).suffix in (".npz", ".npy", ".parquet"):
-        raise ValueError(f"pass two files, queries and gallery: {data} is one of them")
+        raise InputError(f"pass two files, queries and gallery: {data} is one of them")
     _refuse("is for files of embeddings: a data set has its own training part", fit=fit)
 
 
@@ -132,7 +133,7 @@ def _refuse(why: str, **options: Any) -> None:
     """Raise where an option was passed that means nothing here."""
     for name, value in options.items():
         if value is not None:
-            raise ValueError(f"--{name} {why}")
+            raise InputError(f"--{name} {why}")
 
 
 def _items_task(queries: Path, gallery: Path, fit: Path | None) -> "Task":
@@ -147,7 +148,7 @@ def _named_codes(text: str) -> tuple[str, Path, Path]:
     """A name, and the files of codes of queries and gallery: NAME=QUERIES,GALLERY."""
     parts = re.fullmatch(r"([^=]+)=([^,]+),([^,]+)", text)
     if parts is None:
-        raise ValueError(f"--codes must be NAME=QUERIES,GALLERY, got {text!r}")
+        raise InputError(f"--codes must be NAME=QUERIES,GALLERY, got {text!r}")
     return parts[1], Path(parts[2]), Path(parts[3])
 
 
@@ -162,6 +163,6 @@ def _codes_from_files(task: "Task", files: list[tuple[str, Path, Path]]) -> list
         for path, codes, n in zip(paths, vectors, (len(task.query_labels), len(task.gallery_labels)), strict=True):
             if not isinstance(codes, Codes) or len(codes) != n:
                 kind = "codes" if isinstance(codes, Codes) else "embeddings"
-                raise ValueError(f"{path} must hold {n} codes, one for each item, got {len(codes)} {kind}")
+                raise FileError(f"{path} must hold {n} codes, one for each item, got {len(codes)} {kind}", path=path)
         named.append((name, *vectors))
     return named

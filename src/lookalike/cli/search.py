@@ -8,6 +8,8 @@ from cyclopts import Parameter, validators
 from lookalike.cli.options import JSON, STUDY
 from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import print_json, printable, say_how_to_open, table, tables
+from lookalike.core.checks import nearest
+from lookalike.core.errors import InputError, StudyError
 
 if TYPE_CHECKING:
     from lookalike.study.finder import Finder, Looks
@@ -67,11 +69,9 @@ def _item(opened: "Study", image: str) -> int | None:
         return int(named[0])
     path = Path(image)
     if not path.exists():
-        import difflib
-
-        nearest = difflib.get_close_matches(image, ids[:100_000].tolist(), 1, 0.5)
-        hint = f": did you mean {nearest[0]}?" if nearest else f": ids are like {ids[0]}"
-        raise ValueError(f"there is no file {image}, and no item of that id in the study{hint}")
+        similar = nearest(image, ids[:100_000].tolist(), cutoff=0.5)
+        hint = f": ids are like {ids[0]}" if similar is None else f": did you mean {similar}?"
+        raise StudyError(f"there is no file {image}, and no item of that id in the study{hint}")
     if opened.folder is None:
         return None
     images = (opened.path / opened.folder["images"]).resolve()
@@ -86,12 +86,12 @@ def _item(opened: "Study", image: str) -> int | None:
 def _among(opened: "Study", where: str) -> Any:
     column, equals, value = where.partition("=")
     if not equals:
-        raise ValueError(f"--where must be COLUMN=VALUE, such as category=shoes, got {where!r}")
+        raise InputError(f"--where must be COLUMN=VALUE, such as category=shoes, got {where!r}")
     values = opened.catalogue.column(column.strip())
     among = values.astype(str) == value
     if not among.any():
         some = ", ".join(sorted(set(values.astype(str).tolist()))[:5])
-        raise ValueError(f"no item has the {column} {value!r}: values are {some}, …")
+        raise StudyError(f"no item has the {column} {value!r}: values are {some}, …")
     return among
 
 

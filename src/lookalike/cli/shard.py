@@ -46,8 +46,8 @@ def shard(
         return
     size = sum(part.bytes for part in written.shards)
     say = tables().print
-    made = (
+    written_items = (
         f"{len(written):,} items in {len(written.shards)} shard{'s' * (len(written.shards) > 1)}, {size / 1e6:,.1f} MB"
     )
-    say(f"{made}, with {', '.join(written.columns)}")
+    say(f"{written_items}, with {', '.join(written.columns)}")
     say(f"they are in {written.place}: lookalike evaluate QUERIES {output}")

@@ -9,6 +9,7 @@ from lookalike.cli.options import JSON, RAW, RULE, SEED, SIMILARITY, STUDY, chec
 from lookalike.cli.outputs import Output
 from lookalike.cli.studies import judgements_of, keep_gold, open_judged, read_votes, write_export
 from lookalike.cli.terminal import print_json, remark, table, tables
+from lookalike.core.errors import FileError, InputError
 
 if TYPE_CHECKING:
     from lookalike.discovery import Catalogue
@@ -20,7 +21,7 @@ study = App(
     "Example: lookalike study new shop --catalogue items.csv --draw 2000",
 )
 
-__all__ = ["study"]
+__all__ = ["read_catalogue", "study"]
 
 
 @study.command
@@ -54,18 +55,18 @@ def new(
     """
     from lookalike.study.study import Study
 
-    items = _catalogue(catalogue)
+    items = read_catalogue(catalogue)
     if (queries is None) == (draw is None):
-        raise ValueError("say which items are queries: --queries FILE, or --draw N")
+        raise InputError("say which items are queries: --queries FILE, or --draw N")
     if draw is None and stratify is not None:
-        raise ValueError("--stratify is for queries that are drawn: add --draw")
+        raise InputError("--stratify is for queries that are drawn: add --draw")
     if wild and queries is None:
-        raise ValueError("the queries of a wild study come from elsewhere: pass their catalogue with --queries")
+        raise InputError("the queries of a wild study come from elsewhere: pass their catalogue with --queries")
     chosen: Any = items.draw(draw or 0, stratify=stratify, seed=seed) if queries is None else None
     if queries is not None:
-        chosen = _catalogue(queries) if wild else _ids(queries, items)
-    made = Study.create(folder, name or folder.resolve().name, items, chosen, wild=wild)
-    _say(made, f"Next: lookalike study add {folder} NAME embeddings.npz", as_json)
+        chosen = read_catalogue(queries) if wild else _ids(queries, items)
+    created = Study.create(folder, name or folder.resolve().name, items, chosen, wild=wild)
+    _say(created, f"Next: lookalike study add {folder} NAME embeddings.npz", as_json)
 
 
 @study.command
@@ -92,14 +93,19 @@ def add(
     opened = Study.open(folder)
     if gallery.suffix in (".npz", ".npy", ".parquet"):
         items = read_items(gallery)
-        given = read_items(queries) if queries is not None else None
+        of_queries = read_items(queries) if queries is not None else None
         opened.add_model(
-            name, None if given is None else given.vectors, items.vectors, similarity=similarity, replace=replace,
-            query_ids=None if given is None else given.ids, gallery_ids=items.ids,
-        )  # fmt: skip
+            name,
+            None if of_queries is None else of_queries.vectors,
+            items.vectors,
+            similarity=similarity,
+            replace=replace,
+            query_ids=None if of_queries is None else of_queries.ids,
+            gallery_ids=items.ids,
+        )
     else:
         if queries is not None:
-            raise ValueError("a run is one file: it ranks items for the queries it names")
+            raise InputError("a run is one file: it ranks items for the queries it names")
         opened.add_model(name, run=gallery, similarity=similarity, replace=replace)
     pooled = opened.pool_path.exists()
     _say(opened, f"Next: lookalike pool {folder}" + (f" --top-up {name}" if pooled else ""), as_json)
@@ -139,9 +145,9 @@ def queries(
 
     opened = Study.open(folder)
     if (draw is None) == (file is None):
-        raise ValueError("say which items are queries: --file FILE, or --draw N")
+        raise InputError("say which items are queries: --file FILE, or --draw N")
     if draw is None and stratify is not None:
-        raise ValueError("--stratify is for queries that are drawn: add --draw")
+        raise InputError("--stratify is for queries that are drawn: add --draw")
     items = opened.catalogue
     chosen = opened.set_queries(
         _ids(file, items) if file is not None else items.draw(draw or 0, stratify=stratify, seed=seed)
@@ -174,7 +180,7 @@ def votes(
 
     opened = Study.open(folder)
     if gold and again:
-        raise ValueError("--again is of votes: gold pairs are replaced")
+        raise InputError("--again is of votes: gold pairs are replaced")
     if gold:
         before = opened.gold()
         replaced = f", in place of the {len(before):,} before" if before is not None else ""
@@ -240,13 +246,13 @@ def show(folder: STUDY, /, *, as_json: JSON = False) -> None:
         remark(problem)
     record = opened.votes()
     pool = opened.pool() if opened.pool_path.exists() else None
-    found = agreement(record, opened.gold()) if len(record) else None
+    agreed = agreement(record, opened.gold()) if len(record) else None
     positives = None
     if len(record) and pool is not None:
         positives = prevalence(judgements_of(opened, "majority"), pool, seconds=pace(record) or SECONDS)
     if as_json:
         facts = {
-            "experts": [] if found is None else found.rows(),
+            "experts": [] if agreed is None else agreed.rows(),
             "prevalence": None if positives is None else positives.to_dict(),
             "kinds": kinds,
             "problems": problems,
@@ -260,7 +266,7 @@ def show(folder: STUDY, /, *, as_json: JSON = False) -> None:
         shown.add_row(model, kinds.get(model) or f"cannot be read: {problems[model]}")
     console.print(shown)
     console.print(str(pool) if pool is not None else f"no pool yet: lookalike pool {folder}")
-    console.print(str(found) if found is not None else "no votes yet")
+    console.print(str(agreed) if agreed is not None else "no votes yet")
     if positives is not None:
         console.print(str(positives))
 
@@ -279,7 +285,7 @@ def _kinds(opened: "Study") -> tuple[dict[str, str], dict[str, str]]:
 
 
 def _facts(opened: "Study") -> dict[str, Any]:
-    """What there is, for other programs."""
+    """What a study holds, for other programs."""
     pool = opened.pool() if opened.pool_path.exists() else None
     return {
         "name": opened.name,
@@ -293,14 +299,15 @@ def _facts(opened: "Study") -> dict[str, Any]:
 
 
 def _say(opened: "Study", what: str, as_json: bool) -> None:
-    """What was done, after what the study now is."""
+    """Print what the study holds now, then what was done."""
     if as_json:
         print_json(_facts(opened))
     else:
         tables().print(f"{opened}\n{what}")
 
 
-def _catalogue(path: Path) -> "Catalogue":
+def read_catalogue(path: Path) -> "Catalogue":
+    """The catalogue of a file."""
     from lookalike.discovery import Catalogue
     from lookalike.discovery.formats import read_metadata
 
@@ -308,15 +315,16 @@ def _catalogue(path: Path) -> "Catalogue":
 
 
 def _ids(path: Path, items: "Catalogue") -> "list[str]":
+    """The ids of queries in a file: seeds, a catalogue, or a line each."""
     from lookalike.discovery.formats import read_seeds
 
     if path.suffix == ".json":
         return [str(name) for name in read_seeds(path, items)]
     if path.suffix in (".csv", ".parquet"):
-        return [str(name) for name in _catalogue(path).ids]
+        return [str(name) for name in read_catalogue(path).ids]
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     try:
         return [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line]
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not a list of ids, a line each, in UTF-8: {error}") from error
+        raise FileError(f"{path} is not a list of ids, a line each, in UTF-8: {error}", path=path) from error

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from lookalike.cli.studies import judgements_of, open_judged, write_result
 from lookalike.cli.terminal import print_json, progress, prose, remark, say_how_to_open, table, tables
+from lookalike.core.errors import InputError, StudyError
 from lookalike.evaluation.results import shown, without_nan
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ def report_study(
 
     study = open_judged(folder)
     if not study.models():
-        raise ValueError(
+        raise StudyError(
             f"the study has no model yet: lookalike study add {folder} NAME FILE, or make one of a folder of images "
             "with lookalike encode"
         )
@@ -82,7 +83,7 @@ def limits(near: str | None) -> dict[str, float]:
             model, _, value = part.rpartition("=")
             limit = _number(value)
             if limit is None or not model:
-                raise ValueError(f'--near must be like "phash=6 dino=0.97", got {near!r}')
+                raise InputError(f'--near must be like "phash=6 dino=0.97", got {near!r}')
             by_model[model] = limit
     return by_model
 

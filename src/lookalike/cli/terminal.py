@@ -62,12 +62,12 @@ class _Output(Console):
 
 def table(*columns: tuple[str, str], first: str | None = None) -> Table:
     """A plain table with columns of numbers, behind a first one of names."""
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    rows = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     if first is not None:
-        made.add_column(first, no_wrap=True)
+        rows.add_column(first, no_wrap=True)
     for name, style in columns:
-        made.add_column(name, justify="right", style=style, no_wrap=True)
-    return made
+        rows.add_column(name, justify="right", style=style, no_wrap=True)
+    return rows
 
 
 def tables() -> Console:

@@ -11,6 +11,7 @@ from lookalike.cli.options import FEATURES, JSON, LABELS, SEED, SETTING, SOURCE
 from lookalike.cli.outputs import Output
 from lookalike.cli.tasks import task_and_shape
 from lookalike.cli.terminal import print_json, progress, remark, table, tables
+from lookalike.core.errors import FileError, InputError
 
 if TYPE_CHECKING:
     from lookalike.experiments.task import Task
@@ -83,12 +84,12 @@ def train(
     from lookalike import encoders, hashers
 
     if output.suffix != ".npz":
-        raise ValueError(f"cannot write {output}: the name of a hasher's file must end in .npz")
+        raise InputError(f"cannot write {output}: the name of a hasher's file must end in .npz")
     kind: Any = hashers.kind("LearnedHasher")  # says what to install before any work is done
     _check_loss(loss, alpha=alpha, alpha_end=alpha_end, margin=margin)
     lesson = _lesson(data, encoders.load(features).name, source, labels, setting, seed)
     if network == "convolutions" and lesson.shape is None:
-        raise ValueError("--network convolutions is for the pixels of a data set or of a folder of images")
+        raise InputError("--network convolutions is for the pixels of a data set or of a folder of images")
     options = {
         "network": network or ("two-layer" if lesson.shape is None else "convolutions"),
         "epochs": epochs,
@@ -132,11 +133,11 @@ def _check_loss(loss: str, **options: Any) -> None:
     from lookalike.hashers import LEARNED
 
     if loss not in LEARNED:
-        raise ValueError(f"--loss must be one of {', '.join(LEARNED)}, got {loss}")
+        raise InputError(f"--loss must be one of {', '.join(LEARNED)}, got {loss}")
     own = {"alpha", "alpha_end"} if loss.startswith("tie-aware") else {"margin"} if loss.endswith("dsh") else set()
     for name, value in options.items():
         if value is not None and name not in own:
-            raise ValueError(f"--{name.replace('_', '-')} is not for {loss}")
+            raise InputError(f"--{name.replace('_', '-')} is not for {loss}")
 
 
 def _lesson(
@@ -145,7 +146,7 @@ def _lesson(
     """What is learned from: the training part of a data set, or a file."""
     if Path(data).suffix in (".npz", ".npy", ".parquet"):
         if source is not None or setting is not None or features != "pixels":
-            raise ValueError(
+            raise InputError(
                 "--source, --setting and --features are for data sets and folders of images, not for files"
             )
         return _file_lesson(Path(data), labels)
@@ -160,9 +161,11 @@ def _file_lesson(path: Path, labels: Path | None) -> _Lesson:
 
     items = read_items(path, labels)
     if isinstance(items.vectors, Codes):
-        raise ValueError(f"{path} holds codes: a hasher learns from embeddings")
+        raise FileError(f"{path} holds codes: a hasher learns from embeddings", path=path)
     if items.labels is None:
-        raise ValueError(f"{path} has no labels, which a network learns from: pass --labels, or use lookalike hash")
+        raise FileError(
+            f"{path} has no labels, which a network learns from: pass --labels, or use lookalike hash", path=path
+        )
     return _Lesson(items.vectors, items.labels)
 
 

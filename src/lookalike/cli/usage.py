@@ -7,6 +7,7 @@ from cyclopts import Parameter
 
 from lookalike.cli.options import JSON
 from lookalike.cli.terminal import print_json, progress, table, tables
+from lookalike.core.errors import FileError
 
 if TYPE_CHECKING:
     from lookalike.evaluation.code_space import Separation, Usage
@@ -39,10 +40,10 @@ def usage(
 
     items = read_items(codes, labels)
     if not isinstance(items.vectors, Codes):
-        raise ValueError(f"{codes} holds embeddings: usage is of codes, which lookalike hash makes")
+        raise FileError(f"{codes} holds embeddings: usage is of codes, which lookalike hash makes", path=codes)
     classes = items.labels if items.labels is not None and items.labels.ndim == 1 else None
     if classes is None and (features is not None or separation):
-        raise ValueError(f"{codes} has no labels with one value an item, which classes need: pass --labels")
+        raise FileError(f"{codes} has no labels with one value an item, which classes need: pass --labels", path=codes)
     used = code_space.usage(items.vectors, classes)
     apart = within = None
     too_many = used.distinct**2 * -(-used.n_bits // 64) > MAX_PAIRS
@@ -115,9 +116,11 @@ def _features(path: Path, n: int) -> Any:
 
     vectors = read_items(path).vectors
     if isinstance(vectors, Codes):
-        raise ValueError(f"{path} holds codes: --features are the embeddings that were hashed")
+        raise FileError(f"{path} holds codes: --features are the embeddings that were hashed", path=path)
     if len(vectors) != n:
-        raise ValueError(f"{path} has {len(vectors)} items, but there are {n} codes: --features are what was hashed")
+        raise FileError(
+            f"{path} has {len(vectors)} items, but there are {n} codes: --features are what was hashed", path=path
+        )
     return vectors
 
 

@@ -1,6 +1,5 @@
 """`lookalike judge revoke` and `renew`: the links of experts; and what a link is shown as."""
 
-import difflib
 import time
 from typing import TYPE_CHECKING, Annotated
 
@@ -9,9 +8,11 @@ from cyclopts import Parameter
 from lookalike.cli.judge.store import needs_packages, open_store
 from lookalike.cli.options import JSON, STUDY
 from lookalike.cli.terminal import print_json, tables
+from lookalike.core.checks import nearest
+from lookalike.core.errors import InputError, StudyError
 
 if TYPE_CHECKING:
-    from lookalike.judging.store.store import Expert, Store
+    from lookalike.judging.store.store import Store
 
 DAY = 86_400_000  # ms
 NAMES = Annotated[tuple[str, ...], Parameter(help="names of experts", negative=())]
@@ -34,21 +35,21 @@ def revoke(
     from lookalike.study.study import Study
 
     if not names and not organiser:
-        raise ValueError("say whose link is taken back: a name, or --organiser")
+        raise InputError("say whose link is taken back: a name, or --organiser")
     study = Study.open(folder)
     needs_packages()
     with open_store(study) as store:
         for name in names:
-            _known(store, name)
+            _check_expert(store, name)
         for name in names:
             store.revoke(name)
         if organiser:
             store.renew_organiser()
-    gone = [*names, *["the organiser"] * organiser]
+    revoked = [*names, *["the organiser"] * organiser]
     if as_json:
-        print_json({"revoked": gone})
+        print_json({"revoked": revoked})
     else:
-        tables().print(f"taken back: the link of {', '.join(gone)}")
+        tables().print(f"taken back: the link of {', '.join(revoked)}")
 
 
 def renew(
@@ -75,27 +76,25 @@ def renew(
     with open_store(study) as store:
         before, port = store.served()
         if port is None and address is None:
-            raise ValueError("the study was never served: say where browsers will find it, with --address")
-        found = address or before or f"http://127.0.0.1:{port}"
+            raise StudyError("the study was never served: say where browsers will find it, with --address")
+        base = address or before or f"http://127.0.0.1:{port}"
         for name in names:
-            _known(store, name)
-        links = {name: expert_link(keys, store.renew(name, moment(expires)), found) for name in names}
+            _check_expert(store, name)
+        links = {name: expert_link(keys, store.renew(name, moment(expires)), base) for name in names}
     if as_json:
         print_json({"experts": links})
     else:
         tables().print(link_lines(links))
 
 
-def _known(store: "Store", name: str) -> "Expert":
-    found = store.expert(name)
-    if found is None:
-        there = {expert.name.casefold(): expert.name for expert in store.experts()}
-        near = [there[close] for close in difflib.get_close_matches(name.casefold(), there, 1)]
-        hint = (
-            f"did you mean {near[0]}?" if near else f"there is {', '.join(list(there.values())[:10]) or 'nobody yet'}"
-        )
-        raise ValueError(f"there is no expert {name!r} in this study: {hint}")
-    return found
+def _check_expert(store: "Store", name: str) -> None:
+    """Raise where the study has no expert of this name; the error says who there is."""
+    if store.expert(name) is not None:
+        return
+    experts = [expert.name for expert in store.experts()]
+    similar = nearest(name, experts, cutoff=0.6)
+    hint = f"there is {', '.join(experts[:10]) or 'nobody yet'}" if similar is None else f"did you mean {similar}?"
+    raise StudyError(f"there is no expert {name!r} in this study: {hint}")
 
 
 def moment(days: float | None) -> int | None:
@@ -103,7 +102,7 @@ def moment(days: float | None) -> int | None:
     if days is None:
         return None
     if not 0 < days <= 36_500:
-        raise ValueError(f"--expires takes days, more than 0 and up to 36,500, got {days:g}")
+        raise InputError(f"--expires takes days, more than 0 and up to 36,500, got {days:g}")
     return int(time.time() * 1000 + days * DAY)
 
 

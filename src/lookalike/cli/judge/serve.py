@@ -15,6 +15,7 @@ from lookalike.cli.judge.store import needs_packages, open_store
 from lookalike.cli.options import ALLOW_HOST, HOST, OPEN, STUDY
 from lookalike.cli.studies import keep_gold
 from lookalike.cli.terminal import remark, tables
+from lookalike.core.errors import FileError, InputError, StudyError
 
 if TYPE_CHECKING:
     import socket
@@ -117,7 +118,7 @@ def _study_with_images(folder: Path) -> "Study":
     study = Study.open(folder)
     needs_packages("pages.workers")
     if study.catalogue.paths is None or study.queries.paths is None:
-        raise ValueError("experts would see nothing: the catalogue has no column path, which says where the images are")
+        raise StudyError("experts would see nothing: the catalogue has no column path, which says where the images are")
     _check_images(study)
     return study
 
@@ -138,9 +139,12 @@ class _Doors:
         hosts = allowed_hosts(self.host, self.allow_host)
         if address is None or address == "none":
             return hosts, False
-        parts = urlsplit(address)
+        try:
+            parts = urlsplit(address)
+        except ValueError:  # such as a bracket without its twin
+            parts = urlsplit("")
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/") or parts.query:
-            raise ValueError(f"--address must be like https://judge.example, with no path, got {address!r}")
+            raise InputError(f"--address must be like https://judge.example, with no path, got {address!r}")
         name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
         return (*hosts, name), parts.scheme == "https"
 
@@ -192,7 +196,7 @@ def _configure(store: "Store", experts_per_pair: int | None, order: str | None, 
     if settings["budget"] == "all":
         settings["budget"] = None
     elif settings["budget"] is not None and settings["budget"] < 1:
-        raise ValueError(f"--budget must be a number of pairs from 1, or all, got {settings['budget']}")
+        raise InputError(f"--budget must be a number of pairs from 1, or all, got {settings['budget']}")
     store.configure(**settings)
 
 
@@ -203,7 +207,7 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8-sig").strip()
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not a text in UTF-8: {error}") from error
+        raise FileError(f"{path} is not a text in UTF-8: {error}", path=path) from error
 
 
 def _links(

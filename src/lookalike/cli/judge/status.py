@@ -26,11 +26,11 @@ def status(folder: STUDY, /, *, as_json: JSON = False) -> None:
     study = Study.open(folder)
     needs_packages()
     with open_store(study) as store:
-        found, votes, wrong = store.status(), store.votes(), store.check()
+        state, votes, wrong = store.status(), store.votes(), store.check()
     covered = coverage(votes, study.pool()) if study.pool_path.exists() else None
     agreed = agreement(votes, study.gold()) if len(votes) else None
     if as_json:
-        facts = asdict(found) | {
+        facts = asdict(state) | {
             "coverage": None if covered is None else covered.to_dict(),
             "agreement": None if agreed is None else agreed.to_dict(),
             "wrong": wrong,
@@ -38,38 +38,39 @@ def status(folder: STUDY, /, *, as_json: JSON = False) -> None:
         print_json(facts)
         return
     say = tables().print
-    say(f"{study.name}: {progress_of(found)}; votes are kept in {found.database}")
+    say(f"{study.name}: {progress_of(state)}; votes are kept in {state.database}")
     say(f"no pool yet: lookalike pool {folder}" if covered is None else str(covered))
-    say(_expert_table(found))
+    say(_expert_table(state))
     if agreed is not None:
         say(f"\n{agreed}")
-    for image in found.missing:
+    for image in state.missing:
         say(f"{image['expert']} could not see the {image['side']} of {image['query']} and {image['item']}")
     for sentence in wrong:
         remark(f"the database is not whole: {sentence}")
 
 
-def _expert_table(found: "Status") -> Any:
+def _expert_table(state: "Status") -> Any:
+    """A row for each expert: what is judged, what is in hand, and whether the link is open."""
     now = time.time() * 1000
-    made = table(("judged", ""), ("in hand", ""), ("later", ""), ("last vote", ""), ("link", ""), first="expert")
-    for row in found.experts:
+    rows = table(("judged", ""), ("in hand", ""), ("later", ""), ("last vote", ""), ("link", ""), first="expert")
+    for row in state.experts:
         if row["revoked"] is not None:
             link = "taken back"
         else:
             link = "open" if row["expires"] is None or int(row["expires"]) > now else "expired"
         last = "–" if row["last"] is None else _ago((now - int(row["last"])) / 1000)
-        made.add_row(str(row["name"]), f"{row['done']:,}", f"{row['held']:,}", f"{row['later']:,}", last, link)
-    return made
+        rows.add_row(str(row["name"]), f"{row['done']:,}", f"{row['held']:,}", f"{row['later']:,}", last, link)
+    return rows
 
 
-def progress_of(found: "Status") -> str:
+def progress_of(state: "Status") -> str:
     """How many answers there are, of how many."""
-    share = found.everybody_done / found.everybody_total if found.everybody_total else math.nan
+    share = state.everybody_done / state.everybody_total if state.everybody_total else math.nan
     percent = "" if math.isnan(share) else f" ({share:.1%})"
-    pool = f" of the {found.in_pool:,} of the pool" if found.to_judge < found.in_pool else ""
-    gold = f" and {found.gold:,} gold pair{'s' * (found.gold != 1)}" if found.gold else ""
-    done = f"{found.everybody_done:,} of {found.everybody_total:,} answers{percent}"
-    return f"{done} to {found.to_judge:,} pairs{pool}{gold}"
+    pool = f" of the {state.in_pool:,} of the pool" if state.to_judge < state.in_pool else ""
+    gold = f" and {state.gold:,} gold pair{'s' * (state.gold != 1)}" if state.gold else ""
+    done = f"{state.everybody_done:,} of {state.everybody_total:,} answers{percent}"
+    return f"{done} to {state.to_judge:,} pairs{pool}{gold}"
 
 
 def _ago(seconds: float) -> str:

@@ -5,6 +5,8 @@ import importlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Literal
 
+from lookalike.core.errors import InputError, missing_package
+
 if TYPE_CHECKING:
     from lookalike.judging.store.store import Store
     from lookalike.study.study import Study
@@ -17,9 +19,7 @@ def needs_packages(part: Literal["pages.workers", "store.store"] = "store.store"
     try:
         importlib.import_module(f"lookalike.judging.{part}")
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f"judging needs {error.name}, which is not installed: pip install 'lookalike[judge]'"
-        ) from error
+        raise missing_package("judging", error.name, "judge") from error
 
 
 @contextlib.contextmanager
@@ -29,7 +29,7 @@ def open_store(study: "Study", database: str | None = None) -> Iterator["Store"]
     from lookalike.judging.store.store import Store, StoreAwayError, StoreFullError
 
     if database is not None and database != "sqlite" and not database.startswith(("postgresql://", "postgres://")):
-        raise ValueError("--database must be like postgresql://USER@HOST/NAME, or sqlite for the study's own file")
+        raise InputError("--database must be like postgresql://USER@HOST/NAME, or sqlite for the study's own file")
     try:
         if database == "sqlite":
             with Store.open(None, study) as before:

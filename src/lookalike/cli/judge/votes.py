@@ -11,6 +11,7 @@ from lookalike.cli.options import JSON, RAW, STUDY, check_raw
 from lookalike.cli.outputs import Output
 from lookalike.cli.studies import open_judged, read_votes, write_export
 from lookalike.cli.terminal import print_json, tables
+from lookalike.core.errors import InputError
 
 __all__ = ["export", "import_votes"]
 
@@ -35,9 +36,9 @@ def export(
     """
     what = {".csv": "votes", ".parquet": "votes", ".qrels": "judgements", ".json": "judgements"}.get(file.suffix)
     if what is None:
-        raise ValueError(f"cannot write {file}: votes go to .csv or .parquet, judgements to .qrels or .json")
+        raise InputError(f"cannot write {file}: votes go to .csv or .parquet, judgements to .qrels or .json")
     if what == "votes" and rule is not None:
-        raise ValueError("--rule is for judgements, .qrels or .json: votes are written as they are")
+        raise InputError("--rule is for judgements, .qrels or .json: votes are written as they are")
     check_raw(raw, file)
     n = write_export(open_judged(folder), what, file, rule or "majority", raw=raw)
     if as_json:
@@ -68,11 +69,11 @@ def import_votes(
     votes = read_votes(study, file, expert)
     with open_store(study) as store:
         try:
-            found = store.import_votes(votes, add_experts=add_experts)
+            imported = store.import_votes(votes, add_experts=add_experts)
         except ValueError as error:
-            raise ValueError(str(error).replace("add_experts=True", "--add-experts")) from error
+            raise InputError(str(error).replace("add_experts=True", "--add-experts")) from error
     if as_json:
-        print_json(asdict(found))
+        print_json(asdict(imported))
         return
-    beyond = f"; {found.beyond:,} are on pairs that had enough experts, and count too" if found.beyond else ""
-    tables().print(f"{found.added:,} votes were added, {found.known:,} were there already{beyond}")
+    beyond = f"; {imported.beyond:,} are on pairs that had enough experts, and count too" if imported.beyond else ""
+    tables().print(f"{imported.added:,} votes were added, {imported.known:,} were there already{beyond}")
