@@ -13,7 +13,7 @@ import pytest
 
 import lookalike as la
 from helpers.commands import done, refused, run
-from lookalike.cli.studies import votes as add_votes
+from lookalike.cli.study import votes as add_votes
 from lookalike.discovery import Judgements, Votes, leaderboard, majority
 from lookalike.discovery import vote_log as record
 from lookalike.discovery.formats import read_judgements

@@ -205,9 +205,9 @@ def use_index(path: Path) -> None:
 
 
 def use_catalogue(path: Path) -> None:
-    from lookalike.cli.studies import _catalogue
+    from lookalike.cli.study import read_catalogue
 
-    found = _catalogue(path)
+    found = read_catalogue(path)
     str(found), found.draw(2, stratify="category" if found.categories is not None else None)
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lookalike.cli.parameters import flag_of
+from lookalike.core.errors import InputError
 from lookalike.core.files import check_target
 from lookalike.shards.storage import Location
 
@@ -54,12 +56,15 @@ def check_outputs(command: Callable[..., Any], bound: inspect.BoundArguments) ->
         if values[name] is None or (output.only_with is not None and not values[output.only_with]):
             continue
         where = str(values[name])
-        place = Location.of(where)
-        _check_path(Path(where), place.local, output, reads) if place.local else _check_address(where, reads)
-        address = place.where
+        location = Location.of(where)
+        if location.local:
+            _check_path(Path(where), location.local, output, reads)
+        else:
+            _check_address(where, reads)
+        address = location.where
         if address in written:
-            both = " and ".join(_shown(bound.signature.parameters[other]) for other in (written[address], name))
-            raise ValueError(f"cannot write {where} twice: both {both} name it")
+            both = " and ".join(flag_of(bound.signature.parameters[other]) for other in (written[address], name))
+            raise InputError(f"cannot write {where} twice: both {both} name it")
         written[address] = name
 
 
@@ -68,25 +73,25 @@ def _check_path(path: Path, full: Path, output: Output, reads: list[str]) -> Non
     for folder in (full, *full.parents):
         kind = _kind(folder)
         if kind is not None and not (folder == full and kind == output.owns):
-            raise ValueError(
+            raise InputError(
                 f"cannot write {path}: it is inside the {kind} {folder}, which keeps its own files; write it elsewhere"
             )
-    for read in (place.local for place in map(Location.of, reads) if place.local is not None):
+    for read in (location.local for location in map(Location.of, reads) if location.local is not None):
         if full == read and output.owns != "study":
-            raise ValueError(f"cannot write {path}: it is read by the same command; name another file")
+            raise InputError(f"cannot write {path}: it is read by the same command; name another file")
         if full.exists() and not full.is_dir() and read in full.parents:
-            raise ValueError(f"cannot write {path}: it is a file of {read}, which is read; name a new file")
+            raise InputError(f"cannot write {path}: it is a file of {read}, which is read; name a new file")
     if not output.folder:
         check_target(path)
     if output.ending is not None and path.suffix != output.ending:
-        raise ValueError(f"cannot write {path}: the name of this output must end in {output.ending}")
+        raise InputError(f"cannot write {path}: the name of this output must end in {output.ending}")
 
 
 def _check_address(where: str, reads: list[str]) -> None:
     """Raise for an address in a store that is read, or inside of what is read."""
     for read in reads:
         if "://" in read and f"{where.rstrip('/')}/".startswith(f"{read.rstrip('/')}/"):
-            raise ValueError(f"cannot write to {where}: {read} is read by the same command; name another address")
+            raise InputError(f"cannot write to {where}: {read} is read by the same command; name another address")
 
 
 def _kind(folder: Path) -> str | None:
@@ -118,8 +123,3 @@ def _exists(text: str) -> bool:
         return Path(text).exists()
     except (OSError, ValueError):  # too long for a path, or with a zero byte: a text of another kind
         return False
-
-
-def _shown(parameter: inspect.Parameter) -> str:
-    is_option = parameter.kind is not inspect.Parameter.POSITIONAL_ONLY
-    return f"--{parameter.name.replace('_', '-')}" if is_option else parameter.name.upper()

@@ -1,304 +1,24 @@
-"""`lookalike study`: making a study, adding models and votes, and taking results out."""
+"""Studies and their votes, as several commands use them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING
 
-from cyclopts import App, Parameter
-
-from lookalike.cli.outputs import Output
-from lookalike.cli.terminal import JSON, SEED, print_json, remark, table, tables
+from lookalike.cli.terminal import remark
+from lookalike.core.errors import FileError, StudyError
 
 if TYPE_CHECKING:
-    from lookalike.discovery import Catalogue, Judgements, Votes
+    from lookalike.discovery import Judgements, Votes
     from lookalike.study.study import Study
 
-STUDY = Annotated[Path, Parameter(help="the folder of the study")]
-RULE = Annotated[
-    Literal["majority", "unanimous", "dawid-skene"],
-    Parameter(help="how votes become judgements (docs/guide/discovery.md)"),
-]
-
-RAW = Annotated[
-    bool, Parameter(name="--raw", negative=(), help="in .csv, leave text as it is that spreadsheets take for a formula")
-]
-
-study = App(
-    name="study",
-    help="Make a study, add models and votes, take results out.\n\n"
-    "Example: lookalike study new shop --catalogue items.csv --draw 2000",
-)
-
 __all__ = [
-    "RAW",
-    "RULE",
-    "STUDY",
-    "check_raw",
     "judgements_of",
     "keep_gold",
     "open_judged",
     "read_votes",
     "release_again",
-    "study",
     "write_export",
     "write_result",
 ]
-
-
-@study.command
-def new(
-    folder: Annotated[Path, Parameter(help="the folder of the study"), Output(folder=True, owns="study")],
-    /,
-    *,
-    catalogue: Annotated[
-        Path, Parameter(help="the items: .csv or .parquet with id, identity, category, path; or .json")
-    ],
-    queries: Annotated[
-        Path | None,
-        Parameter(help="which of them are queries: ids, a line each, or seeds .json; or with --wild, items"),
-    ] = None,
-    draw: Annotated[int | None, Parameter(help="draw so many queries from the catalogue")] = None,
-    stratify: Annotated[
-        str | None, Parameter(help="a column, such as category, of which each value gets its share")
-    ] = None,
-    wild: Annotated[
-        bool, Parameter(help="the queries are no items of the catalogue, but a catalogue of their own")
-    ] = False,
-    name: Annotated[str | None, Parameter(help="of the study; by default that of the folder")] = None,
-    seed: SEED = 0,
-    as_json: JSON = False,
-) -> None:
-    """Make a study: a folder that holds a catalogue, queries, models, the pool, votes and results.
-
-    Example: lookalike study new shop --catalogue items.csv --draw 2000 --stratify category
-
-    Example: lookalike study new street --catalogue items.csv --queries photos.csv --wild
-    """
-    from lookalike.study.study import Study
-
-    items = _catalogue(catalogue)
-    if (queries is None) == (draw is None):
-        raise ValueError("say which items are queries: --queries FILE, or --draw N")
-    if draw is None and stratify is not None:
-        raise ValueError("--stratify is for queries that are drawn: add --draw")
-    if wild and queries is None:
-        raise ValueError("the queries of a wild study come from elsewhere: pass their catalogue with --queries")
-    chosen: Any = items.draw(draw or 0, stratify=stratify, seed=seed) if queries is None else None
-    if queries is not None:
-        chosen = _catalogue(queries) if wild else _ids(queries, items)
-    made = Study.create(folder, name or folder.resolve().name, items, chosen, wild=wild)
-    _say(made, f"Next: lookalike study add {folder} NAME embeddings.npz", as_json)
-
-
-@study.command
-def add(
-    folder: STUDY,
-    name: Annotated[str, Parameter(help="what the model is called")],
-    gallery: Annotated[Path, Parameter(help="embeddings or codes of the items (.npz, .npy, .parquet), or a TREC run")],
-    queries: Annotated[Path | None, Parameter(help="those of the queries, if they are not items")] = None,
-    /,
-    *,
-    similarity: Annotated[
-        Literal["cosine", "dot", "euclidean"] | None, Parameter(help="how embeddings are compared (cosine)")
-    ] = None,
-    replace: Annotated[bool, Parameter(help="in place of the model of this name")] = False,
-    as_json: JSON = False,
-) -> None:
-    """Add a model: its embeddings or codes, matched to the catalogue by `ids` where the file has them; or its run.
-
-    Example: lookalike study add shop dino dino.npz
-
-    Example: lookalike study add shop old-search search.run.gz
-    """
-    from lookalike.evaluation.item_files import read_items
-    from lookalike.study.study import Study
-
-    opened = Study.open(folder)
-    if gallery.suffix in (".npz", ".npy", ".parquet"):
-        items = read_items(gallery)
-        given = read_items(queries) if queries is not None else None
-        opened.add_model(
-            name, None if given is None else given.vectors, items.vectors, similarity=similarity, replace=replace,
-            query_ids=None if given is None else given.ids, gallery_ids=items.ids,
-        )  # fmt: skip
-    else:
-        if queries is not None:
-            raise ValueError("a run is one file: it ranks items for the queries it names")
-        opened.add_model(name, run=gallery, similarity=similarity, replace=replace)
-    pooled = opened.pool_path.exists()
-    _say(opened, f"Next: lookalike pool {folder}" + (f" --top-up {name}" if pooled else ""), as_json)
-
-
-@study.command
-def remove(folder: STUDY, name: Annotated[str, Parameter(help="of the model")], /, *, as_json: JSON = False) -> None:
-    """Forget a model; what it proposed stays in the pool.
-
-    Example: lookalike study remove shop old-search
-    """
-    from lookalike.study.study import Study
-
-    opened = Study.open(folder)
-    opened.remove_model(name)
-    _say(opened, f"{name} is removed", as_json)
-
-
-@study.command
-def queries(
-    folder: STUDY,
-    /,
-    *,
-    draw: Annotated[int | None, Parameter(help="draw so many from the catalogue")] = None,
-    stratify: Annotated[
-        str | None, Parameter(help="a column, such as category, of which each value gets its share")
-    ] = None,
-    file: Annotated[Path | None, Parameter(help="or take these: ids, a line each")] = None,
-    seed: SEED = 0,
-    as_json: JSON = False,
-) -> None:
-    """Choose which items of a study are its queries, before it has a pool.
-
-    Example: lookalike study queries photos-study --draw 100 --stratify category
-    """
-    from lookalike.study.study import Study
-
-    opened = Study.open(folder)
-    if (draw is None) == (file is None):
-        raise ValueError("say which items are queries: --file FILE, or --draw N")
-    if draw is None and stratify is not None:
-        raise ValueError("--stratify is for queries that are drawn: add --draw")
-    items = opened.catalogue
-    chosen = opened.set_queries(
-        _ids(file, items) if file is not None else items.draw(draw or 0, stratify=stratify, seed=seed)
-    )
-    _say(chosen, f"Next: lookalike pool {folder}", as_json)
-
-
-@study.command
-def votes(
-    folder: STUDY,
-    file: Annotated[
-        Path, Parameter(help="votes, .csv or .parquet; or judgements: .qrels, .csv or annotations .json, with --expert")
-    ],
-    /,
-    *,
-    expert: Annotated[str | None, Parameter(help="whose judgements these are, where the file does not say")] = None,
-    gold: Annotated[
-        bool, Parameter(help="keep the judgements as gold pairs, to test experts with, in place of those before")
-    ] = False,
-    again: Annotated[bool, Parameter(help="add votes that are there already once more")] = False,
-    as_json: JSON = False,
-) -> None:
-    """Add votes, each once, or keep gold pairs.
-
-    Example: lookalike study votes shop votes.csv
-
-    Example: lookalike study votes shop annotations.json --expert panel
-    """
-    from lookalike.study.study import Study
-
-    opened = Study.open(folder)
-    if gold and again:
-        raise ValueError("--again is of votes: gold pairs are replaced")
-    if gold:
-        before = opened.gold()
-        replaced = f", in place of the {len(before):,} before" if before is not None else ""
-        _say(opened, f"{keep_gold(opened, file):,} gold pairs{replaced}", as_json)
-        return
-    record = read_votes(opened, file, expert)
-    if opened.pool_path.exists():
-        gold_pairs = opened.gold()
-        record.check([*opened.pool().pairs, *(gold_pairs.pairs if gold_pairs is not None else [])])
-    added = opened.append_votes(record, again=again)
-    n = len(record) - len(added)
-    if as_json:
-        print_json(_facts(opened) | {"added": len(added), "there_already": n})
-        return
-    same = "there already (same query, item, expert, answer and time): --again adds them once more"
-    there = f", {n:,} were {same}" if n else ""
-    done = f"added {added}{there}" if len(added) or not n else f"nothing added, all {n:,} votes were {same}"
-    _say(opened, f"{done}; now {opened.votes()}", as_json)
-
-
-@study.command
-def export(
-    folder: STUDY,
-    what: Annotated[Literal["judgements", "votes", "pool", "catalogue"], Parameter(help="what to write")],
-    file: Annotated[
-        Path,
-        Parameter(help="judgements: .qrels, .csv, .parquet or .json; all others: .csv or .parquet"),
-        Output(),
-    ],
-    /,
-    *,
-    rule: RULE = "majority",
-    raw: RAW = False,
-    as_json: JSON = False,
-) -> None:
-    """Write what a study holds to a file that other programs read.
-
-    Example: lookalike study export shop judgements shop.qrels
-    """
-    check_raw(raw, file)
-    opened = open_judged(folder)
-    if what in ("judgements", "votes"):
-        write_export(opened, what, file, rule, raw=raw)
-    elif what == "catalogue":
-        opened.catalogue.write(file, raw=raw)
-    else:
-        opened.pool().save(file, raw=raw)
-    _say(opened, f"wrote {file}", as_json)
-
-
-@study.command
-def show(folder: STUDY, /, *, as_json: JSON = False) -> None:
-    """What a study holds: models, pool, votes, how much experts agree, how many positives there are.
-
-    Example: lookalike study show shop
-    """
-    from lookalike.discovery import agreement, prevalence
-    from lookalike.discovery.prevalence import SECONDS, pace
-
-    opened = open_judged(folder)
-    kinds, problems = _kinds(opened)
-    for problem in problems.values():
-        remark(problem)
-    record = opened.votes()
-    pool = opened.pool() if opened.pool_path.exists() else None
-    found = agreement(record, opened.gold()) if len(record) else None
-    positives = None
-    if len(record) and pool is not None:
-        positives = prevalence(judgements_of(opened, "majority"), pool, seconds=pace(record) or SECONDS)
-    if as_json:
-        facts = {
-            "experts": [] if found is None else found.rows(),
-            "prevalence": None if positives is None else positives.to_dict(),
-            "kinds": kinds,
-            "problems": problems,
-        }
-        print_json(_facts(opened) | facts)
-        return
-    console = tables()
-    console.print(str(opened))
-    shown = table(("kind", ""), first="model")
-    for model in opened.models():
-        shown.add_row(model, kinds.get(model) or f"cannot be read: {problems[model]}")
-    console.print(shown)
-    console.print(str(pool) if pool is not None else f"no pool yet: lookalike pool {folder}")
-    console.print(str(found) if found is not None else "no votes yet")
-    if positives is not None:
-        console.print(str(positives))
-
-
-def _kinds(opened: "Study") -> tuple[dict[str, str], dict[str, str]]:
-    """What each model is, and of those that cannot be read, why."""
-    from lookalike.study.model import UNREADABLE, unreadable
-
-    kinds, problems = {}, {}
-    for name in opened.models():
-        try:
-            kinds[name] = opened.model(name).kind
-        except UNREADABLE as error:
-            problems[name] = unreadable(name, error)
-    return kinds, problems
 
 
 def open_judged(folder: Path) -> "Study":
@@ -306,151 +26,103 @@ def open_judged(folder: Path) -> "Study":
     from lookalike.judging.store.location import remembered_database
     from lookalike.study.study import Study
 
-    opened = Study.open(folder)
-    if remembered_database(opened) is not None:
+    study = Study.open(folder)
+    if remembered_database(study) is not None:
         from lookalike.judging.store.store import Store, StoreAwayError, StoreFullError
 
         try:
-            with Store.open(None, opened, patience=3.0) as store:
-                store.copy_votes(opened)
+            with Store.open(None, study, patience=3.0) as store:
+                store.copy_votes(study)
         except (StoreAwayError, StoreFullError) as error:
             remark(f"{error}; this goes on with the votes that were copied before")
-    return opened
+    return study
 
 
-def write_result(opened: "Study", name: str, text: str) -> None:
+def write_result(study: "Study", name: str, text: str) -> None:
     """Keep a result in a study; where that may only be read, say so and go on."""
-    if opened.can_change:
-        opened.write_result(name, text)
+    if study.can_change:
+        study.write_result(name, text)
     else:
-        remark(f"{opened.path} can only be read: this result is not kept as results/{name}")
+        remark(f"{study.path} can only be read: this result is not kept as results/{name}")
 
 
-def release_again(opened: "Study") -> None:
+def release_again(study: "Study") -> None:
     """Let experts who judge have what a changed pool proposes; nothing, where nobody does."""
-    if not (opened.path / "judging").is_dir():
+    if not (study.path / "judging").is_dir():
         return
     from lookalike.judging.store.store import Store, StoreAwayError, StoreFullError
 
     try:
-        with Store.open(None, opened, patience=3.0) as store:
+        with Store.open(None, study, patience=3.0) as store:
             store.release_again()
     except (StoreAwayError, StoreFullError) as error:
         remark(f"{error}; experts get the new pairs when lookalike judge is started again")
 
 
-def read_votes(opened: "Study", file: Path, expert: str | None) -> "Votes":
+def judgements_of(study: "Study", rule: str) -> "Judgements":
+    """What a rule makes of the votes of a study."""
+    from lookalike.discovery.dawid_skene import RULES
+
+    votes = study.votes()
+    if not len(votes):
+        name = study.path.name
+        raise StudyError(
+            f"the study {study.name!r} has no votes yet: lookalike judge {name} --expert NAME lets people judge in "
+            f"the browser, lookalike study votes {name} FILE adds what they said elsewhere"
+        )
+    return RULES[rule](votes)
+
+
+def read_votes(study: "Study", file: Path, expert: str | None) -> "Votes":
     """Votes of a file, or its judgements as votes of one expert, on queries and items of the study."""
     from lookalike.discovery import Judgements, Votes
     from lookalike.discovery.formats import read_judgements
 
-    known = _known(opened)
+    ids = _ids(study)
     if expert is None:
-        record = Votes.read(file)
-        _check_known(file, record, known)
+        votes = Votes.read(file)
+        _check_ids(file, votes, ids)
     else:
-        given = Judgements.of(read_judgements(file, **known))
-        record = Votes(given.queries, given.items, [expert] * len(given), (given.grades > 0).astype(int))
-    opened.check_pairs(record.queries, record.items, "voted")
-    return record
+        answers = Judgements.of(read_judgements(file, **ids))
+        votes = Votes(answers.queries, answers.items, [expert] * len(answers), (answers.grades > 0).astype(int))
+    study.check_pairs(votes.queries, votes.items, "voted")
+    return votes
 
 
-def keep_gold(opened: "Study", file: Path) -> int:
+def keep_gold(study: "Study", file: Path) -> int:
     """Keep the judgements of a file as gold pairs; how many."""
     from lookalike.discovery.formats import read_judgements
 
-    pairs = read_judgements(file, **_known(opened))
-    opened.set_gold(pairs)
+    pairs = read_judgements(file, **_ids(study))
+    study.set_gold(pairs)
     return len(pairs)
 
 
-def check_raw(raw: bool, file: Path | None) -> None:
-    """Raise where text is to be left as it is in a file in which it always is."""
-    if raw and (file is None or file.suffix != ".csv"):
-        raise ValueError("--raw is for files that end in .csv: in all others text is written as it is")
-
-
-def write_export(opened: "Study", what: str, file: Path, rule: str, *, raw: bool) -> int:
+def write_export(study: "Study", what: str, file: Path, rule: str, *, raw: bool) -> int:
     """Write votes, or the judgements that a rule makes of them, to a file; how many."""
     from lookalike.discovery.formats import write_judgements
 
     if what == "votes":
-        votes = opened.votes()
+        votes = study.votes()
         votes.write(file, raw=raw)
         return len(votes)
-    found = judgements_of(opened, rule)
-    write_judgements(file, found.queries, found.items, found.grades, raw=raw)
-    return len(found)
+    judgements = judgements_of(study, rule)
+    write_judgements(file, judgements.queries, judgements.items, judgements.grades, raw=raw)
+    return len(judgements)
 
 
-def _known(opened: "Study") -> dict[str, set[str]]:
-    return {"queries": set(opened.queries.ids.tolist()), "items": set(opened.catalogue.ids.tolist())}
+def _ids(study: "Study") -> dict[str, set[str]]:
+    """The ids of the queries and of the items of a study."""
+    return {"queries": set(study.queries.ids.tolist()), "items": set(study.catalogue.ids.tolist())}
 
 
-def _check_known(file: Path, record: "Votes", known: dict[str, set[str]]) -> None:
+def _check_ids(file: Path, votes: "Votes", ids: dict[str, set[str]]) -> None:
     """Raise for a vote on a query or an item that the study does not have, with its line."""
     from lookalike.core.csv_files import read_csv
 
-    for kind, ids, there in (("query", record.queries, known["queries"]), ("item", record.items, known["items"])):
-        for row, name in enumerate(ids.tolist()):
-            if name not in there:
-                where = f"line {read_csv(file, []).lines[row]}" if file.suffix == ".csv" else f"row {row}"
-                raise ValueError(f"{file}, {where}: there is no {kind} {name!r} in the study")
-
-
-def _facts(opened: "Study") -> dict[str, Any]:
-    """What there is, for other programs."""
-    pool = opened.pool() if opened.pool_path.exists() else None
-    return {
-        "name": opened.name,
-        "queries": len(opened.queries),
-        "items": len(opened.catalogue),
-        "wild": opened.wild,
-        "models": opened.models(),
-        "pool": None if pool is None else {"k": pool.k, "pairs": len(pool), "models": list(pool.models)},
-        "votes": len(opened.votes()),
-    }
-
-
-def _say(opened: "Study", what: str, as_json: bool) -> None:
-    """What was done, after what the study now is."""
-    if as_json:
-        print_json(_facts(opened))
-    else:
-        tables().print(f"{opened}\n{what}")
-
-
-def judgements_of(opened: "Study", rule: str) -> "Judgements":
-    """What a rule makes of the votes of a study."""
-    from lookalike.discovery.dawid_skene import RULES
-
-    record = opened.votes()
-    if not len(record):
-        name = opened.path.name
-        raise ValueError(
-            f"the study {opened.name!r} has no votes yet: lookalike judge {name} --expert NAME lets people judge in "
-            f"the browser, lookalike study votes {name} FILE adds what they said elsewhere"
-        )
-    return RULES[rule](record)
-
-
-def _catalogue(path: Path) -> "Catalogue":
-    from lookalike.discovery import Catalogue
-    from lookalike.discovery.formats import read_metadata
-
-    return read_metadata(path) if path.suffix == ".json" else Catalogue.read(path)
-
-
-def _ids(path: Path, items: "Catalogue") -> "list[str]":
-    from lookalike.discovery.formats import read_seeds
-
-    if path.suffix == ".json":
-        return [str(name) for name in read_seeds(path, items)]
-    if path.suffix in (".csv", ".parquet"):
-        return [str(name) for name in _catalogue(path).ids]
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
-    try:
-        return [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line]
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not a list of ids, a line each, in UTF-8: {error}") from error
+    for kind, voted, in_study in (("query", votes.queries, ids["queries"]), ("item", votes.items, ids["items"])):
+        for row, name in enumerate(voted.tolist()):
+            if name not in in_study:
+                line = read_csv(file, []).lines[row] if file.suffix == ".csv" else None
+                where = f"row {row}" if line is None else f"line {line}"
+                raise FileError(f"{file}, {where}: there is no {kind} {name!r} in the study", path=file, line=line)

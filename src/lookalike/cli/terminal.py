@@ -7,9 +7,8 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import Any, NoReturn
 
-from cyclopts import Parameter, validators
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
@@ -18,18 +17,13 @@ from lookalike.core.file_errors import naming
 from lookalike.core.progress import reporting
 from lookalike.evaluation.results import without_nan
 
-JSON = Annotated[bool, Parameter(name="--json", help="print the result as JSON")]
-SEED = Annotated[
-    int, Parameter(help="of everything that is drawn at random", validator=validators.Number(gte=0, lt=2**32))
-]
 OUTPUT = "standard output"
 
 __all__ = [
-    "JSON",
     "OUTPUT",
-    "SEED",
     "fail",
     "print_json",
+    "printable",
     "progress",
     "prose",
     "remark",
@@ -68,12 +62,12 @@ class _Output(Console):
 
 def table(*columns: tuple[str, str], first: str | None = None) -> Table:
     """A plain table with columns of numbers, behind a first one of names."""
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    rows = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     if first is not None:
-        made.add_column(first, no_wrap=True)
+        rows.add_column(first, no_wrap=True)
     for name, style in columns:
-        made.add_column(name, justify="right", style=style, no_wrap=True)
-    return made
+        rows.add_column(name, justify="right", style=style, no_wrap=True)
+    return rows
 
 
 def tables() -> Console:
@@ -122,3 +116,8 @@ def progress() -> Iterator[None]:
 
         with reporting(show):
             yield
+
+
+def printable(name: str) -> str:
+    """A name on one line."""
+    return name if name.isprintable() else repr(name)

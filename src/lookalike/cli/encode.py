@@ -1,0 +1,179 @@
+"""`lookalike encode`."""
+
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter, validators
+
+from lookalike.cli.options import JSON
+from lookalike.cli.outputs import Output
+from lookalike.cli.terminal import print_json, printable, progress, remark, tables
+from lookalike.core.errors import StudyError
+
+if TYPE_CHECKING:
+    from lookalike.study.encode import Encoded
+    from lookalike.study.image_files import ImageFile
+
+SHOWN = 5  # files of each reason that are listed on the terminal; the study lists all
+
+FOLDER = Annotated[Path, Parameter(help="a folder of images, with folders in it; or a study made from one")]
+MODEL = Annotated[
+    str,
+    Parameter(
+        help="efficientnet-lite0, phash, dhash, pixels, colour, onnx:FILE, timm:NAME, open_clip:NAME/TAG or hf:NAME"
+    ),
+]
+STUDY_FOLDER = Annotated[
+    Path | None,
+    Parameter(help="the folder of the study; by default FOLDER-study in the current folder"),
+    Output(folder=True, owns="study"),
+]
+FOLDERS = Annotated[
+    Literal["category", "identity", "category/identity", "nothing"] | None,
+    Parameter(help="what the folders are that images lie in (category)"),
+]
+LABELS = Annotated[Path | None, Parameter(help=".csv or .parquet with columns file, category, identity and any others")]
+SIZE = Annotated[
+    int | None, Parameter(help="pixels that the network sees, of efficientnet-lite0 (112) and pixels (32)")
+]
+NAME = Annotated[str | None, Parameter(help="of the model in the study; by default after the encoder")]
+MAX_PIXELS = Annotated[
+    int | None,
+    Parameter(help="refuse larger images without decoding them (89,478,485)", validator=validators.Number(gte=1)),
+]
+READERS = Annotated[
+    int | None,
+    Parameter(help="that read images while the network works; as many as cores", validator=validators.Number(gte=1)),
+]
+
+__all__ = ["encode"]
+
+
+def encode(
+    folder: FOLDER,
+    /,
+    *,
+    model: MODEL = "efficientnet-lite0",
+    study: STUDY_FOLDER = None,
+    folders: FOLDERS = None,
+    labels: LABELS = None,
+    size: SIZE = None,
+    name: NAME = None,
+    max_pixels: MAX_PIXELS = None,
+    threads: READERS = None,
+    as_json: JSON = False,
+) -> None:
+    """Encode a folder of images: makes a study, or brings it up to date, encoding only what is new or changed.
+
+    A run that was ended goes on where it was. Files that cannot be used are listed with the reason.
+
+    Example: lookalike encode photos
+
+    Example: lookalike encode photos --model phash
+
+    Example: lookalike encode products --labels products.csv --study shop --model onnx:clip.onnx
+    """
+    from lookalike.study.encode import NothingUsableError, encode_folder
+
+    images, study_folder = _images_and_study(folder, study)
+    options = {} if size is None else {"size": size}
+    started = time.monotonic()
+    try:
+        with progress():
+            encoded = encode_folder(
+                images, study_folder, model=model, options=options, name=name, labels=labels, folders=folders,
+                threads=threads, max_pixels=max_pixels,
+            )  # fmt: skip
+    except NothingUsableError as error:
+        _list_skipped(list(error.skipped), None)
+        raise
+    seconds = time.monotonic() - started
+    if as_json:
+        print_json(_facts(encoded, seconds))
+    else:
+        _show(encoded, seconds, study_folder)
+
+
+def _images_and_study(folder: Path, study: Path | None) -> tuple[Path, Path]:
+    """The folder of images, and that of the study."""
+    if (folder / "study.toml").is_file():
+        from lookalike.study.study import Study
+
+        opened = Study.open(folder)
+        if opened.folder is None:
+            raise StudyError(f"{folder} is a study that was not made from a folder of images: pass a folder of images")
+        if study is not None:
+            raise StudyError(f"{folder} is a study already: --study is for a folder of images")
+        images = (folder / opened.folder["images"]).resolve()
+        if not images.is_dir():
+            raise FileNotFoundError(
+                f"the images of the study were in {images}, which is gone: "
+                f"if it was moved, lookalike encode NEW_FOLDER --study {folder}"
+            )
+        return images, folder
+    if not folder.is_dir():
+        raise FileNotFoundError(f"there is no folder {folder}")
+    return folder, study or Path(f"{folder.resolve().name or 'images'}-study")
+
+
+def _facts(encoded: "Encoded", seconds: float) -> dict[str, Any]:
+    """What was done, for other programs."""
+    return {
+        "study": str(encoded.study.path),
+        "model": encoded.model,
+        "models": encoded.study.models(),
+        "images": len(encoded.study.catalogue),
+        "encoded": encoded.encoded,
+        "new": encoded.new,
+        "changed": encoded.changed,
+        "same": encoded.same,
+        "removed": encoded.removed,
+        "skipped": [{"file": file.path, "reason": file.reason} for file in encoded.skipped],
+        "left_out": encoded.left_out,
+        "seconds": seconds,
+    }
+
+
+def _show(encoded: "Encoded", seconds: float, study: Path) -> None:
+    """Print what was done, what was skipped, and what to do next."""
+    say = tables().print
+    changes = [
+        f"{count:,} {what}"
+        for count, what in ((encoded.new, "new"), (encoded.changed, "changed"), (len(encoded.removed), "removed"))
+        if count
+    ]
+    rate = f", {encoded.encoded / seconds:,.0f} a second" if encoded.encoded else ""
+    say(f"{len(encoded.study.catalogue):,} images: {', '.join(changes) or 'nothing new'}; model {encoded.model}")
+    say(f"{encoded.encoded:,} encoded in {seconds:.1f} s{rate}")
+    _list_skipped(encoded.skipped, study)
+    for names, what in (
+        (encoded.left_out, "new, but left out, since the study has a pool"),
+        (encoded.unlabelled, "without a row among the labels"),
+        (encoded.strange_labels, "with labels, but not there"),
+    ):
+        if names:
+            some = ", ".join(map(printable, names[:3])) + (", …" if len(names) > 3 else "")
+            remark(f"{_counted(len(names), 'file')} {what}: {some}")
+    say(f"\nThe study is {study}. Next:\n  lookalike look {study}\n  lookalike search {study} IMAGE")
+    say(f"or, for experts to judge which look alike:\n  lookalike study queries {study} --draw 100")
+
+
+def _list_skipped(skipped: "list[ImageFile]", study: Path | None) -> None:
+    """Print each reason with its first files, on standard error."""
+    if not skipped:
+        return
+    by_reason: dict[str, list[str]] = defaultdict(list)
+    for file in skipped:
+        by_reason[file.reason].append(file.path)
+    where = "" if study is None else f" (all of them: {study / 'images.csv'})"
+    remark(f"{_counted(len(skipped), 'file')} skipped{where}")
+    for reason, names in sorted(by_reason.items(), key=lambda each: -len(each[1])):
+        more = f", and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+        remark(f"  {', '.join(map(printable, names[:SHOWN]))}{more}: {reason}")
+
+
+def _counted(n: int, what: str) -> str:
+    """A number and a noun in its plural."""
+    return f"{n:,} {what}{'' if n == 1 else 's'}"

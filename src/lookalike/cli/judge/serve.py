@@ -1,0 +1,279 @@
+"""`lookalike judge STUDY`: a study is served to experts."""
+
+import contextlib
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter, validators
+
+from lookalike.cli.browser import allowed_hosts, open_page
+from lookalike.cli.judge.links import link_lines, moment
+from lookalike.cli.judge.status import progress_of
+from lookalike.cli.judge.store import needs_packages, open_store
+from lookalike.cli.options import ALLOW_HOST, HOST, OPEN, STUDY
+from lookalike.cli.studies import keep_gold
+from lookalike.cli.terminal import remark, tables
+from lookalike.core.errors import FileError, InputError, StudyError
+
+if TYPE_CHECKING:
+    import socket
+
+    from lookalike.judging.pages.workers import Service, Workers
+    from lookalike.judging.store.store import Store
+    from lookalike.judging.store.types import Status
+    from lookalike.study.study import Study
+
+EXPERT = Annotated[
+    tuple[str, ...], Parameter(help="someone who judges, and gets a link; may be given several times", negative=())
+]
+EXPIRES = Annotated[float | None, Parameter(help="days after which the links of these experts end; never by default")]
+EXPERTS_PER_PAIR = Annotated[
+    int | None, Parameter(help="how many judge each pair: as before, or 3", validator=validators.Number(gte=1))
+]
+ORDER = Annotated[
+    Literal["depth", "adaptive"] | None,
+    Parameter(help="which pairs first: by rank, or those that tell most about the models: as before, or depth"),
+]
+BUDGET = Annotated[int | Literal["all"] | None, Parameter(help="judge so many pairs of the pool: as before, or all")]
+GOLD = Annotated[Path | None, Parameter(help="pairs with known answers to mix in: .qrels, .csv, .parquet or .json")]
+DATABASE = Annotated[
+    str | None,
+    Parameter(help="keep votes in postgresql://USER@HOST/NAME; 'sqlite' goes back to the study's own file"),
+]
+QUESTION = Annotated[str | None, Parameter(help="what experts are asked, in one line")]
+GUIDE = Annotated[Path | None, Parameter(help="a text file: how they are to judge, shown at first and with the keys")]
+PORT = Annotated[
+    int | None,
+    Parameter(
+        help="where the page is: as before, or 8000; 0 takes one that is free",
+        validator=validators.Number(gte=0, lte=65535),
+    ),
+]
+ADDRESS = Annotated[
+    str | None,
+    Parameter(help="where browsers find it, behind a proxy: https://judge.example; as before; 'none' ends that"),
+]
+WORKERS = Annotated[int, Parameter(help="processes that serve", validator=validators.Number(gte=1, lte=64))]
+LINKS_AS_JSON = Annotated[bool, Parameter(name="--json", help="print the links as one line of JSON, then serve")]
+
+__all__ = ["serve"]
+
+
+def serve(
+    folder: STUDY,
+    /,
+    *,
+    expert: EXPERT = (),
+    expires: EXPIRES = None,
+    experts_per_pair: EXPERTS_PER_PAIR = None,
+    order: ORDER = None,
+    budget: BUDGET = None,
+    gold: GOLD = None,
+    database: DATABASE = None,
+    question: QUESTION = None,
+    guide: GUIDE = None,
+    port: PORT = None,
+    host: HOST = "127.0.0.1",
+    allow_host: ALLOW_HOST = (),
+    address: ADDRESS = None,
+    workers: WORKERS = 1,
+    open_browser: OPEN = None,
+    as_json: LINKS_AS_JSON = False,
+) -> None:
+    """Serve a study to experts: each judges by a personal link, and every answer is on disk before it is acknowledged.
+
+    Example: lookalike judge shop --expert ann --expert bob --expert eve
+
+    Example: lookalike judge shop --expert ann --order adaptive --budget 2000 --address https://judge.example
+    """
+    study = _study_with_images(folder)
+    doors = _Doors(host, port, allow_host, address)
+    doors.names(address)  # refused before anything is written
+    text = None if guide is None else _text(guide)
+    if gold is not None:
+        keep_gold(study, gold)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(contextlib.suppress(KeyboardInterrupt))  # Ctrl-C is how it ends
+        with open_store(study, database) as store:
+            _configure(store, experts_per_pair, order, budget)
+            store.brief(question, text)
+            site = _open_site(store, doors, stack)
+            links = _links(store, study, expert, expires, site.address)
+            status = store.status()
+        service, started = _start(study, site, workers, stack)
+        if as_json:
+            _say_json(site.address, links, started.pids if started else None)
+        else:
+            _say(study, site.address, links, status)
+        open_page(links["organiser"], open_browser)
+        _run(service, site.listening) if started is None else started.watch()
+
+
+def _study_with_images(folder: Path) -> "Study":
+    """A study that experts can judge: they see images."""
+    from lookalike.study.study import Study
+
+    study = Study.open(folder)
+    needs_packages("pages.workers")
+    if study.catalogue.paths is None or study.queries.paths is None:
+        raise StudyError("experts would see nothing: the catalogue has no column path, which says where the images are")
+    _check_images(study)
+    return study
+
+
+@dataclass(frozen=True)
+class _Doors:
+    """Where the pages are to be, as the options say it."""
+
+    host: str
+    port: int | None
+    allow_host: tuple[str, ...]
+    address: str | None
+
+    def names(self, address: str | None) -> tuple[tuple[str, ...], bool]:
+        """The names that the pages answer to, and whether browsers come by https."""
+        from urllib.parse import urlsplit
+
+        hosts = allowed_hosts(self.host, self.allow_host)
+        if address is None or address == "none":
+            return hosts, False
+        try:
+            parts = urlsplit(address)
+        except ValueError:  # such as a bracket without its twin
+            parts = urlsplit("")
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.path not in ("", "/") or parts.query:
+            raise InputError(f"--address must be like https://judge.example, with no path, got {address!r}")
+        name = f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname
+        return (*hosts, name), parts.scheme == "https"
+
+
+@dataclass(frozen=True)
+class _Site:
+    """Where the pages are: a socket, the address for browsers, the names it answers to, and whether it is https."""
+
+    listening: "socket.socket"
+    address: str
+    hosts: tuple[str, ...]
+    secure: bool
+
+
+def _open_site(store: "Store", doors: _Doors, stack: contextlib.ExitStack) -> _Site:
+    """Listen where the options say, or else where it was served before; the store remembers where."""
+    from lookalike.web.server import listen
+
+    before_address, before_port = store.served()
+    if doors.address is None:
+        address = before_address
+    else:
+        address = None if doors.address == "none" else doors.address.rstrip("/")
+    hosts, secure = doors.names(address)
+    listening = stack.enter_context(listen(doors.host, doors.port if doors.port is not None else before_port or 8000))
+    port = listening.getsockname()[1]
+    never_served = before_address is None and before_port is None
+    if doors.port != 0 or never_served:  # another server beside it takes a free one, and goes
+        store.remember_served(address, port)
+    return _Site(listening, address or f"http://{hosts[0]}:{port}", hosts, secure)
+
+
+def _start(
+    study: "Study", site: _Site, workers: int, stack: contextlib.ExitStack
+) -> tuple["Service", "Workers | None"]:
+    """What is served, and the processes that serve it where they are several."""
+    from lookalike.judging.pages.workers import Service, Workers
+    from lookalike.judging.store.location import remembered_database
+
+    service = Service(str(study.path), remembered_database(study), site.hosts, site.secure)
+    return service, stack.enter_context(Workers(service, site.listening, workers)) if workers > 1 else None
+
+
+def _configure(store: "Store", experts_per_pair: int | None, order: str | None, budget: int | str | None) -> None:
+    """Set what the options say; all else stays as it was."""
+    settings: dict[str, Any] = dict(store.status().settings)
+    options = {"experts_per_pair": experts_per_pair, "order": order, "budget": budget}
+    settings |= {name: value for name, value in options.items() if value is not None}
+    if settings["budget"] == "all":
+        settings["budget"] = None
+    elif settings["budget"] is not None and settings["budget"] < 1:
+        raise InputError(f"--budget must be a number of pairs from 1, or all, got {settings['budget']}")
+    store.configure(**settings)
+
+
+def _text(path: Path) -> str:
+    """The text of a file in UTF-8."""
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        return path.read_text(encoding="utf-8-sig").strip()
+    except UnicodeDecodeError as error:
+        raise FileError(f"{path} is not a text in UTF-8: {error}", path=path) from error
+
+
+def _links(
+    store: "Store", study: "Study", names: tuple[str, ...], expires: float | None, address: str
+) -> dict[str, Any]:
+    """The organiser's link and those of experts, by name."""
+    from lookalike.judging.pages.links import Keys
+    from lookalike.judging.pages.sessions import expert_link, organiser_link
+
+    keys, until = Keys.of(study.path), moment(expires)
+    for name in names:
+        store.add_expert(name, until)
+    links = {}
+    for judge in store.experts():
+        if judge.name in names and judge.revoked is not None:
+            remark(f"the link of {judge.name} was taken back: lookalike judge renew {study.path.name} {judge.name}")
+        elif judge.revoked is None and (not names or judge.name in names):
+            links[judge.name] = expert_link(keys, judge, address)
+    return {"organiser": organiser_link(keys, store.organiser(), address), "experts": links}
+
+
+def _run(service: "Service", listening: "socket.socket") -> None:
+    """Serve in this process; what goes wrong with the database is said like any other error."""
+    from lookalike.judging.store.store import StoreAwayError, StoreFullError
+
+    try:
+        service.run(listening)
+    except (StoreAwayError, StoreFullError) as error:
+        raise ConnectionError(str(error)) from error
+
+
+def _check_images(study: "Study") -> None:
+    """Say which images of the pool are not there, before an expert finds out."""
+    pool = study.pool()
+    in_pool = [
+        (catalogue, position)
+        for catalogue, positions in ((study.queries, pool.queries), (study.catalogue, pool.items))
+        for position in sorted(set(positions.tolist()))
+    ]
+    paths = dict.fromkeys(
+        study.path / str(catalogue.paths[position]) for catalogue, position in in_pool if catalogue.paths is not None
+    )
+    missing = [path for path in paths if not path.is_file()]
+    if missing:
+        remark(f"{len(missing):,} of {len(paths):,} images of the pool are missing, such as {missing[0]}")
+
+
+def _say(study: "Study", address: str, links: dict[str, Any], status: "Status") -> None:
+    """Print where the study is judged, how far it is, and every link."""
+    from lookalike.web.guard import LOOPBACK, host_of
+
+    say = tables().print
+    settings = status.settings
+    say(f"{study.name} is judged at {address} (Ctrl-C ends it)")
+    say(f"{progress_of(status)}, {settings['experts_per_pair']} a pair, in the order of {settings['order']}")
+    say(f"\nthe organiser's page, for you alone:\n{links['organiser']}")
+    if links["experts"]:
+        say(f"\nfor each expert, a link of their own:\n{link_lines(links['experts'])}")
+    if not links["experts"]:
+        say("nobody judges yet: add experts with --expert NAME, or on the organiser's page")
+    if address.startswith("http://") and host_of(address.partition("//")[2]) not in LOOPBACK:
+        remark("links and answers travel unencrypted: put it behind https before it leaves your network")
+
+
+def _say_json(address: str, links: dict[str, Any], pids: list[int] | None) -> None:
+    """Print the address, the links and the processes as one line of JSON."""
+    import os
+
+    tables().print(json.dumps({"address": address, **links, "workers": pids or [os.getpid()]}))

@@ -1,0 +1,86 @@
+"""`lookalike judge status`."""
+
+import math
+import time
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from lookalike.cli.judge.store import needs_packages, open_store
+from lookalike.cli.options import JSON, STUDY
+from lookalike.cli.terminal import print_json, remark, table, tables
+
+if TYPE_CHECKING:
+    from lookalike.judging.store.types import Status
+
+__all__ = ["progress_of", "status"]
+
+
+def status(folder: STUDY, /, *, as_json: JSON = False) -> None:
+    """How far the judging of a study is: coverage, agreement, experts, images that did not load.
+
+    Example: lookalike judge status shop
+    """
+    from lookalike.discovery import agreement, coverage
+    from lookalike.study.study import Study
+
+    study = Study.open(folder)
+    needs_packages()
+    with open_store(study) as store:
+        state, votes, wrong = store.status(), store.votes(), store.check()
+    covered = coverage(votes, study.pool()) if study.pool_path.exists() else None
+    agreed = agreement(votes, study.gold()) if len(votes) else None
+    if as_json:
+        facts = asdict(state) | {
+            "coverage": None if covered is None else covered.to_dict(),
+            "agreement": None if agreed is None else agreed.to_dict(),
+            "wrong": wrong,
+        }
+        print_json(facts)
+        return
+    say = tables().print
+    say(f"{study.name}: {progress_of(state)}; votes are kept in {state.database}")
+    say(f"no pool yet: lookalike pool {folder}" if covered is None else str(covered))
+    say(_expert_table(state))
+    if agreed is not None:
+        say(f"\n{agreed}")
+    for image in state.missing:
+        say(f"{image['expert']} could not see the {image['side']} of {image['query']} and {image['item']}")
+    for sentence in wrong:
+        remark(f"the database is not whole: {sentence}")
+
+
+def _expert_table(state: "Status") -> Any:
+    """A row for each expert: what is judged, what is in hand, and whether the link is open."""
+    now = time.time() * 1000
+    rows = table(("judged", ""), ("in hand", ""), ("later", ""), ("last vote", ""), ("link", ""), first="expert")
+    for row in state.experts:
+        if row["revoked"] is not None:
+            link = "taken back"
+        else:
+            link = "open" if row["expires"] is None or int(row["expires"]) > now else "expired"
+        last = "–" if row["last"] is None else _ago((now - int(row["last"])) / 1000)
+        rows.add_row(str(row["name"]), f"{row['done']:,}", f"{row['held']:,}", f"{row['later']:,}", last, link)
+    return rows
+
+
+def progress_of(state: "Status") -> str:
+    """How many answers there are, of how many."""
+    share = state.everybody_done / state.everybody_total if state.everybody_total else math.nan
+    percent = "" if math.isnan(share) else f" ({share:.1%})"
+    pool = f" of the {state.in_pool:,} of the pool" if state.to_judge < state.in_pool else ""
+    gold = f" and {state.gold:,} gold pair{'s' * (state.gold != 1)}" if state.gold else ""
+    done = f"{state.everybody_done:,} of {state.everybody_total:,} answers{percent}"
+    return f"{done} to {state.to_judge:,} pairs{pool}{gold}"
+
+
+def _ago(seconds: float) -> str:
+    """How long ago, roughly.
+
+    >>> _ago(30), _ago(150), _ago(9000), _ago(400_000)
+    ('just now', '2 min ago', '2 h ago', '4 days ago')
+    """
+    if seconds < 60:
+        return "just now"
+    if seconds < 3600:
+        return f"{seconds // 60:.0f} min ago"
+    return f"{seconds // 3600:.0f} h ago" if seconds < 2 * 86_400 else f"{seconds // 86_400:.0f} days ago"

@@ -1,0 +1,279 @@
+"""`lookalike leaderboard`."""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from lookalike.cli.options import JSON, RULE, SEED, THREADS
+from lookalike.cli.outputs import Output
+from lookalike.cli.studies import judgements_of, open_judged, write_result
+from lookalike.cli.terminal import print_json, progress, remark, say_how_to_open, table, tables
+from lookalike.core.errors import FileError, InputError, StudyError
+from lookalike.core.files import write_text
+from lookalike.evaluation.results import without_nan
+
+if TYPE_CHECKING:
+    from lookalike.discovery import Agreement, Collection, Coverage, Judgements, Leaderboard, Pool
+    from lookalike.discovery.bias import LeaveOneOut
+    from lookalike.metrics.metric import Metric
+    from lookalike.study.study import Study
+
+FOLDER = Annotated[Path | None, Parameter(help="the folder of the study")]
+RUN = Annotated[
+    list[str] | None, Parameter(help="in place of a study: a TREC run, NAME=FILE; may be given several times")
+]
+QRELS = Annotated[Path | None, Parameter(help="the judgements of the runs: .qrels, .csv, .parquet or .json")]
+METRICS = Annotated[str | None, Parameter(help="names; by default hit rates, reciprocal ranks, areas and guards")]
+LEVEL = Annotated[
+    Literal["image", "product"], Parameter(help="what a judgement is about: one image, or all of its identity")
+]
+ONE_PER_IDENTITY = Annotated[
+    bool | None, Parameter(help="metrics of ranks see only the best image of an identity; by default as the pool")
+]
+NEGATIVES = Annotated[int, Parameter(help="unjudged items of each query to sample as negatives")]
+LEAVE_ONE_OUT = Annotated[
+    bool | None,
+    Parameter(
+        help="drop what each model alone proposed and evaluate AUC, or --metrics, again; by default with --report"
+    ),
+]
+RULES = Annotated[bool, Parameter(help="also show the order of models under the other rules")]
+COMPARE = Annotated[str | None, Parameter(help="a metric by which every pair of models is compared, such as AUC")]
+RESAMPLES = Annotated[int, Parameter(help="of the bootstrap behind the intervals")]
+OUTPUT = Annotated[Path | None, Parameter(help="also write everything to this .json file"), Output()]
+REPORT = Annotated[Path | None, Parameter(help="also write a page to look at, .html"), Output(".html")]
+
+__all__ = ["leaderboard"]
+
+
+def leaderboard(
+    folder: FOLDER = None,
+    /,
+    *,
+    run: RUN = None,
+    qrels: QRELS = None,
+    rule: RULE = "majority",
+    metrics: METRICS = None,
+    level: LEVEL = "image",
+    one_per_identity: ONE_PER_IDENTITY = None,
+    negatives: NEGATIVES = 100,
+    leave_one_out: LEAVE_ONE_OUT = None,
+    rules: RULES = False,
+    compare: COMPARE = None,
+    resamples: RESAMPLES = 1000,
+    output: OUTPUT = None,
+    report: REPORT = None,
+    threads: THREADS = None,
+    seed: SEED = 0,
+    as_json: JSON = False,
+) -> None:
+    """Compare the models of a study on its judged pairs, and say how far each number can be trusted.
+
+    Example: lookalike leaderboard shop --leave-one-out --report shop.html
+
+    Example: lookalike leaderboard --qrels judged.qrels --run bm25=bm25.run --run dense=dense.run.gz
+    """
+    from lookalike.metrics.metric import Metric, parse_all
+
+    chosen = None if metrics is None else parse_all(metrics)
+    metric = None if compare is None else Metric.parse(compare)
+    contest = _contest_of_study(folder, rule, run, qrels) if folder is not None else _contest_of_runs(run, qrels, rule)
+    checks = _Checks(chosen, metric, rules, _leaves_one_out(leave_one_out, contest, report))
+    if rules and contest.study is None:
+        raise InputError("--rules needs the votes of a study")
+    options = {"level": level, "negatives": negatives, "one_per_identity": one_per_identity, "resamples": resamples}
+    with progress():
+        outcome = _compare_models(contest, checks, {**options, "seed": seed, "threads": threads})
+    facts = outcome.facts()
+    text = json.dumps(without_nan(facts), indent=1, allow_nan=False) + "\n"
+    if output is not None:
+        write_text(output, text)
+    if contest.study is not None:
+        write_result(contest.study, "leaderboard.json", text)
+    if report is not None:
+        _write_page(report, contest, outcome)
+    if as_json:
+        print_json(facts)
+        return
+    _show(outcome)
+    if report is not None:
+        say_how_to_open(report)
+
+
+@dataclass(frozen=True)
+class _Contestants:
+    """Models, and what they are compared by: those of a study, or runs and judgements."""
+
+    models: dict[str, Any]
+    collection: "Collection"
+    judgements: "Judgements"
+    pool: "Pool | None" = None
+    study: "Study | None" = None
+
+
+@dataclass(frozen=True)
+class _Checks:
+    """What is asked: metrics (None for the usual ones), a metric to compare pairs of models by, and further checks."""
+
+    metrics: "list[Metric] | None"
+    compare: "Metric | None"
+    rules: bool
+    leave_one_out: bool
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """A leaderboard, and how far its numbers can be trusted."""
+
+    board: "Leaderboard"
+    without_own: "LeaveOneOut | None"
+    by_rule: "dict[str, Leaderboard] | None"
+    compared: Any
+    coverage: "Coverage | None"
+    agreement: "Agreement | None"
+
+    def facts(self) -> dict[str, Any]:
+        """Everything, for other programs."""
+        parts: dict[str, Any] = {
+            "leave_one_out": self.without_own and self.without_own.rows(),
+            "comparison": self.compared and self.compared.rows(),
+            "rules": self.by_rule and {name: other.rows() for name, other in self.by_rule.items()},
+            "coverage": self.coverage and self.coverage.to_dict(),
+            "agreement": self.agreement and self.agreement.to_dict(),
+        }
+        return self.board.to_dict() | {name: part for name, part in parts.items() if part is not None}
+
+
+def _leaves_one_out(asked: bool | None, contest: _Contestants, report: Path | None) -> bool:
+    """Whether each model is compared without the pairs that it alone proposed; by default where a page is written."""
+    if asked is None:
+        return report is not None and contest.pool is not None and len(contest.pool.models) > 1
+    if asked and contest.pool is None:
+        raise InputError("--leave-one-out needs a pool, which knows who proposed what: lookalike pool STUDY")
+    return asked
+
+
+def _compare_models(contest: _Contestants, checks: _Checks, options: dict[str, Any]) -> _Outcome:
+    """Make the leaderboard, and what else is asked."""
+    from lookalike import discovery
+    from lookalike.discovery.leaderboard import OWN_OUT
+
+    pool, study, by = contest.pool, contest.study, checks.compare
+    metrics = checks.metrics
+    if by is not None:  # what is compared is measured too
+        depth = pool.k if pool is not None else min(5, contest.collection.n_items)
+        metrics = list(dict.fromkeys([*(metrics or discovery.discovery_metrics(depth)), by]))
+    board = discovery.leaderboard(
+        contest.models, contest.judgements, contest.collection, pool=pool, metrics=metrics, **options
+    )
+    without_own = by_rule = coverage = agreement = None
+    if checks.leave_one_out and pool is not None:
+        without_own = discovery.leave_one_out(board.contest, pool, checks.metrics or OWN_OUT)
+    compared = board.compare(by) if by is not None else None
+    if study is not None:
+        votes = study.votes()
+        by_rule = discovery.by_rule(board.contest, votes, pool=pool) if checks.rules else None
+        coverage = discovery.coverage(votes, pool) if pool is not None else None
+        agreement = discovery.agreement(votes, study.gold())
+    return _Outcome(board, without_own, by_rule, compared, coverage, agreement)
+
+
+def _write_page(page: Path, contest: _Contestants, outcome: _Outcome) -> None:
+    """Write the leaderboard as a page to look at."""
+    from lookalike.report.discovery import write_leaderboard
+
+    study = contest.study
+    write_leaderboard(
+        page,
+        outcome.board,
+        title=study.name if study else "Leaderboard",
+        pool=contest.pool,
+        loo=outcome.without_own,
+        study=study,
+        votes=study.votes() if study else None,
+        judgements=contest.judgements,
+    )
+
+
+def _show(outcome: _Outcome) -> None:
+    """Print the leaderboard and the checks, and warnings on standard error."""
+    say = tables().print
+    say(outcome.board.text(warnings=False))
+    if outcome.without_own is not None:
+        say(f"\nwithout the pairs that only one model proposed\n{outcome.without_own}")
+    if outcome.by_rule is not None:
+        say("\nAUC by rule, and how far the order of models agrees with the majority's (Kendall's tau)")
+        say(_rules_table(outcome.by_rule))
+    if outcome.compared is not None:
+        say(f"\n{outcome.compared}")
+    if outcome.agreement is not None:
+        say("\n" + "\n".join(str(part) for part in (outcome.agreement, outcome.coverage) if part is not None))
+    for warning in outcome.board.warnings:
+        remark(warning)
+
+
+def _rules_table(by_rule: dict[str, "Leaderboard"]) -> Any:
+    """A row for each rule: the AUC of every model, and Kendall's tau with the majority's order."""
+    from lookalike.discovery.bias import agree
+
+    aucs = {
+        name: [evaluation["AUC"].mean for evaluation in board.evaluations.values()] for name, board in by_rule.items()
+    }
+    rows = table(*((name, "") for name in by_rule["majority"].evaluations), ("Kendall", ""), first="rule")
+    for name, means in aucs.items():
+        tau = agree(aucs["majority"], means)[2]
+        rows.add_row(name, *(f"{value:.4f}" for value in means), f"{tau:.3f}")
+    return rows
+
+
+def _contest_of_study(folder: Path, rule: str, run: list[str] | None, qrels: Path | None) -> _Contestants:
+    """The models, judgements and pool of a study."""
+    if run is not None or qrels is not None:
+        raise InputError("pass a study, or --run and --qrels")
+    study = open_judged(folder)
+    models = {name: study.model(name).given for name in study.models()}
+    if not models:
+        raise StudyError(f"the study has no model yet: lookalike study add {folder} NAME FILE")
+    pool = study.pool() if study.pool_path.exists() else None
+    return _Contestants(models, study.collection, judgements_of(study, rule), pool, study)
+
+
+def _contest_of_runs(run: list[str] | None, qrels: Path | None, rule: str) -> _Contestants:
+    """Runs, of the judged queries alone, and their judgements."""
+    from lookalike.discovery import Collection, Judgements
+    from lookalike.discovery.formats import read_judgements
+
+    if run is None and qrels is None:
+        raise InputError("pass a study, or --run and --qrels")
+    if not run or qrels is None:
+        raise InputError("--run and --qrels belong together: pass both")
+    if rule != "majority":
+        raise InputError(f"--rule {rule} makes judgements of the votes of a study, and --qrels are judgements already")
+    runs = _read_runs(run)
+    judgements = Judgements.of(read_judgements(qrels))
+    queries = dict.fromkeys(judgements.queries.tolist())
+    runs = {name: {q: ranked for q, ranked in run.items() if q in queries} for name, run in runs.items()}
+    for name, ranked_by_query in runs.items():
+        if not ranked_by_query:
+            raise FileError(f"the run {name!r} ranks nothing for any of the judged queries: are these the right files?")
+    items = dict.fromkeys(judgements.items.tolist())
+    items |= dict.fromkeys(item for run in runs.values() for ranked in run.values() for item in ranked)
+    return _Contestants(runs, Collection(list(queries), list(items)), judgements)
+
+
+def _read_runs(texts: list[str]) -> dict[str, Any]:
+    """Runs by name, each given as NAME=FILE."""
+    from lookalike.evaluation.trec import read_run
+
+    runs: dict[str, Any] = {}
+    for text in texts:
+        name, _, path = text.partition("=")
+        if not name or not path:
+            raise InputError(f"a run is given as NAME=FILE, got {text!r}")
+        if name in runs:
+            raise InputError(f"there are two runs named {name!r}: names must differ")
+        runs[name] = read_run(path)
+    return runs

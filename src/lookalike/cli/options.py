@@ -1,0 +1,82 @@
+"""Options that several commands share."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+from cyclopts import Parameter, validators
+
+from lookalike.cli.outputs import Output
+from lookalike.core.errors import InputError
+
+JSON = Annotated[bool, Parameter(name="--json", help="print the result as JSON")]
+SEED = Annotated[
+    int, Parameter(help="of everything that is drawn at random", validator=validators.Number(gte=0, lt=2**32))
+]
+STUDY = Annotated[Path, Parameter(help="the folder of the study")]
+RULE = Annotated[
+    Literal["majority", "unanimous", "dawid-skene"],
+    Parameter(help="how votes become judgements (docs/guide/discovery.md)"),
+]
+RAW = Annotated[
+    bool, Parameter(name="--raw", negative=(), help="in .csv, leave text as it is that spreadsheets take for a formula")
+]
+SOURCE = Annotated[Path | None, Parameter(help="the archive, if you have it already")]
+LABELS = Annotated[Path | None, Parameter(help="for a folder of images: a CSV with the columns file and label")]
+FEATURES = Annotated[str, Parameter(help="what stands for an image: pixels, or efficientnet-lite0")]
+SETTING = Annotated[
+    int | None,
+    Parameter(help="1 (the default): 100 queries and 500 training images a class; 2: the official test part"),
+]
+DASK = Annotated[
+    str | None,
+    Parameter(
+        help="work on a Dask cluster: the address of its scheduler, such as tcp://scheduler:8786, or its .json file"
+    ),
+]
+PARTIALS = Annotated[
+    str | None,
+    Parameter(help="a folder or address to keep what each shard gives, so that a job that died goes on"),
+    Output(folder=True),
+]
+SIMILARITY = Annotated[
+    Literal["cosine", "dot", "euclidean"] | None, Parameter(help="how embeddings are compared (cosine)")
+]
+THREADS = Annotated[int | None, Parameter(help="how many threads to use; all cores by default")]
+PORT = Annotated[
+    int, Parameter(help="where the page is; 0 takes one that is free", validator=validators.Number(gte=0, lte=65535))
+]
+HOST = Annotated[str, Parameter(help="the address to listen on; by default only this machine can connect")]
+ALLOW_HOST = Annotated[
+    tuple[str, ...], Parameter(help="a further name under which browsers may ask for the page", negative=())
+]
+OPEN = Annotated[
+    bool | None,
+    Parameter(name="--open", negative="--no-open", help="open the page in a browser; by default on a desktop"),
+]
+
+__all__ = [
+    "ALLOW_HOST",
+    "DASK",
+    "FEATURES",
+    "HOST",
+    "JSON",
+    "LABELS",
+    "OPEN",
+    "PARTIALS",
+    "PORT",
+    "RAW",
+    "RULE",
+    "SEED",
+    "SETTING",
+    "SIMILARITY",
+    "SOURCE",
+    "STUDY",
+    "THREADS",
+    "check_raw",
+]
+
+
+def check_raw(raw: bool, file: Path | None) -> None:
+    """Raise where text is to be left as it is in a file in which it always is."""
+    if raw and (file is None or file.suffix != ".csv"):
+        raise InputError("--raw is for files that end in .csv: in all others text is written as it is")

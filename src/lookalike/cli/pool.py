@@ -1,0 +1,185 @@
+"""`lookalike pool`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from lookalike.cli.options import JSON, RAW, SEED, STUDY, THREADS, check_raw
+from lookalike.cli.outputs import Output
+from lookalike.cli.studies import open_judged, release_again
+from lookalike.cli.terminal import print_json, progress, remark, table, tables
+from lookalike.core.errors import InputError, StudyError
+
+if TYPE_CHECKING:
+    from lookalike.discovery import Pool
+    from lookalike.study.study import Study
+
+K = 6  # items that each model proposes for a query
+MANY = 200  # queries, from which on it is said how to have fewer
+SECONDS = 15.0  # that judging a pair takes (Barkan et al. 2023)
+
+DEPTH = Annotated[int | None, Parameter(help=f"how many items each model proposes for a query ({K})")]
+RANDOM = Annotated[int, Parameter(help="pairs to draw by chance, for estimating how many positives there are")]
+ONE_PER_IDENTITY = Annotated[bool, Parameter(help="propose only the best image of an identity")]
+MODELS = Annotated[str | None, Parameter(help="names of the models to pool; by default all of the study")]
+TOP_UP = Annotated[str | None, Parameter(help="add this model to the pool, and list what of it nobody judged")]
+NEXT = Annotated[int | None, Parameter(name="--next", help="list the next so many pairs to judge of the pool as it is")]
+ORDER = Annotated[Literal["depth", "adaptive"], Parameter(help="of the pairs that --next lists")]
+PACE = Annotated[float, Parameter(help="that judging a pair takes, for the cost")]
+OUTPUT = Annotated[Path | None, Parameter(help="write the pairs to judge to this .csv or .parquet file"), Output()]
+REPLACE = Annotated[bool, Parameter(help="pool anew, in place of a pool that has been voted on")]
+
+__all__ = ["pool"]
+
+
+def pool(
+    folder: STUDY,
+    /,
+    *,
+    k: DEPTH = None,
+    random: RANDOM = 0,
+    one_per_identity: ONE_PER_IDENTITY = False,
+    models: MODELS = None,
+    top_up: TOP_UP = None,
+    next_pairs: NEXT = None,
+    order: ORDER = "depth",
+    seconds: PACE = SECONDS,
+    output: OUTPUT = None,
+    raw: RAW = False,
+    replace: REPLACE = False,
+    threads: THREADS = None,
+    seed: SEED = 0,
+    as_json: JSON = False,
+) -> None:
+    """Pool what the models of a study propose, and show how much they overlap and what judging costs.
+
+    Example: lookalike pool shop --k 6 --random 2000
+
+    Example: lookalike pool shop --next 500 --order adaptive --output next.csv
+
+    Example: lookalike pool shop --top-up new-model --output top-up.csv
+    """
+    from lookalike.discovery.prevalence import cost
+
+    of_a_new_pool = {"--k": k is not None, "--random": random != 0, "--one-per-identity": one_per_identity}
+    of_a_new_pool |= {"--models": models is not None, "--seconds": seconds != SECONDS, "--replace": replace}
+    of_a_new_pool |= {"--seed": seed != 0}
+    _check_options([name for name, is_passed in of_a_new_pool.items() if is_passed], top_up, next_pairs, order)
+    if output is not None and output.suffix not in (".csv", ".parquet"):
+        raise InputError(f"cannot write pairs to {output}: the name must end in .csv or .parquet")
+    check_raw(raw, output)
+    cost(1, seconds)  # refused before anything is written
+    study = open_judged(folder)
+    if top_up is not None or next_pairs is not None:
+        with progress():
+            pooled, rows = _to_judge(study, top_up, next_pairs, order, threads)
+        if top_up is not None:
+            release_again(study)
+        _list(pooled, rows, output, raw, as_json)
+        return
+    names = _models(study, folder, models)
+    _check_votes(study, replace)
+    options = {"k": K if k is None else k, "random": random, "seed": seed, "one_per_identity": one_per_identity}
+    pooled = _build(study, names, options | {"threads": threads})
+    if output is not None:
+        pooled.write_pairs(output, raw=raw)
+    if as_json:
+        _print_facts(pooled, seconds)
+    else:
+        _show(pooled, study, folder, seconds)
+
+
+def _models(study: "Study", folder: Path, models: str | None) -> list[str]:
+    """The names of the models to pool."""
+    names = models.replace(",", " ").split() if models else study.models()
+    if not names:
+        raise StudyError(f"the study has no model yet: lookalike study add {folder} NAME FILE")
+    return names
+
+
+def _check_votes(study: "Study", replace: bool) -> None:
+    """Raise where a new pool would take the place of one that experts voted on."""
+    if study.pool_path.exists() and len(study.votes()) and not replace:
+        raise StudyError(
+            f"the study has a pool with {len(study.votes()):,} votes, and its record of who proposed what would be "
+            "lost: add a model with --top-up NAME, or pass --replace"
+        )
+
+
+def _build(study: "Study", names: list[str], options: dict[str, Any]) -> "Pool":
+    """Pool what these models propose, and keep the pool in the study."""
+    from lookalike.discovery import Pool
+
+    with progress():
+        pooled = Pool.build({name: study.model(name).given for name in names}, study.collection, **options)
+    study.write_pool(pooled)
+    release_again(study)
+    return pooled
+
+
+def _print_facts(pooled: "Pool", seconds: float) -> None:
+    """Print what is in the pool as JSON."""
+    facts: dict[str, Any] = {"pairs": len(pooled), "suspects": pooled.suspects, "all_pairs": pooled.all_pairs}
+    facts |= {"duplication": pooled.duplication, "saving": pooled.saving}
+    print_json({**facts, "k": pooled.k, "models": pooled.rows(), "total_seconds": len(pooled) * seconds})
+
+
+def _show(pooled: "Pool", study: "Study", folder: Path, seconds: float) -> None:
+    """Print the pool, what judging costs, and what to do next."""
+    from lookalike.discovery.prevalence import cost
+
+    say = tables().print
+    say(str(pooled))
+    say(f"judging takes {cost(len(pooled), seconds)} an expert at {seconds:g} seconds a pair")
+    n = len(study.queries)
+    if n >= MANY and not study.wild and n == len(study.catalogue):
+        again = f"remove {study.pool_path}, lookalike study queries {folder} --draw N, and pool again"
+        say(f"All {n:,} items are queries: to judge fewer pairs, {again}")
+    by_file = f"lookalike pool {folder} --next N --output FILE and lookalike study votes {folder} FILE"
+    in_browser = f"lookalike judge {folder} --expert NAME, or " if study.catalogue.paths is not None else ""
+    say(f"Next: {in_browser}{by_file}")
+
+
+def _check_options(of_a_new_pool: list[str], top_up: str | None, next_pairs: int | None, order: str) -> None:
+    """Raise for options of a new pool where one is only read, and for an order of nothing."""
+    if top_up is not None and next_pairs is not None:
+        raise InputError("pass either --top-up or --next")
+    if of_a_new_pool and (top_up is not None or next_pairs is not None):
+        way, listed = "--next" if top_up is None else "--top-up", ", ".join(of_a_new_pool)
+        raise InputError(f"{way} takes the pool as it was made: leave out {listed}, for making one anew")
+    if order != "depth" and next_pairs is None:
+        raise InputError(f"--order {order} is of the pairs that --next lists: pass --next N with it")
+
+
+def _to_judge(study: "Study", top_up: str | None, n: int | None, order: str, threads: int | None) -> tuple["Pool", Any]:
+    """The pool, and the rows of it to judge next."""
+    import numpy as np
+
+    from lookalike.discovery import next_pairs
+    from lookalike.discovery.dawid_skene import RULES
+
+    votes = study.votes()
+    pooled = study.pool() if top_up is None else study.top_up(top_up, threads=threads)
+    judged = RULES["majority"](votes).by_pair if len(votes) else {}
+    asked = set(votes.pairs)  # what nobody could decide is not asked again
+    grades = np.array([judged.get(pair, 0 if pair in asked else -1) for pair in pooled.pairs])
+    if n is not None:
+        return pooled, next_pairs(pooled, grades, n, order)
+    return pooled, np.flatnonzero((grades < 0) & pooled.proposed[:, pooled.models.index(str(top_up))])
+
+
+def _list(pooled: "Pool", rows: Any, output: Path | None, raw: bool, as_json: bool) -> None:
+    """Print the pairs to judge, or write them to a file."""
+    every_pair = pooled.pairs
+    pairs = [every_pair[row] for row in rows]
+    if output is not None:
+        pooled.write_pairs(output, rows, raw=raw)
+    if as_json:
+        print_json([{"query": query, "item": item} for query, item in pairs])
+    elif output is None:
+        listed = table(("item", ""), first="query")
+        for query, item in pairs:
+            listed.add_row(query, item)
+        tables().print(listed)
+    remark(f"{len(pairs):,} pairs to judge" + (f", in {output}" if output is not None else ""))

@@ -1,0 +1,168 @@
+"""`lookalike report`."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from lookalike.cli.hashers import choose_all
+from lookalike.cli.options import JSON, LABELS, SEED, SETTING, SOURCE
+from lookalike.cli.outputs import Output
+from lookalike.cli.survey import STUDY_LENGTHS, limits, report_study
+from lookalike.cli.tasks import task_and_shape
+from lookalike.cli.terminal import say_how_to_open
+from lookalike.cli.trials import LENGTHS, print_rows, show_trials, try_all, write_page
+from lookalike.core.errors import FileError, InputError
+
+if TYPE_CHECKING:
+    from lookalike.experiments.task import Task
+
+DATA = Annotated[
+    str,
+    Parameter(
+        help="a data set or folder of images, hashed by their features; a study; or a file of queries, "
+        "embeddings or codes"
+    ),
+]
+GALLERY = Annotated[Path | None, Parameter(help="with a file of queries: the file of the gallery")]
+FEATURES = Annotated[
+    str | None,
+    Parameter(help="what stands for an image of a data set: pixels (the default), or efficientnet-lite0"),
+]
+HASHERS = Annotated[
+    str | None,
+    Parameter(
+        help="names, losses to learn with, and files of saved hashers; by default the eight without labels, of a "
+        "study ITQ"
+    ),
+]
+BITS = Annotated[str | None, Parameter(help="lengths of the codes (12 24 48; of a study 32 64 128)")]
+CODES = Annotated[
+    list[str] | None, Parameter(help="codes made elsewhere, NAME=QUERIES,GALLERY; may be given several times")
+]
+FIT = Annotated[Path | None, Parameter(help="embeddings to learn from, if not from the gallery")]
+SIMILARITY = Annotated[
+    Literal["cosine", "dot", "euclidean"] | None,
+    Parameter(help="how the features themselves are searched, for comparison (euclidean)"),
+]
+NEAR = Annotated[
+    str | None,
+    Parameter(help='in a study, which items are near-duplicates, by model: such as "phash=6 dino=0.97"'),
+]
+TITLE = Annotated[str | None, Parameter(help="of the report; by default the name of the data")]
+OUTPUT = Annotated[Path, Parameter(help="where to write the report"), Output(".html")]
+PAGE = Path("lookalike-report.html")
+
+__all__ = ["report"]
+
+
+def report(
+    data: DATA,
+    gallery: GALLERY = None,
+    /,
+    *,
+    features: FEATURES = None,
+    hashers: HASHERS = None,
+    bits: BITS = None,
+    codes: CODES = None,
+    fit: FIT = None,
+    similarity: SIMILARITY = None,
+    near: NEAR = None,
+    title: TITLE = None,
+    output: OUTPUT = PAGE,
+    setting: SETTING = None,
+    source: SOURCE = None,
+    labels: LABELS = None,
+    seed: SEED = 0,
+    as_json: JSON = False,
+) -> None:
+    """Compare hashers on your data, or show what is in a study: one HTML file with numbers, charts and pictures.
+
+    Of a study: near-duplicates, look-alikes, models compared, what shorter codes cost; and once experts have voted, the
+    leaderboard.
+
+    Example: lookalike report photos/ --features efficientnet-lite0 --hashers "ITQ SH tie-aware-ap" --bits "32 64"
+
+    Example: lookalike report queries.npz gallery.npz --codes mine=my-queries.npz,my-gallery.npz
+
+    Example: lookalike report shop --hashers "ITQ SH" --bits "32 64" --output shop.html
+    """
+    from lookalike.report import check_installed
+
+    check_installed()
+    of_images: dict[str, Any] = {"features": features, "setting": setting, "source": source, "labels": labels}
+    if gallery is None and (Path(data) / "study.toml").is_file():
+        options = {**of_images, "codes": codes, "fit": fit, "title": title, "similarity": similarity}
+        _refuse("is not for a study, whose models and labels are known", **options)
+        named = hashers is not None or bits is not None
+        chosen = choose_all(hashers or "ITQ", bits or STUDY_LENGTHS, seed) if named else None
+        report_study(Path(data), output, chosen, limits(near), seed, as_json)
+        return
+    _refuse("is for a study, in which near-duplicates are looked for", near=near)
+    others = [_named_codes(text) for text in codes or []]
+    if gallery is None:
+        _check_data_set(data, fit)
+        task, _ = task_and_shape(data, source, labels, setting, seed, features or "pixels")
+    else:
+        _refuse("is for data sets and folders of images, not for files", **of_images)
+        task = _items_task(Path(data), gallery, fit)
+        if task.gallery is None:
+            _refuse("is for embeddings: these hold codes", hashers=hashers, bits=bits, fit=fit, similarity=similarity)
+            others.insert(0, (gallery.stem, Path(data), gallery))
+    chosen = [] if task.gallery is None else choose_all(hashers, bits or LENGTHS, seed)
+    task = replace(task, title=title or task.title, about=task.about | {"seed": seed})
+    trials = try_all(task, chosen, _codes_from_files(task, others), similarity or "euclidean")
+    write_page(trials, output)
+    if as_json:
+        print_rows(trials, output)
+        return
+    show_trials(trials)
+    say_how_to_open(output)
+
+
+def _check_data_set(data: str, fit: Path | None) -> None:
+    """Raise where one file of two is passed in place of a data set, or what a data set does not need."""
+    if Path(data).suffix in (".npz", ".npy", ".parquet"):
+        raise InputError(f"pass two files, queries and gallery: {data} is one of them")
+    _refuse("is for files of embeddings: a data set has its own training part", fit=fit)
+
+
+def _refuse(why: str, **options: Any) -> None:
+    """Raise where an option was passed that means nothing here."""
+    for name, value in options.items():
+        if value is not None:
+            raise InputError(f"--{name} {why}")
+
+
+def _items_task(queries: Path, gallery: Path, fit: Path | None) -> "Task":
+    """What is searched for what, in files of queries and of a gallery."""
+    from lookalike.evaluation.item_files import read_items
+    from lookalike.experiments.task import items_task
+
+    return items_task(read_items(queries), read_items(gallery), None if fit is None else read_items(fit))
+
+
+def _named_codes(text: str) -> tuple[str, Path, Path]:
+    """A name, and the files of codes of queries and gallery: NAME=QUERIES,GALLERY."""
+    parts = re.fullmatch(r"([^=]+)=([^,]+),([^,]+)", text)
+    if parts is None:
+        raise InputError(f"--codes must be NAME=QUERIES,GALLERY, got {text!r}")
+    return parts[1], Path(parts[2]), Path(parts[3])
+
+
+def _codes_from_files(task: "Task", files: list[tuple[str, Path, Path]]) -> list[Any]:
+    """Names, and the codes of queries and gallery that were made elsewhere."""
+    from lookalike.core.codes import Codes
+    from lookalike.evaluation.item_files import read_items
+
+    named = []
+    for name, *paths in files:
+        vectors = [read_items(path).vectors for path in paths]
+        for path, codes, n in zip(paths, vectors, (len(task.query_labels), len(task.gallery_labels)), strict=True):
+            if not isinstance(codes, Codes) or len(codes) != n:
+                kind = "codes" if isinstance(codes, Codes) else "embeddings"
+                raise FileError(f"{path} must hold {n} codes, one for each item, got {len(codes)} {kind}", path=path)
+        named.append((name, *vectors))
+    return named

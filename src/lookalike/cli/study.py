@@ -1,0 +1,330 @@
+"""`lookalike study`: making a study, adding models and votes, and taking results out."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import App, Parameter
+
+from lookalike.cli.options import JSON, RAW, RULE, SEED, SIMILARITY, STUDY, check_raw
+from lookalike.cli.outputs import Output
+from lookalike.cli.studies import judgements_of, keep_gold, open_judged, read_votes, write_export
+from lookalike.cli.terminal import print_json, remark, table, tables
+from lookalike.core.errors import FileError, InputError
+
+if TYPE_CHECKING:
+    from lookalike.discovery import Catalogue
+    from lookalike.study.study import Study
+
+study = App(
+    name="study",
+    help="Make a study, add models and votes, take results out.\n\n"
+    "Example: lookalike study new shop --catalogue items.csv --draw 2000",
+)
+
+__all__ = ["read_catalogue", "study"]
+
+
+@study.command
+def new(
+    folder: Annotated[Path, Parameter(help="the folder of the study"), Output(folder=True, owns="study")],
+    /,
+    *,
+    catalogue: Annotated[
+        Path, Parameter(help="the items: .csv or .parquet with id, identity, category, path; or .json")
+    ],
+    queries: Annotated[
+        Path | None,
+        Parameter(help="which of them are queries: ids, a line each, or seeds .json; or with --wild, items"),
+    ] = None,
+    draw: Annotated[int | None, Parameter(help="draw so many queries from the catalogue")] = None,
+    stratify: Annotated[
+        str | None, Parameter(help="a column, such as category, of which each value gets its share")
+    ] = None,
+    wild: Annotated[
+        bool, Parameter(help="the queries are no items of the catalogue, but a catalogue of their own")
+    ] = False,
+    name: Annotated[str | None, Parameter(help="of the study; by default that of the folder")] = None,
+    seed: SEED = 0,
+    as_json: JSON = False,
+) -> None:
+    """Make a study: a folder that holds a catalogue, queries, models, the pool, votes and results.
+
+    Example: lookalike study new shop --catalogue items.csv --draw 2000 --stratify category
+
+    Example: lookalike study new street --catalogue items.csv --queries photos.csv --wild
+    """
+    from lookalike.study.study import Study
+
+    items = read_catalogue(catalogue)
+    if (queries is None) == (draw is None):
+        raise InputError("say which items are queries: --queries FILE, or --draw N")
+    if draw is None and stratify is not None:
+        raise InputError("--stratify is for queries that are drawn: add --draw")
+    if wild and queries is None:
+        raise InputError("the queries of a wild study come from elsewhere: pass their catalogue with --queries")
+    chosen: Any = items.draw(draw or 0, stratify=stratify, seed=seed) if queries is None else None
+    if queries is not None:
+        chosen = read_catalogue(queries) if wild else _ids(queries, items)
+    created = Study.create(folder, name or folder.resolve().name, items, chosen, wild=wild)
+    _say(created, f"Next: lookalike study add {folder} NAME embeddings.npz", as_json)
+
+
+@study.command
+def add(
+    folder: STUDY,
+    name: Annotated[str, Parameter(help="what the model is called")],
+    gallery: Annotated[Path, Parameter(help="embeddings or codes of the items (.npz, .npy, .parquet), or a TREC run")],
+    queries: Annotated[Path | None, Parameter(help="those of the queries, if they are not items")] = None,
+    /,
+    *,
+    similarity: SIMILARITY = None,
+    replace: Annotated[bool, Parameter(help="in place of the model of this name")] = False,
+    as_json: JSON = False,
+) -> None:
+    """Add a model: its embeddings or codes, matched to the catalogue by `ids` where the file has them; or its run.
+
+    Example: lookalike study add shop dino dino.npz
+
+    Example: lookalike study add shop old-search search.run.gz
+    """
+    from lookalike.evaluation.item_files import read_items
+    from lookalike.study.study import Study
+
+    opened = Study.open(folder)
+    if gallery.suffix in (".npz", ".npy", ".parquet"):
+        items = read_items(gallery)
+        of_queries = read_items(queries) if queries is not None else None
+        opened.add_model(
+            name,
+            None if of_queries is None else of_queries.vectors,
+            items.vectors,
+            similarity=similarity,
+            replace=replace,
+            query_ids=None if of_queries is None else of_queries.ids,
+            gallery_ids=items.ids,
+        )
+    else:
+        if queries is not None:
+            raise InputError("a run is one file: it ranks items for the queries it names")
+        opened.add_model(name, run=gallery, similarity=similarity, replace=replace)
+    pooled = opened.pool_path.exists()
+    _say(opened, f"Next: lookalike pool {folder}" + (f" --top-up {name}" if pooled else ""), as_json)
+
+
+@study.command
+def remove(folder: STUDY, name: Annotated[str, Parameter(help="of the model")], /, *, as_json: JSON = False) -> None:
+    """Forget a model; what it proposed stays in the pool.
+
+    Example: lookalike study remove shop old-search
+    """
+    from lookalike.study.study import Study
+
+    opened = Study.open(folder)
+    opened.remove_model(name)
+    _say(opened, f"{name} is removed", as_json)
+
+
+@study.command
+def queries(
+    folder: STUDY,
+    /,
+    *,
+    draw: Annotated[int | None, Parameter(help="draw so many from the catalogue")] = None,
+    stratify: Annotated[
+        str | None, Parameter(help="a column, such as category, of which each value gets its share")
+    ] = None,
+    file: Annotated[Path | None, Parameter(help="or take these: ids, a line each")] = None,
+    seed: SEED = 0,
+    as_json: JSON = False,
+) -> None:
+    """Choose which items of a study are its queries, before it has a pool.
+
+    Example: lookalike study queries photos-study --draw 100 --stratify category
+    """
+    from lookalike.study.study import Study
+
+    opened = Study.open(folder)
+    if (draw is None) == (file is None):
+        raise InputError("say which items are queries: --file FILE, or --draw N")
+    if draw is None and stratify is not None:
+        raise InputError("--stratify is for queries that are drawn: add --draw")
+    items = opened.catalogue
+    chosen = opened.set_queries(
+        _ids(file, items) if file is not None else items.draw(draw or 0, stratify=stratify, seed=seed)
+    )
+    _say(chosen, f"Next: lookalike pool {folder}", as_json)
+
+
+@study.command
+def votes(
+    folder: STUDY,
+    file: Annotated[
+        Path, Parameter(help="votes, .csv or .parquet; or judgements: .qrels, .csv or annotations .json, with --expert")
+    ],
+    /,
+    *,
+    expert: Annotated[str | None, Parameter(help="whose judgements these are, where the file does not say")] = None,
+    gold: Annotated[
+        bool, Parameter(help="keep the judgements as gold pairs, to test experts with, in place of those before")
+    ] = False,
+    again: Annotated[bool, Parameter(help="add votes that are there already once more")] = False,
+    as_json: JSON = False,
+) -> None:
+    """Add votes, each once, or keep gold pairs.
+
+    Example: lookalike study votes shop votes.csv
+
+    Example: lookalike study votes shop annotations.json --expert panel
+    """
+    from lookalike.study.study import Study
+
+    opened = Study.open(folder)
+    if gold and again:
+        raise InputError("--again is of votes: gold pairs are replaced")
+    if gold:
+        before = opened.gold()
+        replaced = f", in place of the {len(before):,} before" if before is not None else ""
+        _say(opened, f"{keep_gold(opened, file):,} gold pairs{replaced}", as_json)
+        return
+    record = read_votes(opened, file, expert)
+    if opened.pool_path.exists():
+        gold_pairs = opened.gold()
+        record.check([*opened.pool().pairs, *(gold_pairs.pairs if gold_pairs is not None else [])])
+    added = opened.append_votes(record, again=again)
+    n = len(record) - len(added)
+    if as_json:
+        print_json(_facts(opened) | {"added": len(added), "there_already": n})
+        return
+    same = "there already (same query, item, expert, answer and time): --again adds them once more"
+    there = f", {n:,} were {same}" if n else ""
+    done = f"added {added}{there}" if len(added) or not n else f"nothing added, all {n:,} votes were {same}"
+    _say(opened, f"{done}; now {opened.votes()}", as_json)
+
+
+@study.command
+def export(
+    folder: STUDY,
+    what: Annotated[Literal["judgements", "votes", "pool", "catalogue"], Parameter(help="what to write")],
+    file: Annotated[
+        Path,
+        Parameter(help="judgements: .qrels, .csv, .parquet or .json; all others: .csv or .parquet"),
+        Output(),
+    ],
+    /,
+    *,
+    rule: RULE = "majority",
+    raw: RAW = False,
+    as_json: JSON = False,
+) -> None:
+    """Write what a study holds to a file that other programs read.
+
+    Example: lookalike study export shop judgements shop.qrels
+    """
+    check_raw(raw, file)
+    opened = open_judged(folder)
+    if what in ("judgements", "votes"):
+        write_export(opened, what, file, rule, raw=raw)
+    elif what == "catalogue":
+        opened.catalogue.write(file, raw=raw)
+    else:
+        opened.pool().save(file, raw=raw)
+    _say(opened, f"wrote {file}", as_json)
+
+
+@study.command
+def show(folder: STUDY, /, *, as_json: JSON = False) -> None:
+    """What a study holds: models, pool, votes, how much experts agree, how many positives there are.
+
+    Example: lookalike study show shop
+    """
+    from lookalike.discovery import agreement, prevalence
+    from lookalike.discovery.prevalence import SECONDS, pace
+
+    opened = open_judged(folder)
+    kinds, problems = _kinds(opened)
+    for problem in problems.values():
+        remark(problem)
+    record = opened.votes()
+    pool = opened.pool() if opened.pool_path.exists() else None
+    agreed = agreement(record, opened.gold()) if len(record) else None
+    positives = None
+    if len(record) and pool is not None:
+        positives = prevalence(judgements_of(opened, "majority"), pool, seconds=pace(record) or SECONDS)
+    if as_json:
+        facts = {
+            "experts": [] if agreed is None else agreed.rows(),
+            "prevalence": None if positives is None else positives.to_dict(),
+            "kinds": kinds,
+            "problems": problems,
+        }
+        print_json(_facts(opened) | facts)
+        return
+    console = tables()
+    console.print(str(opened))
+    shown = table(("kind", ""), first="model")
+    for model in opened.models():
+        shown.add_row(model, kinds.get(model) or f"cannot be read: {problems[model]}")
+    console.print(shown)
+    console.print(str(pool) if pool is not None else f"no pool yet: lookalike pool {folder}")
+    console.print(str(agreed) if agreed is not None else "no votes yet")
+    if positives is not None:
+        console.print(str(positives))
+
+
+def _kinds(opened: "Study") -> tuple[dict[str, str], dict[str, str]]:
+    """What each model is, and of those that cannot be read, why."""
+    from lookalike.study.model import UNREADABLE, unreadable
+
+    kinds, problems = {}, {}
+    for name in opened.models():
+        try:
+            kinds[name] = opened.model(name).kind
+        except UNREADABLE as error:
+            problems[name] = unreadable(name, error)
+    return kinds, problems
+
+
+def _facts(opened: "Study") -> dict[str, Any]:
+    """What a study holds, for other programs."""
+    pool = opened.pool() if opened.pool_path.exists() else None
+    return {
+        "name": opened.name,
+        "queries": len(opened.queries),
+        "items": len(opened.catalogue),
+        "wild": opened.wild,
+        "models": opened.models(),
+        "pool": None if pool is None else {"k": pool.k, "pairs": len(pool), "models": list(pool.models)},
+        "votes": len(opened.votes()),
+    }
+
+
+def _say(opened: "Study", what: str, as_json: bool) -> None:
+    """Print what the study holds now, then what was done."""
+    if as_json:
+        print_json(_facts(opened))
+    else:
+        tables().print(f"{opened}\n{what}")
+
+
+def read_catalogue(path: Path) -> "Catalogue":
+    """The catalogue of a file."""
+    from lookalike.discovery import Catalogue
+    from lookalike.discovery.formats import read_metadata
+
+    return read_metadata(path) if path.suffix == ".json" else Catalogue.read(path)
+
+
+def _ids(path: Path, items: "Catalogue") -> "list[str]":
+    """The ids of queries in a file: seeds, a catalogue, or a line each."""
+    from lookalike.discovery.formats import read_seeds
+
+    if path.suffix == ".json":
+        return [str(name) for name in read_seeds(path, items)]
+    if path.suffix in (".csv", ".parquet"):
+        return [str(name) for name in read_catalogue(path).ids]
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    try:
+        return [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line]
+    except UnicodeDecodeError as error:
+        raise FileError(f"{path} is not a list of ids, a line each, in UTF-8: {error}", path=path) from error

@@ -1,0 +1,76 @@
+"""Hashers tried on a task, and their table: what `report` and `demo` share."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lookalike.cli.terminal import print_json, progress, prose, table, tables
+from lookalike.evaluation.results import shown
+
+if TYPE_CHECKING:
+    from lookalike.experiments.task import Task
+    from lookalike.experiments.trials import Trials
+    from lookalike.hashers import Hasher
+
+LENGTHS = "12 24 48"
+
+__all__ = ["LENGTHS", "print_rows", "show_trials", "try_all", "write_page"]
+
+
+def try_all(
+    task: "Task", chosen: list[tuple[str, "Hasher"]], codes: Any = (), similarity: str = "euclidean"
+) -> "Trials":
+    """Try hashers, and codes made elsewhere, on a task, with a progress bar."""
+    from lookalike.experiments.trials import try_hashers
+
+    with progress():
+        return try_hashers(task, chosen, codes, similarity=similarity)
+
+
+def write_page(trials: "Trials", output: Path) -> None:
+    """Write the report of trials."""
+    from lookalike.report import write_report
+
+    write_report(trials, output)
+
+
+def print_rows(trials: "Trials", output: Path, story: dict[str, Any] | None = None) -> None:
+    """Print trials as JSON."""
+    exact, similarity = (trials.exact["AP"].mean, trials.exact.about["similarity"]) if trials.exact else (None, None)
+    left_out = [{"hasher": name, "why": why} for name, why in trials.left_out]
+    about = {
+        "task": trials.task.about,
+        "exact_mAP": exact,
+        "exact_similarity": similarity,
+        "left_out": left_out,
+        "report": str(output),
+    }
+    print_json({**about, **({"story": story} if story else {}), "rows": trials.rows()})
+
+
+def show_trials(trials: "Trials") -> None:
+    """Print trials as a table."""
+    task, say = trials.task, prose().print
+    features = f"; features: {task.about['features']}" if "features" in task.about else ""
+    say(f"{task.title}: {len(task.query_labels):,} queries × {len(task.gallery_labels):,} items{features}\n")
+    columns = ["bits", "mAP", "worst", "best", "mLGAP@2", "codes used", "of possible", "entropy", "fullest code"]
+    rows = table(*((name, "bold" if name == "mAP" else "") for name in columns), first="hasher")
+    for row in trials.rows():
+        rows.add_row(
+            row["hasher"],
+            str(row["bits"]),
+            *(shown(row[name]) for name in ("mAP", "worst", "best", "LGAP@2")),
+            f"{row['distinct']:,}",
+            f"{row['possible_utilisation']:.1%}",
+            f"{row['entropy']:.2f}",
+            f"{row['largest']:,}",
+        )
+    if trials.exact is not None:
+        ap = trials.exact["AP"]
+        rows.add_row(
+            f"no hashing ({trials.exact.about['similarity']})", "–", *map(shown, (ap.mean, ap.worst, ap.best)), *"–––––"
+        )
+    tables().print(rows)
+    if undefined := trials.trials[0].evaluation["AP"].undefined:
+        say(f"\n{undefined} of the queries have nothing relevant to find: mAP counts 0 for them")
+    for name, why in trials.left_out:
+        say(f"\nleft out: {name}: {why}")

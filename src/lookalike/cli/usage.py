@@ -1,0 +1,165 @@
+"""`lookalike usage`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from cyclopts import Parameter
+
+from lookalike.cli.options import JSON
+from lookalike.cli.terminal import print_json, progress, table, tables
+from lookalike.core.errors import FileError
+
+if TYPE_CHECKING:
+    from lookalike.evaluation.code_space import Separation, Usage
+
+MAX_PAIRS = 2e10  # of words of codes that meet, some seconds' worth
+
+__all__ = ["usage"]
+
+
+def usage(
+    codes: Annotated[Path, Parameter(help="codes: .npz, .npy or .parquet")],
+    /,
+    *,
+    labels: Annotated[Path | None, Parameter(help="labels of the items, .npy or a text line each")] = None,
+    features: Annotated[
+        Path | None, Parameter(help="what was hashed: does Hamming distance follow it within a class?")
+    ] = None,
+    separation: Annotated[bool, Parameter(help="measure how classes lie, however long it takes")] = False,
+    as_json: JSON = False,
+) -> None:
+    """Show how codes fill the space: how many are used, how evenly, and how classes share them.
+
+    Example: lookalike usage gallery-codes.npz
+
+    Example: lookalike usage gallery-codes.npz --features gallery.npz --json
+    """
+    from lookalike.core.codes import Codes
+    from lookalike.evaluation import code_space
+    from lookalike.evaluation.item_files import read_items
+
+    items = read_items(codes, labels)
+    if not isinstance(items.vectors, Codes):
+        raise FileError(f"{codes} holds embeddings: usage is of codes, which lookalike hash makes", path=codes)
+    classes = items.labels if items.labels is not None and items.labels.ndim == 1 else None
+    if classes is None and (features is not None or separation):
+        raise FileError(f"{codes} has no labels with one value an item, which classes need: pass --labels", path=codes)
+    used = code_space.usage(items.vectors, classes)
+    apart = within = None
+    too_many = used.distinct**2 * -(-used.n_bits // 64) > MAX_PAIRS
+    with progress():
+        if separation or (classes is not None and not too_many and (classes != classes[0]).any()):
+            apart = code_space.separation(items.vectors, classes)
+        if features is not None:
+            hashed = _features(features, len(items.vectors))
+            within = code_space.within_class_correlation(items.vectors, classes, hashed)
+    if as_json:
+        _print_facts(used, apart, within)
+        return
+    _show_usage(used)
+    if apart is None and classes is not None and too_many:
+        many = f"{used.distinct:,} distinct codes are many to compare with each other"
+        tables().print(f"\n{many}: pass --separation to do so")
+    _show_classes(apart, within)
+
+
+def _print_facts(used: "Usage", apart: "Separation | None", within: Any) -> None:
+    """Print everything as JSON."""
+    facts: dict[str, Any] = {**used.row(), "balance": used.balance.tolist(), "items_per_code": _spread(used)}
+    if apart is not None:
+        facts["separation"] = {
+            "classes": apart.classes.tolist(),
+            "diameters": apart.diameters.tolist(),
+            "separations": apart.separations.tolist(),
+            "premise_holds": apart.holds,
+            "bound": apart.bound,
+        }
+    if within is not None:
+        facts["within_class_correlation"] = within.tolist()
+    print_json(facts)
+
+
+def _show_classes(apart: "Separation | None", within: Any) -> None:
+    """Print how classes lie, and whether Hamming distance follows that of features within a class."""
+    import numpy as np
+
+    from lookalike.evaluation.code_space import mean_of_known
+
+    say = tables().print
+    if apart is not None:
+        for line in _separation_lines(apart):
+            say(line)
+    if within is not None:
+        measured = int((~np.isnan(within)).sum())
+        mean = f"{mean_of_known(within):.3f} (Spearman, mean of {measured} of {len(within)} classes)"
+        say(f"within a class, Hamming and feature distance correlate by {mean}")
+
+
+def _separation_lines(apart: "Separation") -> list[str]:
+    """How classes lie, and what proposition 1 of Ding et al. (2018) says of it."""
+    worst = int((apart.separations - apart.diameters).argmin())
+    narrow = int((apart.diameters < apart.separations).sum())
+    verdict = "its premise, mAP = 1 by classes that lie apart, does not hold: it bounds nothing here"
+    if apart.holds:
+        verdict = f"its premise holds, so utilisation is at most {apart.bound:.3f}; measured {apart.utilisation:.4g}"
+    widest = f"{apart.classes[worst]} is {apart.diameters[worst]} bits wide and {apart.separations[worst]} from another"
+    return [
+        f"\nclasses: {narrow} of {len(apart.classes)} are narrower than their distance to the next; {widest}",
+        f"proposition 1 (Ding et al. 2018): {verdict}",
+    ]
+
+
+def _features(path: Path, n: int) -> Any:
+    """The embeddings of n items that were hashed."""
+    from lookalike.core.codes import Codes
+    from lookalike.evaluation.item_files import read_items
+
+    vectors = read_items(path).vectors
+    if isinstance(vectors, Codes):
+        raise FileError(f"{path} holds codes: --features are the embeddings that were hashed", path=path)
+    if len(vectors) != n:
+        raise FileError(
+            f"{path} has {len(vectors)} items, but there are {n} codes: --features are what was hashed", path=path
+        )
+    return vectors
+
+
+def _show_usage(used: "Usage") -> None:
+    """Print how codes fill the space, as two tables."""
+    from lookalike.evaluation.results import shown
+
+    rows = {
+        "items": f"{used.items:,}",
+        "distinct codes": f"{used.distinct:,}",
+        f"utilisation, of 2^{used.n_bits}": f"{used.utilisation:.4g}",
+        "utilisation, of what items can reach": shown(used.possible_utilisation),
+        "entropy": f"{used.entropy:.2f} bits",
+        "collision rate of two items": f"{used.collision_rate:.4g}",
+        "items on the fullest code": f"{used.largest:,}",
+    }
+    if used.mixed is not None:
+        rows["items on codes of several labels"] = f"{used.mixed:,} ({used.mixed / used.items:.1%})"
+    rows["bits' share of ones, from a half"] = shown(used.imbalance)
+    rows["correlation of two bits, absolute"] = shown(used.redundancy)
+    numbers = table(("", "bold"), first="")
+    numbers.show_header = False
+    for name, value in rows.items():
+        numbers.add_row(name, value)
+    spread = table(("codes", ""), ("items", ""), first="\nitems on a code")
+    for row in _spread(used):
+        low, high = row["from"], row["to"]
+        spread.add_row(f"{low:,}" if low == high else f"{low:,} to {high:,}", f"{row['codes']:,}", f"{row['items']:,}")
+    console = tables()
+    console.print(numbers)
+    console.print(spread)
+
+
+def _spread(used: "Usage") -> list[dict[str, int]]:
+    """How many codes hold 1, 2 to 3, 4 to 7, … items."""
+    rows = []
+    low = 1
+    while low <= used.largest:
+        held = used.counts[(used.counts >= low) & (used.counts < 2 * low)]
+        rows.append({"from": low, "to": 2 * low - 1, "codes": len(held), "items": int(held.sum())})
+        low *= 2
+    return rows

@@ -1,0 +1,78 @@
+"""How a command ends that does not end well: in one sentence, with options as the command line spells them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from helpers.commands import run
+from lookalike.cli.errors import spelling
+from lookalike.cli.evaluate import evaluate
+from lookalike.cli.pool import pool
+from lookalike.cli.search import search
+from lookalike.core.errors import InputError, MissingPackageError, Option, StoreError
+from lookalike.evaluation import item_files
+
+
+@pytest.mark.parametrize(
+    ("command", "option", "text"),
+    [
+        (evaluate, Option("unjudged", "condensed"), "--unjudged condensed"),
+        (evaluate, Option("similarity"), "--similarity"),
+        (evaluate, Option("exclude", "self"), "--exclude-self"),
+        (evaluate, Option("gallery"), "GALLERY"),
+        (evaluate, Option("level", "product"), "level='product'"),
+        (evaluate, Option("random_state", 3), "random_state=3"),  # a command without --seed
+        (pool, Option("random_state", 3), "--seed 3"),
+        (pool, Option("next_pairs", 5), "--next 5"),
+        (pool, Option("one_per_identity", True), "--one-per-identity"),
+        (search, Option("k", 5), "--k 5"),
+        (None, Option("k", 5), "k=5"),  # before a command is known
+    ],
+)
+def test_an_option_is_spelled_as_its_command_has_it(command: object, option: Option, text: str) -> None:
+    assert spelling(command)(option) == text  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def codes(tmp_path: Path) -> Path:
+    np.savez(tmp_path / "codes.npz", codes=np.eye(4, dtype=int))
+    return tmp_path / "codes.npz"
+
+
+@pytest.mark.parametrize(
+    ("error", "text"),
+    [
+        (InputError("grades are missing: give ", Option("unjudged", "condensed")), "give --unjudged condensed"),
+        (InputError("too\nmany lines"), "too many lines"),
+        (MissingPackageError("this needs faiss", package="faiss"), "this needs faiss"),
+        (StoreError("the database is away"), "the database is away"),
+        (FileNotFoundError("there is no file x.npz"), "there is no file x.npz"),
+        (PermissionError(13, "Permission denied", "x.npz"), "Permission denied: x.npz"),
+        (MemoryError(), "there is not enough memory for lookalike evaluate"),
+    ],
+)
+def test_what_a_user_can_put_right_is_one_sentence(
+    error: Exception, text: str, codes: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(item_files, "read_items", fail)
+    code, out, err = run(capsys, "evaluate", codes, codes)
+    assert (code, out) == (2, "")
+    assert err.startswith("lookalike: ")
+    assert err.endswith(f"{text}\n")
+    assert err.count("\n") == 1
+
+
+def test_ctrl_c_ends_a_command_without_a_word(
+    codes: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(item_files, "read_items", interrupt)
+    assert run(capsys, "usage", codes) == (130, "", "")
