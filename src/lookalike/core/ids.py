@@ -45,14 +45,11 @@ def text_ids(ids: Any, what: str, error: RowError = row_error) -> np.ndarray:
         raise InputTypeError(f"{what} must be a list of ids, got {ids!r}") from cause
     if array.ndim != 1:
         raise InputError(f"{what} must be a list of ids, got shape {array.shape}")
-    if array.dtype.kind not in "iuUS":
+    if array.dtype.kind not in "iuU":
         for row, value in enumerate(array.tolist()):
             if not isinstance(value, str | int):
                 raise error(row, f"{what} must be text or whole numbers, got {value!r}")
-    try:
-        texts = np.array(array.tolist(), object).astype(str) if array.dtype.kind == "O" else array.astype(str)
-    except UnicodeDecodeError as cause:
-        raise InputError(f"{what} must be text or whole numbers, got bytes that are not ASCII") from cause
+    texts = np.array(array.tolist(), object).astype(str) if array.dtype.kind == "O" else array.astype(str)
     empty = np.flatnonzero(np.char.strip(texts) == "")
     if len(empty):
         raise error(int(empty[0]), f"{what} must not be empty")

@@ -9,7 +9,6 @@ import numpy as np
 from lookalike.core.checks import distinct
 from lookalike.core.errors import InputError
 from lookalike.core.files import digest
-from lookalike.core.ids import text_ids
 from lookalike.evaluation.relevance import Groups
 
 __all__ = ["Collection"]
@@ -99,9 +98,10 @@ class Collection:
 
 
 def _ids(ids: Any, what: str) -> np.ndarray:
-    texts = text_ids(ids, f"{what} ids")
-    if not len(texts):
-        raise InputError(f"{what} ids must be a list of at least one, got none")
+    # numpy's text of any value, and not `text_ids`: saved pools name their collection by the fingerprint of these
+    texts = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids)).astype(str)
+    if texts.ndim != 1 or not len(texts):
+        raise InputError(f"{what} ids must be a list of at least one, got shape {texts.shape}")
     distinct(f"{what} ids", texts)
     return texts
 
