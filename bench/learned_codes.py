@@ -5,7 +5,7 @@ Four questions, each a part of its own (--only heads, finetune, dispersion or bu
 heads       Embeddings of EfficientNet-Lite0, setting 1 (1,000 queries, 5,000 training images, 59,000 in the gallery), a
             head of 512 hidden units and a linear one, 12 to 48 bits: ranking losses, pairwise losses, a classifier's
             sign bits, an untrained head, and the hashers that need no labels. Five seeds. Settings were chosen by
-            --only tune, on a tenth of the training images that was held out; queries were not looked at. One method
+            --only tune, on a fifth of the training images that was held out; queries were not looked at. One method
             also learns from the mirror images of the training images.
 finetune    The encoder itself, trained with the tie-aware AP loss on four heads at once, one for each length.
 dispersion  Three convolutions and two dense layers on pixels, setting 2 (10,000 queries; of the 50,000 other images,

@@ -26,8 +26,8 @@ from pathlib import Path
 import numpy as np
 
 import lookalike as la
+from lookalike.shards import ShardWriter
 from lookalike.shards.dask import connected
-from lookalike.shards.gallery import ShardWriter
 
 METRICS = {"codes": "AP AP@1000 nDCG@100 P(radius=2)", "embeddings": "AP AUC"}
 WAYS = {

@@ -1,7 +1,7 @@
-"""Which metrics favour the models that built the pool? A simulation in which the truth is known.
+"""Which metrics favour the models that built the pool? A simulation with a known truth.
 
-Models of known quality rank a catalogue. Half of them build the pool, experts of known reliability judge it, and the
-other half, just as good, come later. A neutral metric gives both halves the same.
+Models of known quality rank a catalogue. Half of them build the pool. Experts of known reliability judge it. The other
+half of the models are just as good and come later. A neutral metric gives both halves the same value.
 
     python examples/discovery_simulation.py
 """
@@ -22,7 +22,7 @@ OWN_OUT = "AUC, own pairs left out"
 
 @dataclass
 class World:
-    """Queries, items, which pairs are truly similar, and models that see the truth through noise."""
+    """A collection, the truth about which pairs are similar, and the scores of models: truth plus noise."""
 
     collection: Collection
     truth: np.ndarray
@@ -30,10 +30,10 @@ class World:
 
 
 def world(seed: int, *, n_queries: int = 200, n_items: int = 2000, quality: float = 0.8, pairs: int = 4) -> World:
-    """`pairs` models that will build the pool and as many of the same quality that will not."""
+    """Make a world with `pairs` models that build the pool, and as many of the same quality that do not."""
     generator = np.random.default_rng(seed)
     closeness = generator.normal(size=(n_queries, n_items)).astype(np.float32)
-    truth = closeness > 2.3  # about one pair in a hundred
+    truth = closeness > 2.3  # about one pair in a hundred is similar
     models = {}
     for number in range(pairs):
         for side in ("inside", "outside"):
@@ -44,7 +44,7 @@ def world(seed: int, *, n_queries: int = 200, n_items: int = 2000, quality: floa
 
 
 def judged_by(pool: Pool, truth: np.ndarray, reliabilities: list[float], seed: int) -> Votes:
-    """The votes of experts who tell the truth about a pair with these probabilities."""
+    """Votes of experts. Each expert tells the truth about a pair with the probability in `reliabilities`."""
     generator = np.random.default_rng([seed, 7])
     true = truth[pool.queries, pool.items]
     queries, items = (list(side) for side in zip(*pool.pairs, strict=True))
@@ -55,7 +55,7 @@ def judged_by(pool: Pool, truth: np.ndarray, reliabilities: list[float], seed: i
 
 
 def gaps(seed: int) -> dict[str, float]:
-    """What models inside the pool get more than their equals outside, by each metric."""
+    """For each metric, the mean of the models inside the pool minus that of their equals outside."""
     made = world(seed)
     inside = {name: model for name, model in made.models.items() if name.startswith("inside")}
     pool = Pool.build(inside, made.collection, k=6, seed=seed)
@@ -71,13 +71,13 @@ def gaps(seed: int) -> dict[str, float]:
         ]
         return float(sides[0] - sides[1])
 
-    found = {title: gap({name: board[name][metric].mean for name in made.models}) for title, metric in METRICS.items()}
-    found[OWN_OUT] = gap({name: board.own_out[name]["AUC"].mean for name in made.models})
-    return found
+    values = {title: {name: board[name][metric].mean for name in made.models} for title, metric in METRICS.items()}
+    values[OWN_OUT] = {name: board.own_out[name]["AUC"].mean for name in made.models}
+    return {title: gap(by_model) for title, by_model in values.items()}
 
 
 def positives_found(seed: int, budget: float = 0.3) -> dict[str, int]:
-    """Positives among the first pairs judged, in both orders, of six models whose precision goes from 0.3 to 0.8."""
+    """How many positives the first judged pairs hold, in both orders. Six models have a precision from 0.3 to 0.8."""
     generator = np.random.default_rng(seed)
     n_queries, n_items, k = 200, 2000, 6
     truth = generator.random((n_queries, n_items)) < 0.02
@@ -102,7 +102,7 @@ def positives_found(seed: int, budget: float = 0.3) -> dict[str, int]:
 
 
 def interval(values: list[float]) -> str:
-    """Mean and 95 % interval over seeds."""
+    """The mean over seeds and its 95 % interval, as text."""
     half = 1.96 * np.std(values, ddof=1) / np.sqrt(len(values))
     return f"{np.mean(values):+.4f} ± {half:.4f}"
 
@@ -110,13 +110,13 @@ def interval(values: list[float]) -> str:
 def main() -> None:
     """Print both tables."""
     seeds = range(20)
-    found = [gaps(seed) for seed in seeds]
-    print("What a model inside the pool gets more than its equal outside (20 worlds)")
-    for title in found[0]:
-        print(f"  {title:26}{interval([row[title] for row in found])}")
+    worlds = [gaps(seed) for seed in seeds]
+    print("How much more a model inside the pool gets than its equal outside (20 worlds)")
+    for title in worlds[0]:
+        print(f"  {title:26}{interval([row[title] for row in worlds])}")
     orders = [positives_found(seed) for seed in seeds]
     more = [row["adaptive"] / row["depth"] - 1 for row in orders]
-    print("Positives that judging 30 % of the pool finds, adaptive order against depth (20 worlds)")
+    print("How many more positives the adaptive order finds than depth, when 30 % of the pool is judged (20 worlds)")
     print(f"  more by                   {interval(more)}")
 
 

@@ -143,7 +143,7 @@ SHARDED = """
 import sys
 from pathlib import Path
 from lookalike.shards import convert as sharding
-from lookalike.shards import gallery as shards
+from lookalike.shards import writer as shards
 
 def memory():  # without what is mapped, which counts as long as the system has no other use for its pages
     lines = Path("/proc/self/status").read_text().splitlines()

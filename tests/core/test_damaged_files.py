@@ -37,7 +37,8 @@ from lookalike.discovery.vote_log import append_votes, create_record, read_votes
 from lookalike.discovery.votes import Votes
 from lookalike.evaluation.item_files import read_items
 from lookalike.shards.convert import shard_file
-from lookalike.shards.gallery import MANIFEST, Shards, ShardWriter
+from lookalike.shards.gallery import MANIFEST, Shards
+from lookalike.shards.writer import ShardWriter
 from lookalike.study.study import Study
 
 BITS = np.array([[0, 1, 1], [1, 0, 1]], np.uint8)

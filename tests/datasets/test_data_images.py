@@ -130,7 +130,7 @@ def test_what_breaks_off_leaves_nothing(there: bool, tmp_path: Path) -> None:
 
 def test_what_is_killed_leaves_nothing_that_looks_like_images(tmp_path: Path) -> None:
     code = (
-        "import sys; from lookalike import datasets, progress\n"
+        "import sys; from lookalike import datasets; from lookalike.core import progress\n"
         "def wait(what, done, total):\n"
         "    print(done, flush=True)\n"
         "    if done == 10:\n"

@@ -605,9 +605,9 @@ def test_setting_2_is_the_official_split() -> None:
 
 
 def test_settings_that_are_not_there() -> None:
-    with pytest.raises(ValueError, match=r"made has no official test part.*use setting 1"):
+    with pytest.raises(ValueError, match=r"made has no official test part.*use setting=1"):
         labelled(5, 5).split(2)
-    with pytest.raises(ValueError, match="setting must be 1 or 2, got 3"):
+    with pytest.raises(ValueError, match="setting must be one of 1, 2, got 3"):
         labelled(5, 5).split(3)
 
 
@@ -800,7 +800,7 @@ def test_folders_without_images_and_images_without_folders(folder: Path) -> None
         image_folder(folder / "p")
     with pytest.raises(FileNotFoundError, match="there is no folder"):
         image_folder(folder / "p" / "x.png")
-    with pytest.raises(ValueError, match="size must be at least 1, got 0"):
+    with pytest.raises(ValueError, match="size must be a whole number from 1, got 0"):
         image_folder(folder / "p", size=0)
 
 

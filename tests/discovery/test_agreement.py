@@ -14,7 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lookalike.discovery.agreement import Kappas, agreement, cohen_kappa, gwet_ac1, krippendorff_alpha
-from lookalike.discovery.votes import Judgements, Votes
+from lookalike.discovery.judgements import Judgements
+from lookalike.discovery.votes import Votes
 from reference import votes as slow
 
 single_votes = st.tuples(

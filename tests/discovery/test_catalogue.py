@@ -22,7 +22,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from lookalike.core.csv_files import read_csv, write_csv
-from lookalike.discovery.catalogue import Catalogue, as_text
+from lookalike.core.ids import text_array
+from lookalike.discovery.catalogue import Catalogue
 
 TEXT = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), max_size=6)
 IDS = TEXT.filter(str.strip)
@@ -284,9 +285,9 @@ def test_what_is_no_catalogue(make: Any, sentence: str) -> None:
 
 def test_ids_of_every_kind_are_text() -> None:
     for given_ids in ([7, 8], (7, "8"), np.array([7, 8]), np.array(["7", "8"], object), np.array([b"7", b"8"])):
-        assert as_text(given_ids, "ids").tolist() == ["7", "8"]
-    assert as_text(pa.array(["7", "8"]), "ids").tolist() == ["7", "8"]
-    assert as_text([], "ids").dtype.kind == "U"
+        assert text_array(given_ids, "ids").tolist() == ["7", "8"]
+    assert text_array(pa.array(["7", "8"]), "ids").tolist() == ["7", "8"]
+    assert text_array([], "ids").dtype.kind == "U"
 
 
 def test_an_attribute_may_be_named_like_a_column_of_python() -> None:

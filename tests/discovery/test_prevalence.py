@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest
 
+from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.prevalence import (
     Prevalence,
     chebyshev_size,
@@ -23,7 +24,6 @@ from lookalike.discovery.prevalence import (
     pairs_saved,
     prevalence,
 )
-from lookalike.discovery.votes import Judgements
 from reference import votes as slow
 
 # Barkan et al. 2023, sections 3.1 to 3.3

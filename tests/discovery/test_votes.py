@@ -18,8 +18,9 @@ from hypothesis import strategies as st
 
 import lookalike as la
 from lookalike.discovery.dawid_skene import RULES, DawidSkene, dawid_skene
-from lookalike.discovery.votes import CANT_TELL, NOT_SIMILAR, SIMILAR, Ballots, Judgements, Votes, as_pairs, majority
-from lookalike.discovery.votes import unanimous as unanimous_rule
+from lookalike.discovery.judgements import Judgements, majority
+from lookalike.discovery.judgements import unanimous as unanimous_rule
+from lookalike.discovery.votes import CANT_TELL, NOT_SIMILAR, SIMILAR, Ballots, Votes, as_pairs
 from reference import votes as slow
 
 START = datetime(2024, 5, 1, 12, tzinfo=UTC)

@@ -244,9 +244,9 @@ def test_large_pictures_are_resized_in_two_steps() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"resize": "cut"}, "resize must be crop, squash or pad, got 'cut'"),
-        ({"interpolation": 3}, "interpolation must be nearest, .* or lanczos, got 3"),
-        ({"order": "rgb"}, "order must be RGB or BGR"),
+        ({"resize": "cut"}, "resize must be one of 'crop', 'squash', 'pad', got 'cut'"),
+        ({"interpolation": 3}, "interpolation must be one of 'nearest', .* 'lanczos', got 3"),
+        ({"order": "rgb"}, "order must be one of 'RGB', 'BGR', got 'rgb', did you mean 'RGB'"),
         ({"size": (224,)}, "size must be a height and a width in whole pixels"),
         ({"size": (0, 224)}, "size must be"),
         ({"size": (224.0, 224)}, "size must be"),
@@ -683,7 +683,7 @@ def test_pixels_of_files_are_those_of_the_middle(tmp_path: Path) -> None:
     np.testing.assert_allclose(rows[2], smooth(32, 32).ravel() / 255, atol=1e-6)
     np.testing.assert_allclose(rows[1].reshape(32, 32, 3), smooth(32, 64)[:, 16:48] / 255, atol=1e-6)
     assert rows_of(paths, load("pixels", size=4)).shape == (3, 48)
-    with pytest.raises(ValueError, match="size must be a whole number of pixels from 1, got 0"):
+    with pytest.raises(ValueError, match="size must be a whole number from 1, got 0"):
         Pixels(0)
 
 
@@ -1039,9 +1039,9 @@ def test_outputs_and_how_they_are_pooled(tmp_path: Path) -> None:
         ({"size": [1, 2, 3]}, "size must be a height and a width"),
         ({"mean": "0.5"}, "mean and std must be three numbers"),
         ({"std": [1, 1]}, "mean and std must be three numbers"),
-        ({"resize": "stretch"}, "resize must be crop, squash or pad"),
-        ({"layout": "CHW"}, "layout must be NCHW or NHWC, got 'CHW'"),
-        ({"pool": "max"}, "pool must be first or mean, got 'max'"),
+        ({"resize": "stretch"}, "resize must be one of 'crop', 'squash', 'pad'"),
+        ({"layout": "CHW"}, "layout must be one of 'NCHW', 'NHWC', got 'CHW', did you mean 'NCHW'"),
+        ({"pool": "max"}, "pool must be one of 'first', 'mean', got 'max'"),
         ({"normalise": "yes"}, "normalise must be true or false, got 'yes'"),
         ({"output": 3}, "output must be the name of an output of the model, got 3"),
     ],
@@ -1143,7 +1143,7 @@ def test_weights_beside_a_model_are_part_of_its_version(tmp_path: Path) -> None:
 def test_onnx_runtime_that_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = load(written(tmp_path / "m.onnx", mean_model()))
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
-    with pytest.raises(ModuleNotFoundError, match=r'needs onnxruntime, .*: pip install "lookalike\[images\]"'):
+    with pytest.raises(ModuleNotFoundError, match=r"needs onnxruntime, .*: pip install 'lookalike\[images\]'"):
         encoder.encode([noise(8, 8, 3)])
 
 

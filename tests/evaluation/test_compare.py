@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import lookalike as la
+from lookalike.core.bootstrap import bootstrap_interval
 from lookalike.evaluation.compare import holm, randomisation_test
-from lookalike.evaluation.results import bootstrap_interval
 
 Array = NDArray[Any]
 

@@ -35,8 +35,9 @@ import lookalike as la
 from helpers.strategies import clustered_bits
 from lookalike.evaluation import count_shards as tallying
 from lookalike.shards import map_reduce as gathering
-from lookalike.shards.gallery import ShardPart, Shards, ShardWriter
+from lookalike.shards.gallery import ShardPart, Shards
 from lookalike.shards.map_reduce import Partial, _Sum, summed
+from lookalike.shards.writer import ShardWriter
 
 Array = NDArray[Any]
 WORKS = ("Scanned", "OnCodes", "First", "Marks", "Ranked", "Counted")

@@ -20,7 +20,8 @@ import lookalike as la
 from lookalike.core.embeddings import Embeddings
 from lookalike.search.index import Index
 from lookalike.search.spaces import EmbeddingSpace
-from lookalike.shards.gallery import Shards, ShardWriter
+from lookalike.shards.gallery import Shards
+from lookalike.shards.writer import ShardWriter
 from reference import similarities
 
 COLUMNS = (1, 7, 8, 9, 63, 64, 65, 200)

@@ -274,12 +274,11 @@ def use_store(path: Path) -> None:
 
 
 def use_decoder(path: Path) -> None:
-    from lookalike.datasets.pictures import fitted, guarded, square
-    from lookalike.encoders.decoding import decode
+    from lookalike.core.decode import decode, default_limit, fitted, square
     from lookalike.web.thumbnails import Thumbnails
 
     Thumbnails(path.parent / "kept").of(path)  # a damaged picture is drawn as such
-    with guarded(), contextlib.suppress(Exception):  # as the readers of folders do, which list the file
+    with default_limit(), contextlib.suppress(Exception):  # as the readers of folders do, which list the file
         square(path, 8), fitted(path, 8)
     decode(path), decode(path, enough=4)
 

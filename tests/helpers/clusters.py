@@ -33,7 +33,8 @@ import numpy as np
 import lookalike as la
 from lookalike.core.progress import reporting
 from lookalike.shards.dask import connected
-from lookalike.shards.gallery import ShardPart, Shards, ShardWriter
+from lookalike.shards.gallery import ShardPart, Shards
+from lookalike.shards.writer import ShardWriter
 
 HERE = Path(__file__).parents[1]  # the folder of all tests
 LOOPBACK = "127.0.0.1"
@@ -144,7 +145,7 @@ class Cluster:
         options = [self.address, "--nthreads", "1", "--memory-limit", "0", "--nanny" if nanny else "--no-nanny"]
         options += ["--local-directory", str(self.folder / "scratch")]
         if packages is None:
-            options += ["--preload", "clusters"]
+            options += ["--preload", "helpers.clusters"]
             files = {GATE: str(self._gate), READ: str(self._read)}
             self.workers.append(self._start("worker", options, **files, **environment))
         else:
@@ -205,7 +206,7 @@ def cluster(
 
 
 def dask_setup(worker: Any) -> None:
-    """On a worker that was started with --preload clusters: note which shards are read, and read none too many."""
+    """On a worker that was started with --preload helpers.clusters: note which shards are read, and read none too many."""
     gate, log, read = Path(os.environ[GATE]), Path(os.environ[READ]), Shards.read
 
     def may_go_on() -> bool:

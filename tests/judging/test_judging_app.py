@@ -38,7 +38,7 @@ from lookalike.judging.pages.links import EXPERT, Keys, Pass
 from lookalike.judging.pages.sessions import Rate
 from lookalike.judging.pages.statistics import Figures, disagreements
 from lookalike.judging.store.board import CHANGES
-from lookalike.judging.store.store import Store, StoreAwayError, StoreFullError, Task
+from lookalike.judging.store.store import JudgingTask, Store, StoreAwayError, StoreFullError
 from lookalike.study.study import Study
 from lookalike.web.guard import HEADERS
 from lookalike.web.thumbnails import Thumbnails
@@ -113,7 +113,7 @@ class World:
         assert expert is not None
         return expert_link(self.keys, expert, OWN)
 
-    def task(self, name: str, number: int) -> Task | None:
+    def task(self, name: str, number: int) -> JudgingTask | None:
         """The pair that an expert's page knows by this number."""
         return self.store.task(name, self.keys.revealed(f"pair {name}", number))
 

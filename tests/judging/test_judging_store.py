@@ -41,18 +41,18 @@ from helpers.judges import Server, judge, judge_together, make_study, process_of
 from lookalike.discovery.judging_order import next_pairs
 from lookalike.discovery.vote_log import NEWEST, rows_of
 from lookalike.discovery.votes import Votes
-from lookalike.judging.store.board import LONGEST
 from lookalike.judging.store.location import forget_database
+from lookalike.judging.store.pairs import LONGEST
 from lookalike.judging.store.store import (
     Answer,
     Briefing,
     ExpertError,
     Imported,
-    RefusedError,
+    JudgingTask,
     Store,
     StoreAwayError,
     StoreFullError,
-    Task,
+    VoteRefusedError,
 )
 from lookalike.judging.store.types import LAST_MOMENT
 from lookalike.study.study import Study
@@ -121,8 +121,10 @@ def bench(request: pytest.FixtureRequest, tmp_path: Path, template: Path, server
 names = itertools.count()
 
 
-def say(pair: int | Task, answer: int = 1, client: str | None = None, **more: Any) -> Answer:
-    return Answer(client or f"client {next(names)}", pair.pair if isinstance(pair, Task) else pair, answer, **more)
+def say(pair: int | JudgingTask, answer: int = 1, client: str | None = None, **more: Any) -> Answer:
+    return Answer(
+        client or f"client {next(names)}", pair.pair if isinstance(pair, JudgingTask) else pair, answer, **more
+    )
 
 
 def voters(store: Store) -> dict[tuple[str, str], set[str]]:
@@ -198,7 +200,7 @@ def test_a_hand_stays_and_is_filled_up(bench: Bench) -> None:
     assert store.claim("ann", 5, NOW)[:3] == second
 
 
-def test_places_run_out_and_are_taken_over_and_late_votes_are_enough(bench: Bench) -> None:
+def test_seats_run_out_and_are_taken_over_and_late_votes_are_enough(bench: Bench) -> None:
     store = bench.ready(each=1, people=("ann", "bob"), budget=1)
     (task,) = store.claim("ann", 1, NOW, seconds=60)
     assert store.claim("bob", 1, NOW + MINUTE - 1) == []
@@ -218,7 +220,7 @@ def test_a_late_vote_counts_where_nobody_took_over(bench: Bench) -> None:
 
 
 def test_empty_slots_are_given_before_those_that_ran_out(bench: Bench) -> None:
-    """Who was away for a while has a chance as long as nobody needs the place."""
+    """Who was away for a while has a chance as long as nobody needs the seat."""
     store = bench.ready(each=2, people=("ann", "bob", "eve"), budget=1)
     (task,) = store.claim("ann", 1, NOW, seconds=60)
     assert store.claim("bob", 1, NOW + 5 * MINUTE) == [task]
@@ -227,7 +229,7 @@ def test_empty_slots_are_given_before_those_that_ran_out(bench: Bench) -> None:
     assert store.claim("eve", 1, NOW + 6 * MINUTE) == []
 
 
-def test_places_are_renewed_by_claiming(bench: Bench) -> None:
+def test_seats_are_renewed_by_claiming(bench: Bench) -> None:
     store = bench.ready(each=1, people=("ann", "bob"), budget=1)
     (task,) = store.claim("ann", 1, NOW, seconds=60)
     assert store.claim("ann", 1, NOW + MINUTE // 2 + 1, seconds=60) == [task]
@@ -380,7 +382,7 @@ def test_settings_and_claims_out_of_bounds_are_refused_with_words(bench: Bench) 
         with pytest.raises(ValueError, match=sentence):
             store.configure(**wrong)
     for n, seconds in ((0, 600), (101, 600), (1, 0), (1, 3601)):
-        with pytest.raises(ValueError, match=r"an expert can have|a place can be held"):
+        with pytest.raises(ValueError, match=r"an expert can have|a seat can be held"):
             store.claim("ann", n, NOW, seconds)
     with pytest.raises(ValueError, match="the side of a pair is 'query' or 'item', got 'left'"):
         store.missing("ann", 1, "left", NOW)  # type: ignore[arg-type]
@@ -566,7 +568,7 @@ def test_a_pool_that_has_grown_and_gold_that_has_changed(bench: Bench) -> None:
 def test_a_clock_that_was_far_ahead_locks_nothing_for_ever(bench: Bench) -> None:
     store = bench.ready(each=1, people=("ann", "bob"), budget=1)
     (task,) = store.claim("ann", 1, NOW + 10 * YEAR)
-    assert store.claim("bob", 1, NOW) == [task], "that place would end in ten years"
+    assert store.claim("bob", 1, NOW) == [task], "that seat would end in ten years"
     assert store.vote("ann", [say(task)], NOW) == ["enough"]
     assert store.vote("bob", [say(task)], NOW) == ["kept"]
 
@@ -624,7 +626,7 @@ def test_the_same_votes_sent_by_many_threads_at_once(bench: Bench) -> None:
 
 
 def test_many_threads_in_several_processes(bench: Bench, tmp_path: Path) -> None:
-    """Twelve experts in three processes, one of them in all of them, and places that run out meanwhile."""
+    """Twelve experts in three processes, one of them in all of them, and seats that run out meanwhile."""
     study = make_study(tmp_path / "large", n_queries=12, n_items=40, k=5)
     where = bench.server.new_database() if bench.on_postgres else None
     people = [f"e{number}" for number in range(12)]
@@ -952,7 +954,7 @@ def test_importing_twice_adds_once(bench: Bench, tmp_path: Path) -> None:
     other = make_study(tmp_path / "other")
     with Store.open(bench.server.new_database() if bench.on_postgres else None, other) as fresh:
         fresh.configure(2)
-        with pytest.raises(RefusedError, match="2 experts of these votes are not known here, such as 'ann'"):
+        with pytest.raises(VoteRefusedError, match="2 experts of these votes are not known here, such as 'ann'"):
             fresh.import_votes(everything)
         assert fresh.import_votes(everything, add_experts=True) == Imported(len(everything), 0, 0)
         assert fresh.import_votes(everything) == Imported(0, len(everything), 0)
@@ -967,7 +969,7 @@ def test_imports_that_contradict_are_refused_whole(bench: Bench) -> None:
     store.vote("ann", [say(task, 1)], NOW)
     moment = np.array([NOW], "datetime64[ms]")
     pair = [task.query], [task.item]
-    with pytest.raises(RefusedError, match=r"'ann' says two things of query .* at the same time, 2025-06-15"):
+    with pytest.raises(VoteRefusedError, match=r"'ann' says two things of query .* at the same time, 2025-06-15"):
         store.import_votes(Votes(*pair, ["ann"], [0], moment))
     with pytest.raises(ValueError, match="1 of 1 voted item ids are not in the catalogue, 'strange'"):
         store.import_votes(Votes([task.query], ["strange"], ["ann"], [0]))
@@ -1014,15 +1016,15 @@ def test_the_status_and_images_that_are_missing(bench: Bench) -> None:
     ]
 
 
-def test_a_check_finds_places_without_votes(bench: Bench) -> None:
+def test_a_check_finds_seats_without_votes(bench: Bench) -> None:
     store = bench.ready(people=("ann",))
     assert len(store.claim("ann", 1, NOW)) == 1
     assert store.check() == []
     bench.run("UPDATE places SET voted = 1")
     bench.run("INSERT INTO places (pair, slot, expert, until, turn, voted) VALUES (999999, 0, 'x', 0, 1, 0)")
     assert store.check() == [
-        "1 places are said to have a vote that is not in the record",
-        "1 places are at pairs that are not there",
+        "1 seats are said to have a vote that is not in the record",
+        "1 seats are at pairs that are not there",
     ]
 
 
@@ -1239,8 +1241,8 @@ class Slots:
         return next((slot for slot in self.slots if slot is not None and slot[0] == expert), None)
 
     def held(self, expert: str) -> bool:
-        place = self.of(expert)
-        return place is not None and not place[2]
+        seat = self.of(expert)
+        return seat is not None and not seat[2]
 
     @staticmethod
     def live(slot: list[Any], now: int) -> bool:
@@ -1324,10 +1326,10 @@ class Judging(RuleBasedStateMachine):
         assert len(old) == min(n, len(before))
         until = self.now + minutes * MINUTE
         for number in old:
-            place = self.pairs[number].of(expert)
-            assert place is not None
-            if not self.now + minutes * MINUTE // 2 <= place[1] <= self.now + LONGEST:
-                place[1] = until
+            seat = self.pairs[number].of(expert)
+            assert seat is not None
+            if not self.now + minutes * MINUTE // 2 <= seat[1] <= self.now + LONGEST:
+                seat[1] = until
         open_to = self.open_to(expert)
         for number in new:
             assert number in open_to
@@ -1377,9 +1379,9 @@ class Judging(RuleBasedStateMachine):
     def judged(self, pair: Slots, expert: str, number: int, answer: int, *, force: bool = False) -> None:
         if expert not in pair.said and pair.of(expert) is None:
             pair.seat(expert, self.now, 0 if force else self.now, force=force)
-        place = pair.of(expert)
-        if place is not None:
-            place[2] = True
+        seat = pair.of(expert)
+        if seat is not None:
+            seat[2] = True
         pair.said[expert] = answer
         self.record.append((number, expert, answer))
         if number in self.put_off.get(expert, ()) and not force:

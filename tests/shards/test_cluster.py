@@ -334,7 +334,7 @@ def test_a_driver_that_is_killed_goes_on(home: Cluster, shop: tuple[Collection, 
 
     start, closed = len(home.read), home.scheduler.said.count("Close client connection")
     home.allow(start + 15)
-    first = driver(home, Path(shards.place.where), partials)
+    first = driver(home, Path(shards.location.where), partials)
     home.wait_for_read(start + 15)
     first.kill()
     wait_for("the scheduler to notice", lambda: home.scheduler.said.count("Close client connection") > closed)
@@ -531,7 +531,7 @@ def test_a_command_whose_scheduler_goes_away_says_one_sentence(shop: tuple[Colle
     np.savez(tmp_path / "queries.npz", codes=found.queries.unpack(), labels=labels)
     with cluster(tmp_path / "cluster", 1) as made:
         made.allow(3)
-        command = [sys.executable, "-m", "lookalike", "evaluate", str(tmp_path / "queries.npz"), str(shards.place)]
+        command = [sys.executable, "-m", "lookalike", "evaluate", str(tmp_path / "queries.npz"), str(shards.location)]
         started = subprocess.Popen(
             [*command, "--dask", made.address],
             env={**os.environ, "PYTHONPATH": path_of_workers()},
@@ -684,7 +684,7 @@ def test_a_bad_shard(
 ) -> None:
     """The same words as here; and the client, with what else it holds, is as good as before."""
     found, good = shop
-    shutil.copytree(good.place.where, tmp_path / "gallery")
+    shutil.copytree(good.location.where, tmp_path / "gallery")
     damage(tmp_path / "gallery" / "part-00017.parquet")
     bad = Shards.open(tmp_path / "gallery")
     if not looked_at:

@@ -37,7 +37,7 @@ from helpers.clusters import (
     evaluated_in_shards,
     surroundings,
 )
-from lookalike.shards import storage as places
+from lookalike.shards import storage
 from lookalike.shards.dask import connected
 from lookalike.shards.gallery import Shards
 from lookalike.shards.storage import Location
@@ -69,7 +69,7 @@ def here(proxy: Proxy, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
     for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_ENDPOINT_URL_S3", "http_proxy", "HTTP_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(places, "PAUSE", 0.01)
+    monkeypatch.setattr(storage, "PAUSE", 0.01)
 
 
 @pytest.fixture(scope="module")
@@ -322,7 +322,7 @@ def test_conflicts_that_stay(proxy: Proxy, shop: tuple[Collection, str]) -> None
             with pytest.raises(OSError, match=r"^cannot \w+ .* after 5 tries: .*409|OperationAborted") as caught:
                 action()
             check_sentence(caught.value, f"s3://{BUCKET}/codes/")
-            assert len(proxy.asked) == places.TRIES
+            assert len(proxy.asked) == storage.TRIES
 
 
 def test_a_store_that_stays_away(
@@ -332,7 +332,7 @@ def test_a_store_that_stays_away(
 
     Busy for longer than this client bears, and then no more: it gives up, and is asked again. All side by side.
     """
-    monkeypatch.setattr(places, "TRIES", 2)
+    monkeypatch.setattr(storage, "TRIES", 2)
     at = "endpoint_override={}&scheme=http&region=us-east-1"
     nowhere = f"s3://{KEY}:{SECRET}@{BUCKET}/codes?{at.format(f'{LOOPBACK}:1')}"
     place, elsewhere = Location.of(shop[1]), Location.of(nowhere)

@@ -23,8 +23,9 @@ from lookalike.core.files import read_arrays, write_arrays
 from lookalike.discovery.catalogue import Catalogue
 from lookalike.discovery.pool import Pool
 from lookalike.shards.convert import hash_shards, shard_file
-from lookalike.shards.gallery import MANIFEST, Edition, Shards, ShardWriter
+from lookalike.shards.gallery import MANIFEST, Shards
 from lookalike.shards.storage import Location
+from lookalike.shards.writer import Edition, ShardWriter
 from lookalike.study.study import Study
 
 RNG = np.random.default_rng(0)
@@ -182,9 +183,9 @@ def test_whole_numbers_that_floats_cannot_hold_are_refused(tmp_path: Path) -> No
 
 SLOWLY = """
 import sys, time
-from lookalike.shards import convert as sharding
+from lookalike.shards.convert import shard_file
 from lookalike.shards.storage import Location
-from lookalike.shards.gallery import Edition
+from lookalike.shards.writer import Edition
 written = Edition.write
 def write(*arguments):
     done = written(*arguments)
@@ -198,7 +199,7 @@ def removing(*arguments):
     sys.stdin.readline()
     remove(*arguments)
 Location.remove = removing
-sharding.shard_file(sys.argv[1], sys.argv[2], rows=100, replace=True)
+shard_file(sys.argv[1], sys.argv[2], rows=100, replace=True)
 """
 
 

@@ -29,12 +29,13 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 import lookalike as la
+from lookalike.core import retry
 from lookalike.core.column import Column
 from lookalike.core.files import FORMAT
-from lookalike.shards import gallery as shards
-from lookalike.shards import storage as places
-from lookalike.shards.gallery import MANIFEST, ShardPart, Shards, ShardWriter, rows_of_a_shard
+from lookalike.shards import storage, writer
+from lookalike.shards.gallery import MANIFEST, ShardPart, Shards
 from lookalike.shards.storage import Location
+from lookalike.shards.writer import ShardWriter, rows_of_a_shard
 
 Array = NDArray[Any]
 N_BITS = (1, 7, 8, 9, 12, 63, 64, 65, 200)
@@ -155,10 +156,10 @@ def test_how_many_rows_a_shard_has_unless_told(tmp_path: Path, monkeypatch: pyte
     assert rows_of_a_shard(np.zeros((1, 2048), np.float32)) == 1 << 13  # 64 MB
     assert rows_of_a_shard(np.zeros((1, 1 << 25))) == 1
     assert rows_of_a_shard(np.zeros((1, 0))) == 1 << 20
-    monkeypatch.setattr(shards, "MOST_BYTES", 100)
+    monkeypatch.setattr(writer, "MOST_BYTES", 100)
     gallery = written(tmp_path / "bytes", {"embeddings": np.ones((40, 2))})
     assert [shard.rows for shard in gallery.shards] == [6] * 6 + [4]
-    monkeypatch.setattr(shards, "MOST_ROWS", 5)
+    monkeypatch.setattr(writer, "MOST_ROWS", 5)
     gallery = written(tmp_path / "rows", {"embeddings": np.ones((12, 2))})
     assert [shard.rows for shard in gallery.shards] == [5, 5, 2]
 
@@ -305,10 +306,10 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
         batches({"embeddings": ONES, "x": np.ones(2)}, {"embeddings": ONES, "x": np.array(["a", "b"])}),
         "column 'x' changes on the way, from double to string",
     ),
-    "rows of nothing": (batches(rows=0), "rows of a shard must be a whole number from 1, got 0"),
-    "rows below zero": (batches(rows=-1), "rows of a shard must be a whole number from 1, got -1"),
-    "half a row": (batches(rows=2.5), "rows of a shard must be a whole number from 1, got 2.5"),  # type: ignore[arg-type]
-    "true rows": (batches(rows=True), "rows of a shard must be a whole number from 1, got True"),
+    "rows of nothing": (batches(rows=0), "rows must be a whole number from 1, got 0"),
+    "rows below zero": (batches(rows=-1), "rows must be a whole number from 1, got -1"),
+    "half a row": (batches(rows=2.5), "rows must be a whole number from 1, got 2.5"),  # type: ignore[arg-type]
+    "true rows": (batches(rows=True), "rows must be a whole number from 1, got True"),
 }
 
 
@@ -1043,7 +1044,7 @@ def test_secrets_are_not_shown_anywhere(case: str, monkeypatch: pytest.MonkeyPat
         place = Location.of("s3://KEY:hush@bu cket/gallery")
         if case == "a store's words":
             store = Flaky({}, 99, OSError("cannot reach s3://KEY:hush@bucket/gallery/a.bin"))
-            monkeypatch.setattr(places, "TRIES", 1)
+            monkeypatch.setattr(storage, "TRIES", 1)
             place = flaky(store, "s3://KEY:hush@bucket/gallery")
         try:
             place.read("a.bin")
@@ -1121,19 +1122,19 @@ def flaky(store: Flaky, address: str = "s3://KEY:hush@bucket/x") -> Location:
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     slept: list[float] = []
-    monkeypatch.setattr(places, "time", SimpleNamespace(sleep=slept.append))  # there alone: other threads go on
+    monkeypatch.setattr(retry, "time", SimpleNamespace(sleep=slept.append))  # there alone: other threads go on
     return slept
 
 
 @pytest.mark.parametrize("error", [OSError("500 slow down"), TimeoutError("no answer"), ConnectionResetError("reset")])
 def test_a_store_is_asked_again(error: Exception, pauses: list[float]) -> None:
-    for fails in range(places.TRIES):
+    for fails in range(storage.TRIES):
         files: dict[str, bytes] = {"bucket/x/a.bin": b"hello"}
         store = Flaky(files, fails, error)
         pauses.clear()
         assert flaky(store).read("a.bin") == b"hello"
         assert store.asked == fails + 1
-        np.testing.assert_allclose(pauses, places.PAUSE * 2.0 ** np.arange(fails))
+        np.testing.assert_allclose(pauses, storage.PAUSE * 2.0 ** np.arange(fails))
         assert flaky(Flaky(files, fails, error)).sizes(["a.bin", "b.bin"]) == {"a.bin": 5}
         flaky(Flaky(files, fails, error)).write("b.bin", b"there")
         assert files["bucket/x/b.bin"] == b"there"
@@ -1146,14 +1147,14 @@ def test_a_store_that_never_answers_is_given_up(pauses: list[float]) -> None:
         (lambda place: place.has("a.bin"), "look into s3://…@bucket/x"),
     ):
         store = Flaky({}, 99, OSError("500\n slow   down"))
-        with pytest.raises(OSError, match=f"^cannot {words} after {places.TRIES} tries: 500 slow down$") as caught:
+        with pytest.raises(OSError, match=f"^cannot {words} after {storage.TRIES} tries: 500 slow down$") as caught:
             action(flaky(store))
         assert "hush" not in str(caught.value)
-        assert store.asked == places.TRIES
-    assert len(pauses) == 3 * (places.TRIES - 1)
+        assert store.asked == storage.TRIES
+    assert len(pauses) == 3 * (storage.TRIES - 1)
 
 
-@pytest.mark.parametrize("word", places.FINAL)
+@pytest.mark.parametrize("word", storage.FINAL)
 def test_a_store_that_has_answered_is_not_asked_again(word: str, pauses: list[float]) -> None:
     store = Flaky({}, 99, OSError(f"AWS Error {word} during GetObject: no"))
     with pytest.raises(OSError, match=f"^cannot read s3://…@bucket/x/a.bin: AWS Error {word}"):

@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from helpers.small_study import GALLERY, assert_same_votes, create, vote
 from lookalike.discovery import vote_log
 from lookalike.discovery.catalogue import Catalogue
+from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.pool import Pool
-from lookalike.discovery.votes import Judgements, Votes
+from lookalike.discovery.votes import Votes
 from lookalike.study.study import Study
 
 # Votes

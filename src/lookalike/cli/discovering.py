@@ -251,7 +251,7 @@ def leaderboard(
     if opened is not None:
         write_result(opened, "leaderboard.json", text)
     if report is not None:
-        from lookalike.report.discovery import write_leaderboard
+        from lookalike.report.leaderboard import write_leaderboard
 
         write_leaderboard(
             report, board, title=opened.name if opened else "Leaderboard", pool=pooled, loo=left_out, study=opened,

@@ -155,12 +155,12 @@ def _hash_shards(
     with opened(items, dask) as shards, progress():
         written = hash_shards(chosen, shards, output, threads=n_threads(threads), partials=partials)
     seconds = time.perf_counter() - started
-    told = {"hasher": chosen.title, "bits": written.n_bits, "items": len(written), "output": str(written.place)}
+    told = {"hasher": chosen.title, "bits": written.n_bits, "items": len(written), "output": str(written.location)}
     if as_json:
         print_json({**told, "shards": len(written.shards), "hash_seconds": seconds})
         return
     made = f"{len(written):,} items → {written.n_bits} bits by {chosen.title} in {seconds:.2f} s"
-    tables().print(f"{made}; codes are in {written.place}")
+    tables().print(f"{made}; codes are in {written.location}")
 
 
 def usage(

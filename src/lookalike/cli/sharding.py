@@ -74,7 +74,7 @@ def shard(
     with progress():
         written = shard_file(items, output, table=table, n_bits=bits, rows=rows, replace=replace)
     if as_json:
-        print_json({"output": str(written.place), **written.manifest})
+        print_json({"output": str(written.location), **written.manifest})
         return
     size = sum(part.bytes for part in written.shards)
     say = tables().print
@@ -82,7 +82,7 @@ def shard(
         f"{len(written):,} items in {len(written.shards)} shard{'s' * (len(written.shards) > 1)}, {size / 1e6:,.1f} MB"
     )
     say(f"{made}, with {', '.join(written.columns)}")
-    say(f"they are in {written.place}: lookalike evaluate QUERIES {output}")
+    say(f"they are in {written.location}: lookalike evaluate QUERIES {output}")
 
 
 def rank(

@@ -1,8 +1,9 @@
 """Data sets of labelled images: four by name, and any folder of images."""
 
-import difflib
 from pathlib import Path
 
+from lookalike.core.checks import nearest
+from lookalike.core.errors import InputError, Option
 from lookalike.datasets.cache import cache_folder
 from lookalike.datasets.cifar import CIFAR10, CIFAR100
 from lookalike.datasets.dataset import Dataset, Split
@@ -27,9 +28,9 @@ def load(
 ) -> Dataset:
     """Load a data set by its name, or a folder of images by its path.
 
-    `source` is an archive of the named set, or a folder with what it holds, where it is not to be fetched;
-    `labels` is a CSV file with the label of each image, where the folders of images do not say it; images of a
-    folder are made size × size, those of a named set have a size of their own.
+    source: an archive of the named set, or a folder with its content; then nothing is fetched. labels: a CSV file with
+    the label of each image, if the folders of images do not say it. size: images of a folder are made size × size;
+    those of a named set have a size of their own.
 
     >>> load("digits")
     Dataset(digits: 1,797 images of 8 × 8 in 10 classes)
@@ -37,35 +38,36 @@ def load(
     name = _name(name_or_path)
     if name is None:
         if source is not None:
-            raise ValueError(f"source is for data sets that have a name ({', '.join(NAMES)}), not for a folder")
+            text = f" is for data sets that have a name ({', '.join(NAMES)}), not for a folder"
+            raise InputError(Option("source"), text)
         return image_folder(name_or_path, labels, size)
     if labels is not None:
-        raise ValueError(f"labels is for folders of images; {name} has labels of its own")
+        raise InputError(Option("labels"), f" is for folders of images; {name} has labels of its own")
     if name == "digits":
         if source is not None:
-            raise ValueError("source is not for digits, which come with scikit-learn")
+            raise InputError(Option("source"), " is not for digits, which come with scikit-learn")
         return read_digits()
     return obtain(_ORIGINS[name], source)
 
 
-def _name(given: str | Path) -> str | None:
-    """The name of a data set as it is in NAMES, however it was spelt; None for a path."""
-    if isinstance(given, str):
+def _name(name_or_path: str | Path) -> str | None:
+    """The name of a data set as it is in NAMES, however it is spelt; None for a path."""
+    if isinstance(name_or_path, str):
         for name in NAMES:
-            if _letters(given) == _letters(name):
+            if _letters(name_or_path) == _letters(name):
                 return name
-    if isinstance(given, Path) or "/" in given or Path(given).is_dir():
+    if isinstance(name_or_path, Path) or "/" in name_or_path or Path(name_or_path).is_dir():
         return None
-    nearest = difflib.get_close_matches(given.lower(), NAMES, n=1, cutoff=0.4)
-    question = f": did you mean {nearest[0]}?" if nearest else "."
-    raise ValueError(
-        f"there is no data set {given!r}{question} "
+    similar = nearest(name_or_path, NAMES)
+    question = "." if similar is None else f": did you mean {similar}?"
+    raise InputError(
+        f"there is no data set {name_or_path!r}{question} "
         f"Names are {', '.join(NAMES)}; the path of a folder of images may be passed too"
     )
 
 
 def _letters(name: str) -> str:
-    """A name without what people spell differently.
+    """A name in small letters, without hyphens and underscores, which people spell differently.
 
     >>> _letters("CIFAR-10"), _letters("fashion_mnist")
     ('cifar10', 'fashionmnist')

@@ -1,4 +1,4 @@
-"""What archives hold: members of tar files, Debian packages and folders, read and never unpacked to disk."""
+"""Members of archives: tar files, Debian packages and folders are read, and never unpacked to disk."""
 
 import io
 import os
@@ -13,10 +13,10 @@ __all__ = ["members"]
 
 
 def members(source: Path, wanted: Collection[str]) -> dict[str, bytes]:
-    """The contents of the wanted files, by name without folders: of a tar file, a .deb, or a folder and those in it."""
+    """The contents of the wanted files, by name without folders; of a tar file, a .deb, or a folder and its folders."""
     if source.is_dir():
-        found = [path for pattern in ("*/", "") for name in wanted for path in sorted(source.glob(pattern + name))]
-        return {path.name: path.read_bytes() for path in found if path.is_file()}
+        paths = [path for pattern in ("*/", "") for name in wanted for path in sorted(source.glob(pattern + name))]
+        return {path.name: path.read_bytes() for path in paths if path.is_file()}
     if not source.is_file():
         raise FileNotFoundError(f"there is no file or folder {source}")
     with reading(source, "archive"), source.open("rb") as file:
@@ -27,20 +27,20 @@ def _tar_members(file: IO[bytes], wanted: Collection[str]) -> dict[str, bytes]:
     import tarfile
 
     file.seek(0)
-    found: dict[str, bytes] = {}
+    contents: dict[str, bytes] = {}
     with tarfile.open(fileobj=file) as tar:
         for member in tar:
             name = member.name.rpartition("/")[2]
             content = tar.extractfile(member) if name in wanted and member.isfile() else None
             if content is not None:
                 whole = io.BytesIO()
-                shutil.copyfileobj(content, whole)  # by pieces: no memory is taken for what a header says
-                found[name] = whole.getvalue()
-    return found
+                shutil.copyfileobj(content, whole)  # by pieces: a header may claim any size
+                contents[name] = whole.getvalue()
+    return contents
 
 
 def _data_of_deb(file: IO[bytes]) -> IO[bytes]:
-    """The tar file of data in a Debian package, an `ar` archive: headers of 60 bytes, contents at even places."""
+    """The tar file of data in a Debian package, an `ar` archive: headers of 60 bytes, contents at even offsets."""
     while header := file.read(60):
         size = int(header[48:58])
         if not 0 <= size <= os.fstat(file.fileno()).st_size:

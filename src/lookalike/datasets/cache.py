@@ -1,4 +1,4 @@
-"""The cache: a folder of fetched archives and of data sets as they were decoded, which load in an instant."""
+"""The cache: a folder with fetched archives, and with decoded data sets, which load in an instant."""
 
 import logging
 import os
@@ -22,7 +22,7 @@ def cache_folder() -> Path:
 
 
 def keep(dataset: Dataset, path: Path) -> None:
-    """Write a decoded data set; where that fails, say so and go on, as everything works without."""
+    """Write a decoded data set; a failure is only a warning, since everything works without."""
     arrays = {"images": dataset.images, "labels": dataset.labels, "test": dataset.test, "coarse": dataset.coarse}
     present = {name: array for name, array in arrays.items() if array is not None}
     about = provenance(
@@ -40,26 +40,27 @@ def keep(dataset: Dataset, path: Path) -> None:
 
 
 def recall(path: Path) -> Dataset | None:
-    """The data set that was kept there; one that was altered is removed."""
+    """The data set that was kept there; a file that was altered is removed."""
     if not path.is_file():
         return None
     try:
         arrays, about = read_arrays(path)
-        if about.get("digest") != _fingerprint(arrays):
-            raise ValueError(f"{path} was altered")
-        return Dataset(
-            name=about["name"],
-            classes=tuple(about["classes"]),
-            coarse_classes=tuple(about["coarse_classes"]),
-            images=arrays["images"],
-            labels=arrays["labels"],
-            test=arrays.get("test"),
-            coarse=arrays.get("coarse"),
-        )
+        if about.get("digest") == _fingerprint(arrays):
+            return Dataset(
+                name=about["name"],
+                classes=tuple(about["classes"]),
+                coarse_classes=tuple(about["coarse_classes"]),
+                images=arrays["images"],
+                labels=arrays["labels"],
+                test=arrays.get("test"),
+                coarse=arrays.get("coarse"),
+            )
+        problem = f"{path} was altered"
     except (ValueError, KeyError, TypeError) as error:
-        logger.warning("removed %s, which is decoded anew: %s", path, error)
-        path.unlink(missing_ok=True)
-        return None
+        problem = str(error)
+    logger.warning("removed %s, which is decoded anew: %s", path, problem)
+    path.unlink(missing_ok=True)
+    return None
 
 
 def _fingerprint(arrays: dict[str, np.ndarray]) -> str:

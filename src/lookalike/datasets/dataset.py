@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.checks import choice
+from lookalike.core.errors import InputError, Option
+
 __all__ = ["Dataset", "Split"]
 
 QUERIES, TRAINING = 100, 500  # of each class, in setting 1
@@ -15,7 +18,7 @@ LARGE = 1000  # a class with fewer images gives a tenth of them as queries
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Rows of a data set by what they are for: each sorted, and no query among the others."""
+    """Rows of a data set by their use; each part is sorted, and no query is in the other parts."""
 
     queries: np.ndarray
     training: np.ndarray
@@ -47,7 +50,7 @@ class Dataset:
     def __post_init__(self) -> None:
         shape = self.images.shape
         if self.images.dtype != np.uint8 or not (len(shape) == 3 or (len(shape) == 4 and shape[3] == 3)):
-            raise ValueError(
+            raise InputError(
                 "images must be (n, height, width) or (n, height, width, 3) of uint8, "
                 f"got {shape} of {self.images.dtype}"
             )
@@ -55,9 +58,9 @@ class Dataset:
         if self.coarse is not None:
             _check_labels("coarse", self.coarse, len(self), len(self.coarse_classes))
         if self.test is not None and (self.test.shape != (len(self),) or self.test.dtype != bool):
-            raise ValueError(f"test must be ({len(self)},) of bool, got {self.test.shape} of {self.test.dtype}")
+            raise InputError(f"test must be ({len(self)},) of bool, got {self.test.shape} of {self.test.dtype}")
         if self.paths and len(self.paths) != len(self):
-            raise ValueError(f"there are {len(self)} images, but {len(self.paths)} paths")
+            raise InputError(f"there are {len(self)} images, but {len(self.paths)} paths")
 
     def __len__(self) -> int:
         return len(self.images)
@@ -76,7 +79,7 @@ class Dataset:
     def picture(self, row: int, size: int = 96) -> np.ndarray:
         """An image to look at, (height, width, 3) of uint8: from its file fitted into size × size, else as stored."""
         if self.paths:
-            from lookalike.datasets.pictures import fitted
+            from lookalike.core.decode import fitted
 
             return fitted(self.paths[row], size)
         image = self.images[row]
@@ -103,12 +106,13 @@ class Dataset:
         Of a class with fewer than 1,000 images a tenth are queries, and up to 500 of the others are for training.
         Setting 2 takes the official test part as queries; everything else is training and gallery.
         """
+        choice("setting", setting, (1, 2))
         if setting == 1:
             return self._drawn(random_state)
-        if setting != 2:
-            raise ValueError(f"setting must be 1 or 2, got {setting!r}")
         if self.test is None:
-            raise ValueError(f"{self.name} has no official test part, which setting 2 takes as queries: use setting 1")
+            raise InputError(
+                f"{self.name} has no official test part, which setting 2 takes as queries: use ", Option("setting", 1)
+            )
         others = np.flatnonzero(~self.test)
         return Split(np.flatnonzero(self.test), others, others)
 
@@ -122,7 +126,7 @@ class Dataset:
             training.append(rows[n : n + TRAINING])
         chosen = np.sort(np.concatenate(queries))
         if not len(chosen):
-            raise ValueError(f"no class of {self.name} has two images: no query can be drawn that has one to find")
+            raise InputError(f"no class of {self.name} has two images: no query can be drawn that has one to find")
         gallery = np.setdiff1d(np.arange(len(self)), chosen, assume_unique=True)
         return Split(chosen, np.sort(np.concatenate(training)), gallery)
 
@@ -140,8 +144,8 @@ def _n_queries(n_images: int) -> int:
 
 def _check_labels(name: str, labels: np.ndarray, n_images: int, n_classes: int) -> None:
     if labels.shape != (n_images,) or labels.dtype != np.int64:
-        raise ValueError(f"{name} must be ({n_images},) of int64, got {labels.shape} of {labels.dtype}")
+        raise InputError(f"{name} must be ({n_images},) of int64, got {labels.shape} of {labels.dtype}")
     if n_images and not (labels.min() >= 0 and labels.max() < n_classes):
-        raise ValueError(
+        raise InputError(
             f"{name} must be from 0 to {n_classes - 1}, the last class, got {labels.min()} to {labels.max()}"
         )

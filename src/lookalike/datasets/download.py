@@ -1,4 +1,4 @@
-"""Archives from the net: found by a package client, resumed where they were cut, used only when they are right."""
+"""Archives from the net: a package client knows their addresses; a download that was cut goes on; they are checked."""
 
 import contextlib
 import itertools
@@ -22,7 +22,7 @@ TIMEOUT = 60  # seconds, for the package client and for a server that has gone s
 
 @dataclass(frozen=True)
 class Archive:
-    """A file that can be fetched: its name in the cache, who knows its address, and how to tell that it is right."""
+    """A file that can be fetched: its name in the cache, the command that prints its address, and a check of it."""
 
     name: str
     command: tuple[str, ...]  # prints the address
@@ -45,14 +45,14 @@ def has_digest(integrity: str) -> Callable[[Path], bool]:
 
         algorithm, _, expected = integrity.partition("-")
         with path.open("rb") as file:
-            found = hashlib.file_digest(file, algorithm).digest()
-        return base64.b64encode(found).decode() == expected
+            digest = hashlib.file_digest(file, algorithm).digest()
+        return base64.b64encode(digest).decode() == expected
 
     return check
 
 
 def fetch(archive: Archive, folder: Path) -> Path:
-    """The archive's file in this folder: checked where it is there already, else fetched; OSError where that fails."""
+    """The archive's file in this folder, which is checked, and fetched if it is not there; OSError if that fails."""
     path = folder / archive.name
     if path.is_file():
         if archive.is_right(path):
@@ -80,15 +80,15 @@ def address(command: tuple[str, ...]) -> str:
         )
     except subprocess.TimeoutExpired:
         raise OSError(f"{command[0]} gave no answer within {TIMEOUT} seconds") from None
-    found = re.search(r"https?://[^\s'\"]+", done.stdout)
-    if done.returncode or not found:
-        said = [line.strip() for line in done.stderr.splitlines() if line.strip()]
-        raise OSError(f"{' '.join(command)} gave no address" + (f" ({said[0]})" if said else ""))
-    return found[0]
+    url = re.search(r"https?://[^\s'\"]+", done.stdout)
+    if done.returncode or not url:
+        messages = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        raise OSError(f"{' '.join(command)} gave no address" + (f" ({messages[0]})" if messages else ""))
+    return url[0]
 
 
 def download(url: str, part: Path) -> None:
-    """Download into this file, going on where it ends; a cut connection is taken up again while that brings more."""
+    """Download into this file, from where it ends; a download that was cut goes on as long as each try brings more."""
     with _locked(part) as file:
         before = -1
         while not _continue(url, file, part.name.removesuffix(".part")):
@@ -100,7 +100,7 @@ def download(url: str, part: Path) -> None:
 
 @contextlib.contextmanager
 def _locked(part: Path) -> Iterator[IO[bytes]]:
-    """A file to be appended to, by one process at a time."""
+    """A file opened for appending, by one process at a time."""
     with naming(part), part.open("ab") as file:
         if not take(file.fileno()):
             raise OSError(f"another process is fetching {part} just now: wait for it")
@@ -108,7 +108,7 @@ def _locked(part: Path) -> Iterator[IO[bytes]]:
 
 
 def _continue(url: str, file: IO[bytes], name: str) -> bool:
-    """Append what a server has beyond the end of the file; whether that is everything."""
+    """Append what the server has beyond the end of the file; returns whether the file is complete."""
     import http.client
     import urllib.error
     import urllib.request
@@ -136,7 +136,7 @@ def _continue(url: str, file: IO[bytes], name: str) -> bool:
 
 
 def _append(answer: IO[bytes], file: IO[bytes], done: int, total: int | None, what: str) -> None:
-    """Write what comes, reporting whole chunks; those that were there before are reported at once."""
+    """Write the answer chunk by chunk, and report each; chunks that were there before are reported at once."""
     n_chunks = -(-(total or 0) // CHUNK)
     n_done = max(0, n_chunks - -(-((total or 0) - done) // CHUNK))
     chunks = itertools.chain(itertools.repeat(b"", n_done), iter(lambda: answer.read(CHUNK), b""))

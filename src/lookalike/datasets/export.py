@@ -10,11 +10,12 @@ from pathlib import Path
 
 import numpy as np
 
+from lookalike.core.decode import pillow
+from lookalike.core.errors import InputError, Option
 from lookalike.core.file_errors import naming
 from lookalike.core.locks import left_in, move_up, part_of
 from lookalike.core.progress import track
 from lookalike.datasets.dataset import Dataset
-from lookalike.datasets.pictures import pillow
 
 __all__ = ["check_new", "write_images"]
 
@@ -30,9 +31,10 @@ def write_images(
     folder = Path(folder)
     check_new(folder)
     if dataset.paths:
-        raise ValueError(f"{dataset.name} is a folder of images already: expected a data set that has a name")
+        raise InputError(f"{dataset.name} is a folder of images already: expected a data set that has a name")
     if first is not None and not 1 <= first <= len(dataset):
-        raise ValueError(f"first must be from 1 to {len(dataset):,}, the images of {dataset.name}, got {first}")
+        text = f" must be from 1 to {len(dataset):,}, the images of {dataset.name}, got {first}"
+        raise InputError(Option("first"), text)
     rows = np.sort(dataset.shuffled(random_state)[:first])
     names = _folder_names(dataset.classes)
     with _becoming(folder) as made:
@@ -60,21 +62,21 @@ def _write(dataset: Dataset, files: dict[int, Path]) -> None:
 
 
 def check_new(folder: Path) -> None:
-    """Raise where there is something in a folder already, or where it cannot be made."""
+    """Raise if a folder has something in it already, or cannot be made."""
     if not folder.resolve().parent.is_dir():
-        raise ValueError(f"cannot write images into {folder}: the folder {folder.parent} does not exist")
+        raise InputError(f"cannot write images into {folder}: the folder {folder.parent} does not exist")
     if folder.exists() and not folder.is_dir():
-        raise ValueError(f"cannot write images into {folder}: it is not a folder")
-    there = min(set(folder.iterdir()) - set(left_in(folder, "images")), default=None) if folder.exists() else None
-    if there is not None:
-        raise ValueError(
-            f"cannot write images into {folder}: it is not empty, it holds {there.name}; name a new folder"
+        raise InputError(f"cannot write images into {folder}: it is not a folder")
+    entry = min(set(folder.iterdir()) - set(left_in(folder, "images")), default=None) if folder.exists() else None
+    if entry is not None:
+        raise InputError(
+            f"cannot write images into {folder}: it is not empty, it holds {entry.name}; name a new folder"
         )
 
 
 @contextmanager
 def _becoming(folder: Path) -> Iterator[Path]:
-    """A hidden folder inside; what is in it moves up when the block has ended well, else nothing stays."""
+    """A hidden folder inside; its content moves up when the block ends without an error, else nothing stays."""
     is_new = not folder.exists()
     folder.mkdir(exist_ok=True)
     try:
@@ -93,11 +95,11 @@ def _folder_names(classes: tuple[str, ...]) -> list[str]:
     ['T-shirt-top', 'Ankle boot']
     """
     names = [re.sub(r"[^\w ().,&+-]", "-", name).strip(" .") for name in classes]
-    for given, name in zip(classes, names, strict=True):
+    for title, name in zip(classes, names, strict=True):
         if not name:
-            raise ValueError(f"class {given!r} has nothing to name a folder by: expected letters or digits")
+            raise InputError(f"class {title!r} has nothing to name a folder by: expected letters or digits")
     for name, count in Counter(names).items():
         if count > 1:
-            same = [given for given, other in zip(classes, names, strict=True) if other == name]
-            raise ValueError(f"classes {', '.join(map(repr, same))} would share the folder {name}: rename them")
+            same = [title for title, other in zip(classes, names, strict=True) if other == name]
+            raise InputError(f"classes {', '.join(map(repr, same))} would share the folder {name}: rename them")
     return names

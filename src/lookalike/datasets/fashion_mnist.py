@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lookalike.core.errors import FileError
 from lookalike.datasets.archives import members
 from lookalike.datasets.dataset import Dataset
 from lookalike.datasets.download import Archive
@@ -37,13 +38,14 @@ DIGESTS = {  # SHA-256 of the files as Debian compresses them
 
 def read_fashion_mnist(source: Path) -> Dataset:
     """Read the four idx files, of a folder or Debian's package dataset-fashion-mnist."""
-    found = members(source, DIGESTS)
-    missing = [name for name in DIGESTS if name not in found]
+    contents = members(source, DIGESTS)
+    missing = [name for name in DIGESTS if name not in contents]
     if missing:
-        raise ValueError(f"{source} is not complete or something else: it has no {missing[0]}")
-    arrays = [read_idx(found[name], f"{name} of {source}") for name in DIGESTS]
+        raise FileError(f"{source} is not complete or something else: it has no {missing[0]}", path=source)
+    arrays = [read_idx(contents[name], f"{name} of {source}") for name in DIGESTS]
     if [array.ndim for array in arrays] != [3, 1, 3, 1] or arrays[0].shape[1:] != arrays[2].shape[1:]:
-        raise ValueError(f"{source} is damaged: its files do not hold images of one size, and a label for each")
+        text = f"{source} is damaged: its files do not hold images of one size, and a label for each"
+        raise FileError(text, path=source)
     images, labels = np.concatenate(arrays[::2]), np.concatenate(arrays[1::2]).astype(np.int64)
     return Dataset("fashion-mnist", images, labels, CLASSES, np.arange(len(images)) >= len(arrays[0]))
 
@@ -57,11 +59,11 @@ def read_idx(content: bytes, what: str = "the file") -> np.ndarray:
     try:
         plain = gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as error:
-        raise ValueError(f"{what} is damaged or cut short") from error
+        raise FileError(f"{what} is damaged or cut short", path=what) from error
     start = 4 + 4 * plain[3] if plain[:3] == b"\0\0\x08" and len(plain) > 3 else 0
     shape = np.frombuffer(plain[4:start], ">u4").tolist() if start and len(plain) >= start else []
     if not start or len(shape) > 3 or len(plain) - start != math.prod(shape):
-        raise ValueError(f"{what} is not an idx file of bytes")
+        raise FileError(f"{what} is not an idx file of bytes", path=what)
     return np.frombuffer(plain, np.uint8, offset=start).reshape(shape)
 
 
@@ -69,10 +71,10 @@ def has_files(archive: Path, digests: dict[str, str] | None = None) -> bool:
     """Whether an archive holds files with these SHA-256 digests, by default the four of Fashion-MNIST."""
     digests = DIGESTS if digests is None else digests
     try:
-        found = members(archive, digests)
+        contents = members(archive, digests)
     except ValueError:
         return False
-    return {name: hashlib.sha256(content).hexdigest() for name, content in found.items()} == digests
+    return {name: hashlib.sha256(content).hexdigest() for name, content in contents.items()} == digests
 
 
 FASHION_MNIST = Origin(

@@ -10,9 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
+from lookalike.core.checks import whole_number
+from lookalike.core.decode import SUFFIXES, default_limit, square
+from lookalike.core.errors import FileError
 from lookalike.core.progress import track
 from lookalike.datasets.dataset import Dataset
-from lookalike.datasets.pictures import SUFFIXES, guarded, square
 
 logger = logging.getLogger("lookalike")
 
@@ -24,23 +26,26 @@ FILE_COLUMNS, LABEL_COLUMNS = ("file", "path", "filename", "image"), ("label", "
 def image_folder(path: str | Path, labels: str | Path | None = None, size: int = 32) -> Dataset:
     """Load the images of a folder: the middle square of each, size × size.
 
-    The class of an image is the first folder that leads to it, or what the CSV file `labels` says. Hidden files and
-    those whose names do not end like an image's are passed over; those that cannot be read are listed in `unreadable`.
+    The class of an image is the first folder of its path, or what the CSV file `labels` says. Hidden files and files
+    without the ending of an image are passed over; files that cannot be read are listed in `unreadable`.
     """
     folder = Path(path)
     if not folder.is_dir():
         raise FileNotFoundError(f"there is no folder {folder}")
-    if size < 1:
-        raise ValueError(f"size must be at least 1, got {size}")
-    found = [file.relative_to(folder) for file in _images_below(folder)]
-    classes_of = _classes_by_folder(folder, found) if labels is None else _classes_by_csv(folder, found, Path(labels))
+    size = whole_number("size", size)
+    present = [file.relative_to(folder) for file in _images_below(folder)]
+    if labels is None:
+        classes_of = _classes_by_folder(folder, present)
+    else:
+        classes_of = _classes_by_csv(folder, present, Path(labels))
     _check_classes(folder, set(classes_of.values()))
     files = sorted(classes_of)
     images, reasons = _decode([folder / file for file in files], size)
     unreadable = tuple((folder / files[row], reason) for row, reason in reasons.items())
     readable = [file for row, file in enumerate(files) if row not in reasons]
     if not readable:
-        raise ValueError(f"none of the {len(files)} images in {folder} can be read; {files[0]}: {unreadable[0][1]}")
+        text = f"none of the {len(files)} images in {folder} can be read; {files[0]}: {unreadable[0][1]}"
+        raise FileError(text, path=folder)
     if unreadable:
         logger.warning(
             "%d of %d files in %s cannot be read and are left out, %s: %s",
@@ -59,7 +64,7 @@ def image_folder(path: str | Path, labels: str | Path | None = None, size: int =
 
 
 def _images_below(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
-    """Files that are named like images; links are followed, but not into a folder that is being walked already."""
+    """Files with the ending of an image; links are followed, except into a folder that is being walked already."""
     real = folder.resolve()
     if real in above:
         return
@@ -72,35 +77,40 @@ def _images_below(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
             yield entry
 
 
-def _classes_by_folder(folder: Path, found: list[Path]) -> dict[Path, str]:
-    if not found:
-        raise ValueError(f"{folder} has no images: expected files like {folder / 'class' / 'image.jpg'}")
-    loose = [file for file in found if len(file.parts) == 1]
+def _classes_by_folder(folder: Path, files: list[Path]) -> dict[Path, str]:
+    if not files:
+        raise FileError(f"{folder} has no images: expected files like {folder / 'class' / 'image.jpg'}", path=folder)
+    loose = [file for file in files if len(file.parts) == 1]
     if loose:
-        raise ValueError(
+        raise FileError(
             f"{len(loose)} images lie directly in {folder}, the first is {loose[0]}: "
-            "put each into the folder of its class, or pass a CSV file of labels"
+            "put each into the folder of its class, or pass a CSV file of labels",
+            path=folder,
         )
-    return {file: file.parts[0] for file in found}
+    return {file: file.parts[0] for file in files}
 
 
-def _classes_by_csv(folder: Path, found: list[Path], table: Path) -> dict[Path, str]:
+def _classes_by_csv(folder: Path, files: list[Path], table: Path) -> dict[Path, str]:
     classes_of: dict[Path, str] = {}
     for line, name, label in _rows(table):
         file = Path(name)
         if file.is_absolute() or ".." in file.parts:
-            raise ValueError(f"{table}, line {line}: {name} is not below {folder}, as the path of every image must be")
+            text = f"{table}, line {line}: {name} is not below {folder}, as the path of every image must be"
+            raise FileError(text, path=table, line=line)
         if classes_of.setdefault(file, label) != label:
-            raise ValueError(f"{table}, line {line}: {name} is {label!r}, but {classes_of[file]!r} before")
-    known = set(found)
-    missing = [file for file in classes_of if file not in known and not (folder / file).is_file()]
+            text = f"{table}, line {line}: {name} is {label!r}, but {classes_of[file]!r} before"
+            raise FileError(text, path=table, line=line)
+    present = set(files)
+    missing = [file for file in classes_of if file not in present and not (folder / file).is_file()]
     if missing:
-        raise ValueError(f"{table} names {len(missing)} files that are not in {folder}, the first is {missing[0]}")
-    unlabelled = [file for file in found if file not in classes_of]
+        text = f"{table} names {len(missing)} files that are not in {folder}, the first is {missing[0]}"
+        raise FileError(text, path=table)
+    unlabelled = [file for file in files if file not in classes_of]
     if unlabelled:
-        raise ValueError(f"{len(unlabelled)} images in {folder} have no row in {table}, the first is {unlabelled[0]}")
+        text = f"{len(unlabelled)} images in {folder} have no row in {table}, the first is {unlabelled[0]}"
+        raise FileError(text, path=table)
     if not classes_of:
-        raise ValueError(f"{folder} has no images, and {table} no rows")
+        raise FileError(f"{folder} has no images, and {table} no rows", path=folder)
     return classes_of
 
 
@@ -113,31 +123,33 @@ def _rows(table: Path) -> Iterator[tuple[int, str, str]]:
         header = [name.strip().lower() for name in next(reader, [])]
         columns = [[header.index(name) for name in names if name in header] for names in (FILE_COLUMNS, LABEL_COLUMNS)]
         if not all(columns):
-            raise ValueError(
+            raise FileError(
                 f"the first line of {table} must name its columns, one of {', '.join(FILE_COLUMNS)} "
-                f"and one of {', '.join(LABEL_COLUMNS)}, got {', '.join(header) or 'nothing'}"
+                f"and one of {', '.join(LABEL_COLUMNS)}, got {', '.join(header) or 'nothing'}",
+                path=table,
+                line=1,
             )
         for row in filter(None, reader):
-            name, label = (row[found[0]].strip() if found[0] < len(row) else "" for found in columns)
+            name, label = (row[positions[0]].strip() if positions[0] < len(row) else "" for positions in columns)
             if not (name and label):
-                raise ValueError(f"{table}, line {reader.line_num}: a file and a label are expected, got {row}")
+                text = f"{table}, line {reader.line_num}: a file and a label are expected, got {row}"
+                raise FileError(text, path=table, line=reader.line_num)
             yield reader.line_num, name, label
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{table} is not a CSV file in UTF-8: {error}") from error
+        raise FileError(f"{table} is not a CSV file in UTF-8: {error}", path=table) from error
 
 
 def _check_classes(folder: Path, classes: set[str]) -> None:
     if len(classes) < 2:
-        raise ValueError(
-            f"{folder} needs at least two classes, as nothing can be told apart in one: got only {min(classes)!r}"
-        )
+        text = f"{folder} needs at least two classes, as nothing can be told apart in one: got only {min(classes)!r}"
+        raise FileError(text, path=folder)
 
 
 def _decode(files: list[Path], size: int) -> tuple[np.ndarray, dict[int, str]]:
-    """The images that can be read, and of the others why, by row."""
+    """The images that can be read, and the reasons why others cannot, by row."""
     images: list[np.ndarray] = []
     reasons: dict[int, str] = {}
-    with guarded(), ThreadPoolExecutor(os.cpu_count()) as pool:
+    with default_limit(), ThreadPoolExecutor(os.cpu_count()) as pool:
         decoded = pool.map(lambda file: _square_or_reason(file, size), files)
         for row, result in enumerate(track(decoded, len(files), "reading images")):
             if isinstance(result, str):

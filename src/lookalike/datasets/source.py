@@ -1,4 +1,4 @@
-"""Where a data set comes from: the cache, a file that the user has, the system's packages, or the net."""
+"""Where a data set comes from: the cache, a file of the user, the system's packages, or the net."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,19 +14,19 @@ __all__ = ["Origin", "obtain"]
 
 @dataclass(frozen=True)
 class Origin:
-    """What is known about a data set that is read from an archive."""
+    """A data set that is read from an archive, and where the archive may be."""
 
     name: str
     n_images: int  # of the complete set, the only one that is kept in the cache
     read: Callable[[Path], Dataset]  # from an archive, or a folder with what it holds
     files: tuple[str, ...]  # names of archives or folders that users may have put into the cache
-    elsewhere: str  # what to get where nothing can be fetched
+    elsewhere: str  # what to get if nothing can be fetched
     fetched: Archive | None = None
     installed: Path | None = None  # where the system's package manager puts it
 
 
 def obtain(origin: Origin, source: str | Path | None = None) -> Dataset:
-    """Load a data set: from `source` where the user names one, else from the nearest place that has it."""
+    """Load a data set: from `source` if the user names one, else from the nearest source that has it."""
     folder = cache_folder()
     decoded = folder / f"{origin.name}.npz"
     if source is None:
@@ -44,9 +44,9 @@ def obtain(origin: Origin, source: str | Path | None = None) -> Dataset:
 
 
 def _nearest(origin: Origin, folder: Path) -> Path:
-    found = _first_in(folder, origin.files)
-    if found is not None:
-        return found
+    cached = _first_in(folder, origin.files)
+    if cached is not None:
+        return cached
     if origin.installed is not None and origin.installed.is_dir():
         return origin.installed
     if origin.fetched is None:

@@ -1,4 +1,4 @@
-"""Discovering similar pairs that no model knows: what to judge, what the votes say, and a leaderboard that is fair."""
+"""Discovery of similar pairs: which pairs to judge, judgements from votes, and a fair leaderboard of models."""
 
 from lookalike.discovery.agreement import Agreement, agreement
 from lookalike.discovery.bias import by_rule, identification, leave_one_out
@@ -7,11 +7,12 @@ from lookalike.discovery.collection import Collection
 from lookalike.discovery.contest import Contest
 from lookalike.discovery.coverage import Coverage, coverage
 from lookalike.discovery.dawid_skene import dawid_skene
+from lookalike.discovery.judgements import Judgements, majority, unanimous
 from lookalike.discovery.judging_order import judge_in_order, next_pairs
 from lookalike.discovery.leaderboard import Leaderboard, discovery_metrics, leaderboard
 from lookalike.discovery.pool import Pool
 from lookalike.discovery.prevalence import Prevalence, prevalence
-from lookalike.discovery.votes import Judgements, Votes, majority, unanimous
+from lookalike.discovery.votes import Votes
 
 __all__ = [
     "Agreement",

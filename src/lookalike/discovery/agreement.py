@@ -1,4 +1,4 @@
-"""How far experts agree: Krippendorff's alpha, Gwet's AC1, Cohen's kappa, and what stands out about each expert."""
+"""Agreement of experts: Krippendorff's alpha, Gwet's AC1, Cohen's kappa, and figures of each expert."""
 
 import math
 from dataclasses import dataclass
@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lookalike.core.errors import InputError
 from lookalike.core.text_table import aligned, percent
-from lookalike.discovery.votes import CANT_TELL, NOT_SIMILAR, SIMILAR, Ballots, Judgements, Votes
+from lookalike.discovery.judgements import Judgements
+from lookalike.discovery.votes import CANT_TELL, NOT_SIMILAR, SIMILAR, Ballots, Votes
 from lookalike.evaluation.results import as_table, shown
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True)
 class ExpertFigures:
-    """One expert's votes in figures; shares are nan where there is nothing to share."""
+    """Figures of one expert's votes; a share is nan where there is no vote to count."""
 
     expert: str
     votes: int  # pairs with a vote of this expert; of several votes the last counts
@@ -50,7 +52,7 @@ class ExpertFigures:
 
 @dataclass(frozen=True)
 class Kappas:
-    """The lowest and the highest kappa of two experts, and how many two were left out for too few common pairs."""
+    """The lowest and the highest kappa of two experts. left_out: how many twos have too few pairs in common."""
 
     low: float
     high: float
@@ -58,7 +60,7 @@ class Kappas:
 
     @property
     def note(self) -> str:
-        """What was left out, in words."""
+        """A remark on the experts that were left out; empty if there are none."""
         return f" ({self.left_out:,} left out, with fewer than {ENOUGH} pairs in common)" if self.left_out else ""
 
 
@@ -67,7 +69,7 @@ class Agreement:
     """How far experts agree, over all pairs with two decided votes or more; can't tell counts for neither side.
 
     kappa: (experts, experts), Cohen's kappa over the pairs that both decided, `common` of them; nan where undefined.
-    unanimous: share of pairs on which all who decided agree. figures: what stands out about each expert.
+    unanimous: share of pairs on which all who decided agree. figures: of each expert.
     """
 
     alpha: float
@@ -97,14 +99,14 @@ class Agreement:
 
     @property
     def kappas(self) -> "Kappas | None":
-        """Between which ends Cohen's kappa of every two experts lies; None where no two have one.
+        """The lowest and the highest Cohen's kappa of two experts; None where no two have one.
 
-        Two with fewer than ENOUGH pairs in common say nothing, and are left out unless there are no others.
+        Two experts with fewer than ENOUGH pairs in common are left out, unless there are no others.
         """
-        known = [(row["kappa"], row["pairs"]) for row in self.kappa_rows() if not math.isnan(row["kappa"])]
-        sure = [kappa for kappa, pairs in known if pairs >= ENOUGH]
-        kappas = sure or [kappa for kappa, _ in known]
-        return Kappas(min(kappas), max(kappas), len(known) - len(kappas)) if known else None
+        defined = [(row["kappa"], row["pairs"]) for row in self.kappa_rows() if not math.isnan(row["kappa"])]
+        sure = [kappa for kappa, pairs in defined if pairs >= ENOUGH]
+        kappas = sure or [kappa for kappa, _ in defined]
+        return Kappas(min(kappas), max(kappas), len(defined) - len(kappas)) if defined else None
 
     def to_pandas(self) -> "pandas.DataFrame":
         """A table with a row for each expert."""
@@ -126,8 +128,9 @@ class Agreement:
             ]
             for f in self.figures
         ]
-        found = self.kappas
-        between = f", Cohen's kappa {shown(found.low)} to {shown(found.high)}{found.note}" if found is not None else ""
+        kappas, between = self.kappas, ""
+        if kappas is not None:
+            between = f", Cohen's kappa {shown(kappas.low)} to {shown(kappas.high)}{kappas.note}"
         return "\n".join(
             [
                 aligned([head, *table]),
@@ -217,18 +220,18 @@ def cohen_kappa(table: Any) -> float:
     """
     table = _counts(table)
     if table.shape[0] != table.shape[1]:
-        raise ValueError(f"a table of two experts has as many rows as columns, got shape {table.shape}")
+        raise InputError(f"a table of two experts has as many rows as columns, got shape {table.shape}")
     return float(_kappa(table.trace(), (table.sum(1) * table.sum(0)).sum(), table.sum()))
 
 
 def _kappa(same: Any, by_chance: Any, n: Any) -> np.ndarray:
-    """From pairs with the same answer, the sum of products of margins, and pairs."""
+    """Cohen's kappa from the number of equal answers, the sum of products of margins, and the number of pairs."""
     beyond = n * n - by_chance
     return np.divide(n * same - by_chance, beyond, out=np.full(np.shape(beyond), np.nan), where=beyond > 0)
 
 
 def _kappas(ballots: Ballots) -> tuple[np.ndarray, np.ndarray]:
-    """Cohen's kappa of every two experts, and over how many pairs."""
+    """Cohen's kappa of every two experts, and the number of pairs that both decided."""
     from scipy.sparse import csr_array
 
     shape = (len(ballots.queries), len(ballots.experts))
@@ -250,8 +253,8 @@ def _figures(votes: Votes, counts: np.ndarray, gold: dict[tuple[str, str], int])
     others[np.flatnonzero(decided), answers[decided]] -= 1
     comparable = decided & (others[:, 0] != others[:, 1])
     as_others = comparable & ((others[:, 1] > others[:, 0]) == (answers == SIMILAR))
-    known = [gold.get(pair) for pair in zip(ballots.queries.tolist(), ballots.items.tolist(), strict=True)]
-    truth = np.array([CANT_TELL if grade is None else int(grade > 0) for grade in known], np.int8)[ballots.pair]
+    grades = [gold.get(pair) for pair in zip(ballots.queries.tolist(), ballots.items.tolist(), strict=True)]
+    truth = np.array([CANT_TELL if grade is None else int(grade > 0) for grade in grades], np.int8)[ballots.pair]
     asked = truth != CANT_TELL
     chosen = (decided | True, decided, answers == SIMILAR, comparable, as_others, asked, asked & (truth == answers))
     n, n_decided, n_similar, n_comparable, n_as_others, n_asked, n_right = (
@@ -278,9 +281,9 @@ def _figures(votes: Votes, counts: np.ndarray, gold: dict[tuple[str, str], int])
 def _counts(counts: Any) -> np.ndarray:
     array = np.asarray(counts)
     if array.ndim != 2 or array.shape[1] < 2 or array.dtype.kind not in "biuf":
-        raise ValueError(f"counts must be a matrix of numbers with two answers or more, got shape {array.shape}")
+        raise InputError(f"counts must be a matrix of numbers with two answers or more, got shape {array.shape}")
     if (array < 0).any() or (array != np.floor(array)).any():
-        raise ValueError("counts must be whole numbers from 0")
+        raise InputError("counts must be whole numbers from 0")
     return array.astype(float)
 
 
@@ -289,5 +292,5 @@ def _share(part: Any, whole: Any) -> float:
 
 
 def _median(values: np.ndarray) -> float:
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if len(known) else float("nan")
+    measured = values[~np.isnan(values)]
+    return float(np.median(measured)) if len(measured) else float("nan")

@@ -1,4 +1,4 @@
-"""Bias: how much a leaderboard owes to who built its pool, and to how votes were turned into judgements."""
+"""Bias: how much a leaderboard depends on who built its pool, and on the rule that made judgements of votes."""
 
 import functools
 import itertools
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lookalike.core.errors import InputError
 from lookalike.core.text_table import aligned
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.contest import Contest, tally_of
@@ -24,7 +25,7 @@ from lookalike.metrics.metric import Metric, parse_all
 if TYPE_CHECKING:
     import pandas
 
-FEW = 8  # models, of whom all orders can be looked at
+FEW = 8  # models: few enough to look at all their orders
 P_VALUE = f"p: how often chance would order the models as alike; of up to {FEW} models exact, over all their orders"
 
 __all__ = ["LeftOut", "agree", "by_rule", "identification", "leave_one_out"]
@@ -32,10 +33,10 @@ __all__ = ["LeftOut", "agree", "by_rule", "identification", "leave_one_out"]
 
 @dataclass(frozen=True)
 class LeftOut:
-    """What became of a metric when the pairs that one model alone proposed were dropped.
+    """One metric without the pairs that one model alone proposed.
 
-    mean, deviation: of that model over all the subsets. spearman, kendall: of the models' order on this subset with
-    that on all pairs. change, shift: of the model itself, in the metric and in places of the order (up is positive).
+    mean, deviation: of that model over all subsets. spearman, kendall: correlation of the models' order on this subset
+    with that on all pairs. change, shift: of the model itself, in the metric and in ranks (up is positive).
     """
 
     metric: Metric
@@ -94,42 +95,42 @@ def leave_one_out(contest: Contest, pool: Pool, metrics: str | Iterable[str | Me
     """
     names = [name for name in pool.models if name in contest.entries]
     if not names:
-        raise ValueError(
+        raise InputError(
             f"none of the models that built the pool is evaluated: {', '.join(pool.models) or 'it has none'}"
         )
     if len(pool.models) < 2:
-        raise ValueError("leaving one out needs a pool of at least two models")
+        raise InputError("leaving one out needs a pool of at least two models")
     contest.check_pool(pool)
     wanted = parse_all(metrics)
     masks = {name: ~proposed_alone(contest, pool, name) for name in names}
 
     def means(kept: np.ndarray | None) -> np.ndarray:
-        found = [contest.evaluate(name, wanted, kept=kept) for name in names]
-        return np.array([[evaluation[metric].mean for evaluation in found] for metric in wanted])
+        evaluations = [contest.evaluate(name, wanted, kept=kept) for name in names]
+        return np.array([[evaluation[metric].mean for evaluation in evaluations] for metric in wanted])
 
     full = means(None)
     subsets = np.array([means(masks[name]) for name in names])  # (left out, metric, model)
     rows = []
     for m, metric in enumerate(wanted):
         for i, name in enumerate(names):
-            values, mine = subsets[i, m], subsets[:, m, i]
+            values, over_subsets = subsets[i, m], subsets[:, m, i]
             spearman, p_value, kendall = agree(full[m], values)
-            shift = _places(full[m])[i] - _places(values)[i]
-            found = LeftOut(
+            shift = _ranks(full[m])[i] - _ranks(values)[i]
+            row = LeftOut(
                 metric=metric,
                 model=name,
                 dropped=int((~masks[name]).sum()),
                 full=float(full[m, i]),
                 value=float(values[i]),
-                mean=float(mine.mean()),
-                deviation=float(mine.std(ddof=1)) if len(mine) > 1 else float("nan"),
+                mean=float(over_subsets.mean()),
+                deviation=float(over_subsets.std(ddof=1)) if len(over_subsets) > 1 else float("nan"),
                 spearman=spearman,
                 p_value=p_value,
                 kendall=kendall,
                 change=float(values[i] - full[m, i]),
                 shift=float(shift),
             )
-            rows.append(found)
+            rows.append(row)
     return LeaveOneOut(rows)
 
 
@@ -137,7 +138,7 @@ def agree(first: Any, second: Any) -> tuple[float, float, float]:
     """Spearman's coefficient (ties have average ranks), its p-value, and Kendall's tau of two lists of values.
 
     The p-value is two-sided: of up to 8 values the share of all orders whose coefficient is at least as far from 0, of
-    more by Student's t, which is no good for few (of 3 it is 0 where 2 of 6 orders are as far).
+    more by Student's t, which is wrong for few (of 3 it is 0 where 2 of 6 orders are as far).
 
     >>> [round(value, 3) for value in agree([1, 2, 3, 4, 5, 6], [2, 1, 4, 3, 6, 5])]     # 42 of 720 orders
     [0.829, 0.058, 0.6]
@@ -153,14 +154,14 @@ def agree(first: Any, second: Any) -> tuple[float, float, float]:
 
 
 def _share_of_orders(first: np.ndarray, second: np.ndarray) -> float:
-    """Of all orders of the second, the share that agrees or disagrees with the first at least as much; nan for nan."""
+    """The share of all orders of the second that correlate with the first at least as strongly; nan for nan."""
     from scipy.stats import rankdata
 
     if np.isnan([first, second]).any():
         return float("nan")
     ranks, others = (rankdata(values) - (len(values) + 1) / 2 for values in (first, second))
-    found = np.abs(others[_orders(len(first))] @ ranks)
-    return float((found >= abs(ranks @ others) - 1e-9).mean())
+    products = np.abs(others[_orders(len(first))] @ ranks)
+    return float((products >= abs(ranks @ others) - 1e-9).mean())
 
 
 @functools.cache
@@ -171,7 +172,7 @@ def _orders(n: int) -> np.ndarray:
 def by_rule(
     contest: Contest, votes: Votes, *, pool: Pool | None = None, metrics: str | Iterable[str | Metric] = ("AUC",)
 ) -> dict[str, Leaderboard]:
-    """The leaderboard under each rule that makes judgements of votes: does the order of models depend on it?
+    """The leaderboard under each rule that makes judgements of votes, to see whether the order of models depends on it.
 
     Reliability cannot be estimated of fewer than three experts: with two, that rule is left out.
     """
@@ -184,16 +185,18 @@ def by_rule(
 def identification(
     models: Mapping[str, Any], collection: Collection, *, cutoffs: tuple[int, ...] = (5, 9), threads: int | None = None
 ) -> dict[str, Evaluation]:
-    """Finding other images of the query's own identity (Barkan et al. 2023, table 4): not the same as discovery."""
+    """How well models find other images of the query's own identity, which discovery leaves out (Barkan et al. 2023,
+    table 4).
+    """
     if not collection.has_identities:
-        raise ValueError("identification needs the identity of every query and item")
+        raise InputError("identification needs the identity of every query and item")
     if not models:
-        raise ValueError("there is no model to evaluate")
+        raise InputError("there is no model to evaluate")
     by_image = Collection(collection.query_ids, collection.item_ids)  # only the query itself does not rank
     wanted = parse_all([f"VSDHR(norm='positives')@{k}" for k in cutoffs] + [f"VSDMRR@{k}" for k in cutoffs])
     out: dict[str, Evaluation] = {}
-    for name, given in models.items():
-        top = as_model(given, by_image, name).top(by_image, max(cutoffs), threads=threads)
+    for name, model in models.items():
+        top = as_model(model, by_image, name).top(by_image, max(cutoffs), threads=threads)
         same = collection.is_own(top.queries, top.items)
         queries, items = collection.own.pairs(slice(0, collection.n_queries))
         rest = ~by_image.is_own(queries, items)
@@ -201,13 +204,13 @@ def identification(
         missing = np.setdiff1d(keys, by_image.keys(top.queries, top.items)) // by_image.n_items
         unranked = Unranked(missing, np.arange(len(missing)).astype(str), np.ones(len(missing), np.int64))
         tally = tally_of(by_image, top.queries, top.scores, same.astype(np.int64), 1, unranked)
-        found = evaluate_tally(tally, wanted)
-        out[name] = replace(found, about=found.about | {"items": collection.n_items})
+        evaluation = evaluate_tally(tally, wanted)
+        out[name] = replace(evaluation, about=evaluation.about | {"items": collection.n_items})
     return out
 
 
-def _places(values: np.ndarray) -> np.ndarray:
-    """Places in the order, 1 the best, average places for ties."""
+def _ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks of values, 1 the highest; ties have their average rank."""
     from scipy.stats import rankdata
 
     return np.asarray(rankdata(-np.round(values, 12)))

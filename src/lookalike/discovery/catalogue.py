@@ -1,26 +1,29 @@
-"""Catalogue: the items of a collection, with the product that each shows, its category and its image file."""
+"""Catalogue: the items of a collection, each with its product (identity), category and image file."""
 
-import difflib
 import functools
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from lookalike.core.checks import nearest
 from lookalike.core.codes import as_numpy
 from lookalike.core.csv_files import read_csv, write_csv
+from lookalike.core.errors import FileError, InputError
+from lookalike.core.file_errors import within
 from lookalike.core.files import digest, provenance, read_arrays, write_arrays
+from lookalike.core.ids import text_array
 
 COLUMNS = {"id": "ids", "identity": "identities", "category": "categories", "path": "paths"}
 
-__all__ = ["Catalogue", "as_text", "check_ids"]
+__all__ = ["Catalogue", "check_ids"]
 
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """Items by id; never changed.
+    """Items by id, with what is known of each. A catalogue is never changed.
 
     identities: the product that each item shows; without them each item is its own. paths: image files, absolute or
     relative to the study. attributes: further columns by name, text, numbers or booleans.
@@ -40,18 +43,18 @@ class Catalogue:
 
     def __post_init__(self) -> None:
         columns = {
-            name: as_text(given, f"{name} of a catalogue")
+            name: text_array(values, f"{name} of a catalogue")
             for name in COLUMNS.values()
-            if (given := getattr(self, name)) is not None
+            if (values := getattr(self, name)) is not None
         }
-        check_ids(columns["ids"], "row {}".format)
-        attributes = {name: _attribute(name, given) for name, given in self.attributes.items()}
+        check_ids(columns["ids"])
+        attributes = {name: _attribute(name, values) for name, values in self.attributes.items()}
         for name in ("identities", "paths"):
             if (empty := np.flatnonzero(columns.get(name, columns["ids"]) == "")).size:
-                raise ValueError(f"{name} of a catalogue must be of every item or of none, row {empty[0]} is empty")
+                raise InputError(f"{name} of a catalogue must be of every item or of none, row {empty[0]} is empty")
         for name, column in [*columns.items(), *attributes.items()]:
             if len(column) != len(columns["ids"]):
-                raise ValueError(f"a catalogue has {len(columns['ids'])} ids, but {len(column)} {name}")
+                raise InputError(f"a catalogue has {len(columns['ids'])} ids, but {len(column)} {name}")
             column.flags.writeable = False
         for name, column in columns.items():
             object.__setattr__(self, name, column)
@@ -59,26 +62,25 @@ class Catalogue:
 
     @classmethod
     def read(cls, path: str | Path) -> "Catalogue":
-        """Read a .csv or .parquet file with a column id and, where there are, identity, category and path.
+        """Read a .csv or .parquet file with a column id and optional columns identity, category and path.
 
         Other columns are attributes. In CSV every value is text.
         """
         path = Path(path)
         if path.suffix == ".csv":
             table = read_csv(path, ["id"])
-            check_ids(table.columns["id"], lambda row: f"{path}, line {table.lines[row]}")
-            found = {name: as_text(values, f"column {name!r} of {path}") for name, values in table.columns.items()}
+            check_ids(table.columns["id"], path, table.lines)
+            columns = {name: text_array(values, f"column {name!r} of {path}") for name, values in table.columns.items()}
         elif path.suffix == ".parquet":
-            found, _ = read_arrays(path)
-            if "id" not in found:
-                raise ValueError(f"{path} must have a column 'id', got {', '.join(map(repr, found)) or 'none'}")
+            columns, _ = read_arrays(path)
+            if "id" not in columns:
+                listed = ", ".join(map(repr, columns)) or "none"
+                raise FileError(f"{path} must have a column 'id', got {listed}", path=path)
         else:
-            raise ValueError(f"cannot read a catalogue from {path}: the name must end in .csv or .parquet")
-        known = {name: found.pop(column) for column, name in COLUMNS.items() if column in found}
-        try:
-            return cls(**known, attributes=found)
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{path}: {error}") from error
+            raise FileError(f"cannot read a catalogue from {path}: the name must end in .csv or .parquet", path=path)
+        fields = {name: columns.pop(column) for column, name in COLUMNS.items() if column in columns}
+        with within(path):
+            return cls(**fields, attributes=columns)
 
     def write(self, path: str | Path, *, raw: bool = False) -> None:
         """Write to a .csv or .parquet file that `read` reads: Parquet keeps numbers as numbers.
@@ -91,7 +93,7 @@ class Catalogue:
         elif path.suffix == ".parquet":
             write_arrays(path, self._columns, provenance("catalogue", digest=self.digest))
         else:
-            raise ValueError(f"cannot write a catalogue to {path}: the name must end in .csv or .parquet")
+            raise FileError(f"cannot write a catalogue to {path}: the name must end in .csv or .parquet", path=path)
 
     def column(self, name: str) -> np.ndarray:
         """A column by name: "id", "identity" (without identities the id), "category", "path" or an attribute."""
@@ -99,32 +101,32 @@ class Catalogue:
             return self.ids
         if name in self._columns:
             return self._columns[name]
-        nearest = difflib.get_close_matches(str(name), self._columns, 1, 0.4)
-        advice = f", did you mean {nearest[0]!r}?" if nearest else ""
-        raise ValueError(f"the catalogue has no column {name!r}{advice} (it has {', '.join(self._columns)})")
+        similar = nearest(name, self._columns)
+        advice = "" if similar is None else f", did you mean {similar!r}?"
+        raise InputError(f"the catalogue has no column {name!r}{advice} (it has {', '.join(self._columns)})")
 
     def positions(self, ids: Any, what: str = "item", among: str = "in the catalogue") -> np.ndarray:
-        """Positions of items by id; `what` they are and `among` what they should be is said of those not found."""
-        wanted = as_text(ids, f"{what} ids").tolist()
-        unknown = [name for name in wanted if name not in self._places]
+        """Positions of items by id. An error calls them `what`, and says that they are not `among` the items."""
+        wanted = text_array(ids, f"{what} ids").tolist()
+        unknown = [name for name in wanted if name not in self._position_of]
         if unknown:
             shown = ", ".join(map(repr, unknown[:3])) + (", …" if len(unknown) > 3 else "")
-            known = f": ids there are like {str(self.ids[0])!r}" if len(self) else ", where there are none"
-            raise ValueError(f"{len(unknown)} of {len(wanted)} {what} ids are not {among}, {shown}{known}")
-        return np.array([self._places[name] for name in wanted], np.int64)
+            example = f": ids there are like {str(self.ids[0])!r}" if len(self) else ", where there are none"
+            raise InputError(f"{len(unknown)} of {len(wanted)} {what} ids are not {among}, {shown}{example}")
+        return np.array([self._position_of[name] for name in wanted], np.int64)
 
     def draw(self, n: int, *, stratify: str | None = None, seed: int = 0) -> np.ndarray:
         """Positions of n items drawn at random without replacement, sorted.
 
-        stratify: a column by whose values the draw is shared out: each gets its share of n rounded down, and those
-        with the largest remainders one more, so that none is off its share by one or more. Equal remainders are drawn.
+        stratify: a column. Each of its values gets its share of n, rounded down, and the values with the largest
+        remainders get one more. So none is off its share by one or more. Equal remainders are drawn at random.
 
         >>> shop = Catalogue([f"i{n}" for n in range(10)], categories=["shoe"] * 7 + ["hat"] * 3)
         >>> sorted(shop.categories[shop.draw(4, stratify="category")].tolist())      # shares 2.8 and 1.2
         ['hat', 'shoe', 'shoe', 'shoe']
         """
         if isinstance(n, bool) or not isinstance(n, int | np.integer) or not 0 <= n <= len(self):
-            raise ValueError(f"the number of items to draw must be from 0 to {len(self)}, all there are, got {n!r}")
+            raise InputError(f"the number of items to draw must be from 0 to {len(self)}, all there are, got {n!r}")
         rng = np.random.default_rng(seed)
         if stratify is None:
             return np.sort(rng.choice(len(self), n, replace=False))
@@ -166,57 +168,39 @@ class Catalogue:
 
     @functools.cached_property
     def _columns(self) -> dict[str, np.ndarray]:
-        """Columns by their names in files, those that there are."""
-        known = {column: getattr(self, name) for column, name in COLUMNS.items()}
-        return {name: values for name, values in known.items() if values is not None} | self.attributes
+        """The columns that the catalogue has, by their names in files."""
+        fields = {column: getattr(self, name) for column, name in COLUMNS.items()}
+        return {name: values for name, values in fields.items() if values is not None} | self.attributes
 
     @functools.cached_property
-    def _places(self) -> dict[str, int]:
-        return {name: place for place, name in enumerate(self.ids.tolist())}
+    def _position_of(self) -> dict[str, int]:
+        return {name: position for position, name in enumerate(self.ids.tolist())}
 
 
-def as_text(values: Any, what: str) -> np.ndarray:
-    """Text or whole numbers as an array of str, (n,), which files of every kind hold unchanged."""
-    rows = list(values) if isinstance(values, list | tuple) else as_numpy(values)
-    if isinstance(rows, np.ndarray):
-        if rows.ndim != 1:
-            raise ValueError(f"{what} must be one for each item, got shape {rows.shape}")
-        rows = rows.astype(str).tolist() if rows.dtype.kind in "iuM" else rows.tolist()
-    for row, value in enumerate(rows):
-        if isinstance(value, bytes):
-            rows[row] = value.decode("utf-8", "replace")
-        elif not isinstance(value, str):
-            if isinstance(value, bool) or not isinstance(value, int | np.integer):
-                raise TypeError(f"{what} must be text or whole numbers, got {value!r} in row {row}")
-            rows[row] = str(value)
-    everything = "".join(rows)
-    if "\0" in everything:  # numpy drops it at the end of a text
-        row = next(row for row, text in enumerate(rows) if "\0" in text)
-        raise ValueError(f"{what} must not hold a zero byte, got {rows[row]!r} in row {row}")
-    try:
-        everything.encode()
-    except UnicodeEncodeError as error:
-        row = next(row for row, text in enumerate(rows) if text.encode(errors="replace").decode() != text)
-        raise ValueError(f"{what} must be valid Unicode, got {rows[row]!r} in row {row}") from error
-    return np.array(rows, str)  # of the least width, whatever it was before: equal text has an equal fingerprint
+def check_ids(ids: Any, path: Path | None = None, lines: Sequence[int] | None = None) -> None:
+    """Raise where an id is empty or occurs twice. path, lines: the file that the ids are of, and the line of each."""
 
+    def where(row: int) -> str:
+        return f"row {row}" if lines is None else f"{path}, line {lines[row]}"
 
-def check_ids(ids: Any, place: Callable[[int], str]) -> None:
-    """Raise where an id is empty or stands twice; `place` says where a row is."""
-    before: dict[str, int] = {}
+    def error(row: int, problem: str) -> InputError:
+        sentence = f"{where(row)}: {problem}"
+        return InputError(sentence) if lines is None else FileError(sentence, path=path, line=lines[row])
+
+    first_row: dict[str, int] = {}
     for row, name in enumerate(list(ids)):
         if not name.strip():
-            raise ValueError(f"{place(row)}: the id is empty, every item needs one")
-        if before.setdefault(name, row) != row:
-            raise ValueError(f"{place(row)}: the id {str(name)!r} stands in {place(before[name])} too, ids must differ")
+            raise error(row, "the id is empty, every item needs one")
+        if (before := first_row.setdefault(name, row)) != row:
+            raise error(row, f"the id {str(name)!r} stands in {where(before)} too, ids must differ")
 
 
 def _attribute(name: str, values: Any) -> np.ndarray:
     """A further column: text, booleans, or numbers of 64 bits."""
     if not isinstance(name, str) or not name.strip() or name in COLUMNS:
-        raise ValueError(f"an attribute needs a name other than {', '.join(COLUMNS)}, got {name!r}")
-    given = as_numpy(values)
-    if given.ndim == 1 and given.dtype.kind in "biuf":
-        wide = {"b": bool, "i": np.int64, "u": np.int64 if given.dtype.itemsize < 8 else np.uint64, "f": np.float64}
-        return given.astype(wide[given.dtype.kind])
-    return as_text(values, f"attribute {name!r} of a catalogue")
+        raise InputError(f"an attribute needs a name other than {', '.join(COLUMNS)}, got {name!r}")
+    array = as_numpy(values)
+    if array.ndim == 1 and array.dtype.kind in "biuf":
+        wide = {"b": bool, "i": np.int64, "u": np.int64 if array.dtype.itemsize < 8 else np.uint64, "f": np.float64}
+        return array.astype(wide[array.dtype.kind])
+    return text_array(values, f"attribute {name!r} of a catalogue")

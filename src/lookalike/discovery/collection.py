@@ -1,4 +1,4 @@
-"""Collection: the queries and the items that all models of a study rank, and which items are a query's own."""
+"""Collection: the queries and the items that all models of a study rank, and the items that are a query's own."""
 
 from collections.abc import Iterable
 from functools import cached_property
@@ -6,7 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.checks import distinct
+from lookalike.core.errors import InputError
 from lookalike.core.files import digest
+from lookalike.core.ids import text_ids
 from lookalike.evaluation.relevance import Groups
 
 __all__ = ["Collection"]
@@ -27,9 +30,9 @@ class Collection:
     ) -> None:
         self.query_ids, self.item_ids = _ids(query_ids, "query"), _ids(item_ids, "item")
         if (query_identities is None) != (item_identities is None):
-            raise ValueError("identities are needed of queries and items, or of neither")
-        self._query_place = {name: place for place, name in enumerate(self.query_ids.tolist())}
-        self._item_place = {name: place for place, name in enumerate(self.item_ids.tolist())}
+            raise InputError("identities are needed of queries and items, or of neither")
+        self._query_position = {name: position for position, name in enumerate(self.query_ids.tolist())}
+        self._item_position = {name: position for position, name in enumerate(self.item_ids.tolist())}
         self.has_identities = query_identities is not None
         if query_identities is None:
             self.own = Groups(self.query_ids, self.item_ids, "ids")
@@ -41,9 +44,10 @@ class Collection:
         )
         self.own = Groups(of_queries, of_items, "identities")
         self.identities = self.own.gallery
-        for name, place in self._query_place.items():
-            if name in self._item_place and self.own.queries[place] != self.identities[self._item_place[name]]:
-                raise ValueError(f"query {name!r} has another identity than the item {name!r}: they are one image")
+        for name, query in self._query_position.items():
+            item = self._item_position.get(name)
+            if item is not None and self.own.queries[query] != self.identities[item]:
+                raise InputError(f"query {name!r} has another identity than the item {name!r}: they are one image")
 
     @property
     def n_queries(self) -> int:
@@ -62,7 +66,7 @@ class Collection:
 
     @cached_property
     def own_sizes(self) -> np.ndarray:
-        """How many items are each query's own, which it never ranks."""
+        """How many items each query never ranks, since they are its own."""
         return np.bincount(self.own.gallery, minlength=self.own.n_groups)[self.own.queries]
 
     @cached_property
@@ -73,16 +77,17 @@ class Collection:
         return order, np.flatnonzero(np.concatenate([[True], sorted_identities[1:] != sorted_identities[:-1]]))
 
     def positions(self, pairs: Iterable[tuple[str, str]], what: str = "pair") -> tuple[np.ndarray, np.ndarray]:
-        """Positions of the queries and the items of pairs of ids; raises where one is not known."""
+        """Positions of the queries and the items of pairs of ids; raises where an id is not in the collection."""
         pairs = list(pairs)
-        found = []
-        for side, (places, kind) in enumerate(((self._query_place, "query"), (self._item_place, "item"))):
-            try:
-                found.append(np.fromiter((places[pair[side]] for pair in pairs), np.int64, len(pairs)))
-            except KeyError:
-                number, name = next((n, pair[side]) for n, pair in enumerate(pairs, 1) if pair[side] not in places)
-                raise ValueError(f"{what} {number} names {kind} {name!r}, which is not in the collection") from None
-        return found[0], found[1]
+        sides = []
+        for side, (positions, kind) in enumerate(((self._query_position, "query"), (self._item_position, "item"))):
+            rows = np.fromiter((positions.get(pair[side], -1) for pair in pairs), np.int64, len(pairs))
+            if len(rows) and rows.min() < 0:
+                first = int(rows.argmin())
+                name = pairs[first][side]
+                raise InputError(f"{what} {first + 1} names {kind} {name!r}, which is not in the collection")
+            sides.append(rows)
+        return sides[0], sides[1]
 
     def is_own(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
         """Which pairs of positions are a query with itself or with its own identity."""
@@ -94,16 +99,14 @@ class Collection:
 
 
 def _ids(ids: Any, what: str) -> np.ndarray:
-    out = np.asarray(ids if isinstance(ids, np.ndarray) else list(ids)).astype(str)
-    if out.ndim != 1 or not len(out):
-        raise ValueError(f"{what} ids must be a list of at least one, got shape {out.shape}")
-    names, counts = np.unique(out, return_counts=True)
-    if len(names) < len(out):
-        raise ValueError(f"{what} ids must differ, {str(names[counts > 1][0])!r} occurs {counts.max()} times")
-    return out
+    texts = text_ids(ids, f"{what} ids")
+    if not len(texts):
+        raise InputError(f"{what} ids must be a list of at least one, got none")
+    distinct(f"{what} ids", texts)
+    return texts
 
 
 def _identities(values: Any, ids: np.ndarray, what: str) -> np.ndarray:
     if len(values) != len(ids):
-        raise ValueError(f"there are {len(ids)} {what} ids, but {len(values)} identities of them")
+        raise InputError(f"there are {len(ids)} {what} ids, but {len(values)} identities of them")
     return np.asarray(values, str)

@@ -14,10 +14,10 @@ __all__ = ["Coverage", "coverage"]
 
 @dataclass(frozen=True)
 class Coverage:
-    """Pairs of a pool by what experts have said of them.
+    """How many pairs of a pool are judged.
 
-    by_experts: pairs that exactly so many experts have decided, for each number from 1. undecided: pairs with votes,
-    all of them can't tell. elsewhere: decided pairs that are not in the pool, such as gold pairs.
+    by_experts: for each number of experts from 1, the pairs that exactly so many have decided. undecided: pairs that
+    have only can't-tell votes. elsewhere: decided pairs that are not in the pool, such as gold pairs.
     """
 
     pool: int
@@ -36,7 +36,7 @@ class Coverage:
         return self.judged / self.pool if self.pool else float("nan")
 
     def to_dict(self) -> dict[str, Any]:
-        """For other programs to read."""
+        """Everything as plain Python values."""
         return {
             "pool": self.pool,
             "judged": self.judged,

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lookalike.core.errors import InputError
 from lookalike.core.text_table import aligned, percent
-from lookalike.discovery.votes import CANT_TELL, NOT_SIMILAR, SIMILAR, Judgements, Votes, majority, numbered, unanimous
+from lookalike.discovery.judgements import Judgements, majority, unanimous
+from lookalike.discovery.votes import CANT_TELL, NOT_SIMILAR, SIMILAR, Votes, numbered
 from lookalike.evaluation.results import as_table
 
 if TYPE_CHECKING:
@@ -31,7 +33,7 @@ class Reliability:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DawidSkene(Judgements):
-    """Judgements of `dawid_skene`, with what it found out about the experts.
+    """Judgements of `dawid_skene`, with its estimates of each expert's reliability.
 
     prevalence: share of similar pairs. objective: log-likelihood plus the log of the prior, after each iteration.
     """
@@ -67,13 +69,13 @@ def dawid_skene(
     """Grade 1 where the pair is more likely similar than not, given how reliable each expert turns out to be.
 
     Expectation maximisation for two classes (Dawid and Skene 1979), from each pair's share of similar votes: so
-    "similar" means what most experts mean by it. Votes are taken as independent given the truth; can't tell says
-    nothing. Three experts or more are needed: of two that disagree, votes alone cannot say who is better.
+    "similar" means what most experts mean by it. Votes are taken as independent given the truth; can't tell is
+    ignored. Three experts or more are needed: of two that disagree, votes alone cannot say who is better.
 
-    smoothing: so many right and so many wrong votes are added to every expert's, of similar pairs and of others, and to
-    the prevalence (a Beta prior). No probability is then 0 or 1, log-likelihood plus log prior never falls, and few
-    votes say little: in simulations of 400 pairs, 85 % similar, three experts of whom one guesses did worse than their
-    majority when hardly smoothed. It ends when no pair's probability changes by more than `tolerance`.
+    smoothing: this many right and this many wrong votes are added to every expert's, of similar pairs and of others,
+    and to the prevalence (a Beta prior). Then no probability is 0 or 1, log-likelihood plus log prior never falls, and
+    few votes move little. In simulations of 400 pairs, 85 % similar, three experts of whom one guesses did worse than
+    their majority when hardly smoothed. The estimate ends when no probability changes by more than `tolerance`.
 
     >>> items, experts = list("abcdef") * 3, ["ann"] * 6 + ["bob"] * 6 + ["eve"] * 6
     >>> votes = Votes(["q"] * 18, items, experts, [1, 1, 0, 0, 0, 1,  1, 1, 0, 0, 0, -1,  0, 1, 0, 1, 1, 0])
@@ -81,7 +83,7 @@ def dawid_skene(
     (array([1, 1, 0, 0, 0, 0]), array([1, 1, 0, 0, 0, 1]))
     """
     if not smoothing > 0 or not tolerance > 0 or max_iterations < 1:
-        raise ValueError(
+        raise InputError(
             f"smoothing and tolerance must be above 0 and max_iterations from 1, "
             f"got {smoothing}, {tolerance} and {max_iterations}"
         )
@@ -115,7 +117,7 @@ def dawid_skene(
 
 @dataclass(frozen=True, eq=False)
 class Panel:
-    """The decided votes; pairs on which all experts said the same are one ballot, of that weight.
+    """The decided votes. Pairs on which every expert gave the same answer are one ballot, weighted by their number.
 
     ballot_of: (n_pairs,) the ballot of each pair. weights: (n_ballots,) its pairs. ballot, expert, similar: of each
     vote on each ballot.
@@ -131,16 +133,16 @@ class Panel:
 
     @classmethod
     def of(cls, votes: Votes, smoothing: float) -> "Panel":
-        """That of votes; pairs that nobody decided are left out."""
+        """The panel of a record of votes; pairs that nobody decided are left out."""
         ballots = votes.ballots
         decided = ballots.answers != CANT_TELL
         judged = ballots.counts(SIMILAR) + ballots.counts(NOT_SIMILAR) > 0
         pair = (np.cumsum(judged) - 1)[ballots.pair[decided]]
-        said = 2 * ballots.expert[decided] + (ballots.answers[decided] == SIMILAR)
-        order = np.lexsort((said, pair))
-        pair, said = pair[order], said[order]
+        votes_cast = 2 * ballots.expert[decided] + (ballots.answers[decided] == SIMILAR)
+        order = np.lexsort((votes_cast, pair))
+        pair, votes_cast = pair[order], votes_cast[order]
         ends = np.cumsum(np.bincount(pair, minlength=int(judged.sum()))).tolist()
-        ballot_of, first = numbered([said[a:b].tobytes() for a, b in itertools.pairwise([0, *ends])])
+        ballot_of, first = numbered([votes_cast[a:b].tobytes() for a, b in itertools.pairwise([0, *ends])])
         is_first = np.zeros(len(ballot_of), bool)
         is_first[first] = True
         kept = is_first[pair]
@@ -149,8 +151,8 @@ class Panel:
             ballot_of=ballot_of,
             weights=np.bincount(ballot_of, minlength=len(first)),
             ballot=ballot_of[pair[kept]],
-            expert=said[kept] // 2,
-            similar=said[kept] % 2 == 1,
+            expert=votes_cast[kept] // 2,
+            similar=votes_cast[kept] % 2 == 1,
             smoothing=smoothing,
         )
 
@@ -191,7 +193,7 @@ class Panel:
     def reliabilities(
         self, names: np.ndarray, sensitivity: np.ndarray, specificity: np.ndarray
     ) -> tuple[Reliability, ...]:
-        """What is known of each expert."""
+        """The reliability of each expert; nan for one who never decided."""
         decided = np.bincount(self.expert, self.weights[self.ballot], self.n_experts).astype(int)
         rates = np.where(decided > 0, [sensitivity, specificity], np.nan)
         return tuple(Reliability(*row) for row in zip(names.tolist(), decided.tolist(), *rates.tolist(), strict=True))

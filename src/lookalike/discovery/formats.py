@@ -1,4 +1,4 @@
-"""Files that others use: the JSON of the released benchmark (Barkan et al. 2023), and judgements in any format."""
+"""Files of others: the JSON of the released benchmark (Barkan et al. 2023), and judgements in any format."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -9,13 +9,18 @@ from typing import Any
 import numpy as np
 
 from lookalike.core.csv_files import read_csv, write_csv
+from lookalike.core.errors import FileError, InputError
+from lookalike.core.file_errors import within
 from lookalike.core.files import provenance, read_arrays, read_json, write_arrays, write_text
-from lookalike.discovery.catalogue import Catalogue, as_text
+from lookalike.core.ids import text_array
+from lookalike.discovery.catalogue import Catalogue
 from lookalike.evaluation.relevance import MAX_GRADE
 from lookalike.evaluation.trec import rows_of_qrels, write_qrels
 
 Row = tuple[str, str, int]  # query, item, grade
-Found = Iterator[tuple[str, str, str, int]]  # the same with the place in the file first
+JudgementRows = Iterator[tuple[str, str, str, int]]  # line, entry or row of the file; query, item, grade
+Reader = Callable[[Any], JudgementRows]
+Writer = Callable[[Any, list[Row]], None]
 
 __all__ = [
     "read_annotations",
@@ -45,22 +50,23 @@ def read_metadata(path: str | Path) -> Catalogue:
     for number, entry in enumerate(entries):
         where = f"{path}, entry {number} of images"
         if not isinstance(entry, dict):
-            raise ValueError(f"{where}: expected an object with id, path and phase, got {_short(entry)}")
+            raise FileError(f"{where}: expected an object with id, path and phase, got {_short(entry)}", path=path)
         entry = {key: value for key, value in entry.items() if value is not None}
         for key in ("id", "path", "phase"):
             _text(entry.get(key), f"{where}: {key!r}")
         for key in ("category", "color"):
             _text(entry.get(key, "-"), f"{where}: {key!r}", empty=True)
         if not _is_box(entry.get("bbox", {})):
-            raise ValueError(f"{where}: 'bbox' must be four numbers or an object of them, got {_short(entry['bbox'])}")
+            box = _short(entry["bbox"])
+            raise FileError(f"{where}: 'bbox' must be four numbers or an object of them, got {box}", path=path)
         before, same = seen.setdefault(entry["path"], (number, entry))
         if same != entry:
-            raise ValueError(f"{where}: {entry['path']!r} is described in entry {before} otherwise")
+            raise FileError(f"{where}: {entry['path']!r} is described in entry {before} otherwise", path=path)
     images = [entry for _, entry in seen.values()]
     keys = dict.fromkeys(key for entry in images for key in entry if key not in ("id", "path"))
     columns = {key: [_as_attribute(entry.get(key, "")) for entry in images] for key in ("phase", *keys)}
     paths = [entry["path"] for entry in images]
-    try:
+    with within(path):
         return Catalogue(
             paths,  # type: ignore[arg-type]
             [entry["id"] for entry in images],  # type: ignore[arg-type]
@@ -68,17 +74,15 @@ def read_metadata(path: str | Path) -> Catalogue:
             paths,  # type: ignore[arg-type]
             columns,  # type: ignore[arg-type]
         )
-    except (ValueError, TypeError) as error:
-        raise ValueError(f"{path}: {error}") from error
 
 
 def write_metadata(path: str | Path, catalogue: Catalogue, phase: str | None = None) -> None:
-    """Write a catalogue as a metadata file; `phase` is for images that have none in the attribute of that name.
+    """Write a catalogue as a metadata file. phase: of images that have none in the attribute "phase".
 
     The benchmark knows an image by its path alone: where a catalogue has paths, they must be its ids.
     """
     if catalogue.paths is not None and (other := np.flatnonzero(catalogue.paths != catalogue.ids)).size:
-        raise ValueError(
+        raise InputError(
             f"the benchmark's files know an image by its path, but {str(catalogue.ids[other[0]])!r} has the path "
             f"{str(catalogue.paths[other[0]])!r}: make the paths the ids, here and in the judgements"
         )
@@ -88,7 +92,7 @@ def write_metadata(path: str | Path, catalogue: Catalogue, phase: str | None = N
     }
     phases = [own or phase for own in attributes.pop("phase", [""] * len(catalogue))]
     if not all(phases):
-        raise ValueError("the benchmark has a phase for every image: add an attribute 'phase', or give one for all")
+        raise InputError("the benchmark has a phase for every image: add an attribute 'phase', or give one for all")
     attributes = {"phase": phases} | attributes
     if catalogue.categories is not None:
         attributes["category"] = catalogue.categories.tolist()
@@ -106,12 +110,13 @@ def write_metadata(path: str | Path, catalogue: Catalogue, phase: str | None = N
 def read_seeds(path: str | Path, catalogue: Catalogue | None = None) -> np.ndarray:
     """Read a seeds file, {"seeds": [path, …]}: the ids of the queries, all in the catalogue if one is given."""
     entries = _listed(path, "seeds")
-    return _known([_text(entry, f"{path}, entry {i} of seeds") for i, entry in enumerate(entries)], path, catalogue)
+    names = [_text(entry, f"{path}, entry {number} of seeds") for number, entry in enumerate(entries)]
+    return _checked_ids(names, path, catalogue)
 
 
 def write_seeds(path: str | Path, ids: Any) -> None:
     """Write the ids of queries as a seeds file."""
-    _write_listed(path, "seeds", as_text(ids, "seeds").tolist())
+    _write_listed(path, "seeds", text_array(ids, "seeds").tolist())
 
 
 def read_manifest(path: str | Path, catalogue: Catalogue | None = None) -> np.ndarray:
@@ -120,14 +125,14 @@ def read_manifest(path: str | Path, catalogue: Catalogue | None = None) -> np.nd
     for number, entry in enumerate(_listed(path, "images")):
         where = f"{path}, entry {number} of images"
         if not isinstance(entry, dict):
-            raise ValueError(f"{where}: expected an object with a path, got {_short(entry)}")
+            raise FileError(f"{where}: expected an object with a path, got {_short(entry)}", path=path)
         names.append(_text(entry.get("path"), f"{where}: 'path'"))
-    return _known(names, path, catalogue)
+    return _checked_ids(names, path, catalogue)
 
 
 def write_manifest(path: str | Path, ids: Any) -> None:
     """Write ids of images as a manifest."""
-    _write_listed(path, "images", [{"path": name} for name in as_text(ids, "ids of a manifest").tolist()])
+    _write_listed(path, "images", [{"path": name} for name in text_array(ids, "ids of a manifest").tolist()])
 
 
 def read_annotations(
@@ -155,7 +160,7 @@ def write_annotations(path: str | Path, rows: Iterable[tuple[Any, Any, int]]) ->
     entries = []
     for query, item, grade in rows:
         if grade not in (0, 1):
-            raise ValueError(
+            raise InputError(
                 f"annotations are 0 or 1, but query {query!r} and item {item!r} have the grade {grade}: "
                 "write .qrels, .csv or .parquet, or decide which grades are similar"
             )
@@ -192,92 +197,93 @@ def write_judgements(path: str | Path, queries: Any, items: Any, grades: Any, *,
     [('q', 'a', 1), ('q', 'b', 0)]
     """
     write = _format(path, raw)[1]
-    sides = [as_text(queries, "queries of judgements").tolist(), as_text(items, "items of judgements").tolist()]
+    sides = [text_array(queries, "queries of judgements").tolist(), text_array(items, "items of judgements").tolist()]
     values = list(grades)
     if not len(sides[0]) == len(sides[1]) == len(values):
-        raise ValueError(
+        raise InputError(
             f"a judgement has a query, an item and a grade, got {len(sides[0])}, {len(sides[1])} and {len(values)}"
         )
-    found = (
+    numbered_rows = (
         (f"row {row}", *_pair(query, item, f"row {row}"), _grade(value, f"row {row}"))
         for row, (query, item, value) in enumerate(zip(*sides, values, strict=True))
     )
-    write(path, _distinct("judgements", found))
+    write(path, _distinct("judgements", numbered_rows))
 
 
-def _format(path: str | Path, raw: bool = False) -> tuple[Callable[[Any], Found], Callable[[Any, list[Row]], None]]:
-    """How judgements are read from a file of this name, and how they are written to it."""
+def _format(path: str | Path, raw: bool = False) -> tuple[Reader, Writer]:
+    """The function that reads judgements from a file of this name, and the one that writes them to it."""
     name = Path(path).name
     ending = Path(name.removesuffix(".gz")).suffix
     if ending in (".qrels", ".txt", ".trec"):
         return _qrels, _to_qrels
-    known: dict[str, tuple[Callable[[Any], Found], Callable[[Any, list[Row]], None]]] = {
+    formats: dict[str, tuple[Reader, Writer]] = {
         ".json": (_annotations, write_annotations),
         ".csv": (_csv, partial(_to_csv, raw=raw)),
         ".parquet": (_parquet, _to_parquet),
     }
-    if Path(name).suffix not in known:
-        raise ValueError(
-            f"judgements are in .json, .csv, .parquet, .qrels, .txt or .trec (the last three also with .gz), got {path}"
+    if Path(name).suffix not in formats:
+        raise FileError(
+            "judgements are in .json, .csv, .parquet, .qrels, .txt or .trec (the last three also with .gz), "
+            f"got {path}",
+            path=path,
         )
-    return known[ending]
+    return formats[ending]
 
 
 def _distinct(
-    path: str | Path, found: Found, queries: Collection[str] | None = None, items: Collection[str] | None = None
+    path: str | Path, rows: JudgementRows, queries: Collection[str] | None = None, items: Collection[str] | None = None
 ) -> list[Row]:
     """Rows without repeats; raises for unknown ids, contradictions, and where there is no row."""
-    known = {"query": None if queries is None else set(queries), "item": None if items is None else set(items)}
+    allowed = {"query": None if queries is None else set(queries), "item": None if items is None else set(items)}
     before: dict[tuple[str, str], tuple[str, int]] = {}
-    for where, query, item, grade in found:
-        for (what, ids), name in zip(known.items(), (query, item), strict=True):
+    for where, query, item, grade in rows:
+        for (what, ids), name in zip(allowed.items(), (query, item), strict=True):
             if ids is not None and name not in ids:
-                raise ValueError(f"{path}, {where}: there is no {what} {name!r}")
+                raise InputError(f"{path}, {where}: there is no {what} {name!r}")
         first, same = before.setdefault((query, item), (where, grade))
         if same != grade:
-            raise ValueError(f"{path}, {where}: query {query!r} and item {item!r} have {grade}, but {same} in {first}")
+            raise InputError(f"{path}, {where}: query {query!r} and item {item!r} have {grade}, but {same} in {first}")
     if not before:
-        raise ValueError(f"{path}: there is no judgement")
+        raise InputError(f"{path}: there is no judgement")
     return [(*pair, grade) for pair, (_, grade) in before.items()]
 
 
-def _annotations(path: str | Path) -> Found:
+def _annotations(path: str | Path) -> JudgementRows:
     entries = _json(path)
     form = '{"key": [query, item], "value": 0 or 1}'
     if not isinstance(entries, list):
-        raise ValueError(f"{path} must hold a list of {form}, got {_short(entries)}")
+        raise FileError(f"{path} must hold a list of {form}, got {_short(entries)}", path=path)
     for number, entry in enumerate(entries):
         where = f"entry {number}"
         key, value = (entry.get("key"), entry.get("value")) if isinstance(entry, dict) else (None, None)
         if not isinstance(key, list) or len(key) != 2 or isinstance(value, bool) or value not in (0, 1):
-            raise ValueError(f"{path}, {where}: expected {form}, got {_short(entry)}")
+            raise FileError(f"{path}, {where}: expected {form}, got {_short(entry)}", path=path)
         for name, what in zip(key, ("query", "item"), strict=True):
             _text(name, f"{path}, {where}: the {what}")
         yield where, key[0], key[1], int(value)
 
 
-def _csv(path: str | Path) -> Found:
+def _csv(path: str | Path) -> JudgementRows:
     table = read_csv(path, ("query", "item", "grade"))
     columns = (table.columns[name] for name in ("query", "item", "grade"))
     for line, query, item, grade in zip(table.lines, *columns, strict=True):
-        place = f"{path}, line {line}"
-        yield f"line {line}", *_pair(query, item, place), _grade(grade, place)
+        where = f"{path}, line {line}"
+        yield f"line {line}", *_pair(query, item, where), _grade(grade, where)
 
 
 def _to_csv(path: str | Path, rows: list[Row], *, raw: bool) -> None:
     write_csv(path, dict(zip(("query", "item", "grade"), zip(*rows, strict=True), strict=True)), raw=raw)
 
 
-def _parquet(path: str | Path) -> Found:
-    found, _ = read_arrays(path, ("query", "item", "grade"))
-    if len(found) < 3:
-        raise ValueError(
-            f"{path} must have the columns query, item and grade, got {', '.join(found) or 'none of them'}"
-        )
-    sides = (as_text(found[name], f"column {name!r} of {path}").tolist() for name in ("query", "item"))
-    for row, (query, item, grade) in enumerate(zip(*sides, found["grade"].tolist(), strict=True)):
-        place = f"{path}, row {row}"
-        yield f"row {row}", *_pair(query, item, place), _grade(grade, place)
+def _parquet(path: str | Path) -> JudgementRows:
+    columns, _ = read_arrays(path, ("query", "item", "grade"))
+    if len(columns) < 3:
+        listed = ", ".join(columns) or "none of them"
+        raise FileError(f"{path} must have the columns query, item and grade, got {listed}", path=path)
+    sides = (text_array(columns[name], f"column {name!r} of {path}").tolist() for name in ("query", "item"))
+    for row, (query, item, grade) in enumerate(zip(*sides, columns["grade"].tolist(), strict=True)):
+        where = f"{path}, row {row}"
+        yield f"row {row}", *_pair(query, item, where), _grade(grade, where)
 
 
 def _to_parquet(path: str | Path, rows: list[Row]) -> None:
@@ -290,10 +296,10 @@ def _to_qrels(path: str | Path, rows: list[Row]) -> None:
     try:
         write_qrels(path, rows)
     except ValueError as error:  # an id with a space
-        raise ValueError(f"{error}: write .json, or .csv or .parquet by lookalike study export") from error
+        raise InputError(f"{error}: write .json, or .csv or .parquet by lookalike study export") from error
 
 
-def _qrels(path: str | Path) -> Found:
+def _qrels(path: str | Path) -> JudgementRows:
     for number, query, item, grade in rows_of_qrels(path):
         yield f"line {number}", query, item, grade
 
@@ -301,17 +307,17 @@ def _qrels(path: str | Path) -> Found:
 def _pair(query: str, item: str, where: str) -> tuple[str, str]:
     for name, what in ((query, "query"), (item, "item")):
         if not name.strip():
-            raise ValueError(f"{where}: the {what} is empty")
+            raise InputError(f"{where}: the {what} is empty")
     return query, item
 
 
 def _grade(value: Any, where: str) -> int:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         number = -1.0
     if not number.is_integer() or not 0 <= number <= MAX_GRADE:
-        raise ValueError(f"{where}: a grade must be a whole number from 0 to {MAX_GRADE}, got {value!r}")
+        raise InputError(f"{where}: a grade must be a whole number from 0 to {MAX_GRADE}, got {value!r}")
     return int(number)
 
 
@@ -327,10 +333,10 @@ def _json(path: str | Path) -> Any:
 
 def _listed(path: str | Path, name: str) -> list[Any]:
     """The one list of a file of the benchmark."""
-    found = _json(path)
-    if not isinstance(found, dict) or not isinstance(found.get(name), list):
-        raise ValueError(f'{path} must hold {{"{name}": […]}}, got {_short(found)}')
-    return found[name]
+    content = _json(path)
+    if not isinstance(content, dict) or not isinstance(content.get(name), list):
+        raise FileError(f'{path} must hold {{"{name}": […]}}, got {_short(content)}', path=path)
+    return content[name]
 
 
 def _write_listed(path: str | Path, name: str, entries: list[Any]) -> None:
@@ -338,24 +344,23 @@ def _write_listed(path: str | Path, name: str, entries: list[Any]) -> None:
 
 
 def _lines(entries: list[Any]) -> str:
-    """An entry a line, so that files can be compared line by line."""
+    """Entries as JSON, one a line, so that files can be compared line by line."""
     lines = ",\n".join(json.dumps(entry, ensure_ascii=False) for entry in entries)
     return f"\n{lines}\n" if entries else ""
 
 
 def _text(value: Any, what: str, empty: bool = False) -> str:
     if not isinstance(value, str) or not (value.strip() or empty):
-        raise ValueError(f"{what} must be text, got {'nothing' if value is None else _short(value)}")
+        raise InputError(f"{what} must be text, got {'nothing' if value is None else _short(value)}")
     return value
 
 
-def _known(names: list[str], path: str | Path, catalogue: Catalogue | None) -> np.ndarray:
-    ids = as_text(list(dict.fromkeys(names)), f"ids in {path}")
+def _checked_ids(names: list[str], path: str | Path, catalogue: Catalogue | None) -> np.ndarray:
+    """Ids of a file without repeats; raises where one is not in the catalogue."""
+    ids = text_array(list(dict.fromkeys(names)), f"ids in {path}")
     if catalogue is not None:
-        try:
+        with within(path):
             catalogue.positions(ids, "image")
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from error
     return ids
 
 
@@ -369,7 +374,7 @@ def _as_attribute(value: Any) -> str:
 
 
 def _is_box(value: Any) -> bool:
-    """Four numbers, as the benchmark's notes say, or an object such as {"x1": …}, as its code reads."""
+    """Whether a box is four numbers, as the benchmark's notes say, or an object like {"x1": …}, as its code reads."""
     return isinstance(value, dict) or (
         isinstance(value, list) and len(value) == 4 and all(isinstance(n, int | float) for n in value)
     )
@@ -381,5 +386,5 @@ def _box(text: Any) -> Any:
     except (TypeError, AttributeError, ValueError):
         box = None
     if box is None or (box != "" and not _is_box(box)):
-        raise ValueError(f"the attribute 'bbox' must be JSON, four numbers or an object of them, got {text!r}")
+        raise InputError(f"the attribute 'bbox' must be JSON, four numbers or an object of them, got {text!r}")
     return box

@@ -1,9 +1,11 @@
-"""Which pairs of a pool to judge next: layer by layer, or those of the models that proved best so far."""
+"""The order in which pairs of a pool are judged: rank by rank, or first the pairs of the best models so far."""
 
 from collections.abc import Callable
 
 import numpy as np
 
+from lookalike.core.checks import choice, whole_number
+from lookalike.core.errors import InputError
 from lookalike.discovery.pool import Pool
 
 ORDERS = ("depth", "adaptive")
@@ -12,12 +14,12 @@ __all__ = ["ORDERS", "judge_in_order", "next_pairs"]
 
 
 def next_pairs(pool: Pool, grades: np.ndarray, n: int, order: str = "depth") -> np.ndarray:
-    """Rows of the next n pairs to judge; `grades` has what is known of each pair, -1 where nothing is.
+    """Rows of the next n pairs to judge. grades: of each pair of the pool, -1 where it is not judged yet.
 
-    depth: all that any model ranked first, then second, and so on. adaptive: the next rank of the model whose judged
-    proposals were most often positive, by the mean of its posterior (MaxMean, Losada et al. 2016); models that are
-    equally good, as all are while nothing is judged, take turns rank by rank, and pairs drawn by chance are mixed in
-    at the pace of the others. The pairs of one query stay together.
+    depth: all pairs that any model ranked first, then second, and so on. adaptive: the next rank of the model that was
+    most often right so far, by the mean of its posterior (MaxMean, Losada et al. 2016). Models that are equally good,
+    as all are while nothing is judged, take turns rank by rank, and pairs drawn by chance are mixed in at the pace of
+    the others. The pairs of one query stay together.
 
     >>> from lookalike.discovery import Collection
     >>> shop = Collection(["q"], ["a", "b", "c", "d"])
@@ -25,12 +27,11 @@ def next_pairs(pool: Pool, grades: np.ndarray, n: int, order: str = "depth") -> 
     >>> [pool.pairs[row][1] for row in next_pairs(pool, np.array([1, -1, -1, 0]), 1, "adaptive")]   # a is good, d bad
     ['b']
     """
-    if order not in ORDERS:
-        raise ValueError(f"order must be one of {', '.join(map(repr, ORDERS))}, got {order!r}")
+    choice("order", order, ORDERS)
     if n < 0:
-        raise ValueError(f"the number of pairs to judge next must be from 0, got {n}")
+        raise InputError(f"the number of pairs to judge next must be from 0, got {n}")
     if len(grades) != len(pool):
-        raise ValueError(f"the pool has {len(pool)} pairs, got {len(grades)} grades")
+        raise InputError(f"the pool has {len(pool)} pairs, got {len(grades)} grades")
     open_rows = np.flatnonzero(grades < 0)
     if order == "depth" or not pool.models:
         layers = pool.layers()
@@ -47,11 +48,11 @@ def next_pairs(pool: Pool, grades: np.ndarray, n: int, order: str = "depth") -> 
         if left <= 0:
             break
         ranks = np.where(pool.proposed[:, models], pool.ranks[:, models], pool.k + 1).min(1)
-        mine = np.flatnonzero((ranks <= pool.k) & (grades < 0) & ~used)
-        mine = mine[np.argsort(ranks[mine], kind="stable")][:left]
-        used[mine] = True
-        rows.append(mine)
-        left -= len(mine)
+        proposed = np.flatnonzero((ranks <= pool.k) & (grades < 0) & ~used)
+        proposed = proposed[np.argsort(ranks[proposed], kind="stable")][:left]
+        used[proposed] = True
+        rows.append(proposed)
+        left -= len(proposed)
     chosen = np.concatenate(rows)
     return _together(chosen, np.zeros(len(chosen)))
 
@@ -59,23 +60,22 @@ def next_pairs(pool: Pool, grades: np.ndarray, n: int, order: str = "depth") -> 
 def judge_in_order(
     pool: Pool, judge: Callable[[np.ndarray], np.ndarray], budget: int, order: str = "depth", step: int = 100
 ) -> np.ndarray:
-    """Grades of the pairs after `budget` of them were judged, `step` at a time, in an order; -1 for the others.
+    """Judge `budget` pairs, `step` at a time, in an order; returns the grade of each pair, -1 for the others.
 
     judge: from rows of the pool to their grades.
     """
-    if step < 1:
-        raise ValueError(f"step must be a whole number from 1, got {step}")
+    whole_number("step", step)
     grades, asked = np.full(len(pool), -1, np.int64), np.zeros(len(pool), bool)
     while (left := min(budget, len(pool)) - int(asked.sum())) > 0:
-        known = np.where(asked, np.maximum(grades, 0), -1)  # what nobody could decide is not asked again
-        rows = next_pairs(pool, known, min(step, left), order)
+        so_far = np.where(asked, np.maximum(grades, 0), -1)  # what nobody could decide is not asked again
+        rows = next_pairs(pool, so_far, min(step, left), order)
         asked[rows] = True
         grades[rows] = judge(rows)
     return grades
 
 
 def _best_models(pool: Pool, grades: np.ndarray) -> list[np.ndarray]:
-    """Models by the mean of the posterior of their precision, from a uniform prior, the best first, equals together."""
+    """Groups of equally good models, the best first, by the posterior mean of their precision (uniform prior)."""
     judged = pool.proposed & (grades >= 0)[:, None]
     positive = pool.proposed & (grades > 0)[:, None]
     means = (positive.sum(0) + 1) / (judged.sum(0) + 2)
@@ -83,5 +83,5 @@ def _best_models(pool: Pool, grades: np.ndarray) -> list[np.ndarray]:
 
 
 def _together(rows: np.ndarray, layers: np.ndarray) -> np.ndarray:
-    """The same rows with those of a layer sorted by query, as the pool is."""
+    """The same rows, sorted by query within each layer."""
     return np.asarray(rows[np.lexsort((rows, layers))])

@@ -1,4 +1,4 @@
-"""Leaderboard: models on judged pairs, beside each number what tells how far to trust it."""
+"""Leaderboard: models compared on judged pairs, with what tells how far each number can be trusted."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lookalike.core.bootstrap import bootstrap_intervals
 from lookalike.core.files import provenance, write_text
 from lookalike.core.text_table import aligned
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.contest import OF_PAIRS, Contest
+from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.pool import Pool
-from lookalike.discovery.votes import Judgements
 from lookalike.evaluation.compare import Comparison, compare
 from lookalike.evaluation.results import Evaluation, as_table, shown, without_nan
 from lookalike.metrics.metric import Metric, parse_all
@@ -35,7 +36,7 @@ __all__ = ["AREAS", "EFFECTS", "Leaderboard", "discovery_metrics", "effect", "le
 
 
 def discovery_metrics(*cutoffs: int) -> list[Metric]:
-    """The columns of Barkan et al. 2023, tables 5 to 8: hit rate, reciprocal ranks, areas; and what guards them."""
+    """The metrics of Barkan et al. 2023, tables 5 to 8, and metrics that tell how much was judged."""
     ranks = [f"{name}@{k}" for name in ("VSDHR", "VSDMRR") for k in cutoffs]
     guards = [f"{name}@{k}" for name in ("Judged", "P") for k in cutoffs]
     deepest = max(cutoffs)
@@ -43,9 +44,9 @@ def discovery_metrics(*cutoffs: int) -> list[Metric]:
 
 
 def effect(metric: str | Metric, own_out: bool = False) -> str:
-    """What a number does to models that helped to build the pool, beside equals that did not: a word, as simulated.
+    """Whether a metric favours or punishes models that helped to build the pool, or is neutral, as simulations show.
 
-    own_out: without the pairs that a model alone proposed. Nothing for what only says how much was judged.
+    own_out: of the metric without the pairs that a model alone proposed. "" for metrics of how much was judged.
 
     >>> [effect(name) for name in ("VSDHR@5", "AUC", "AUC(negatives='sampled')", "Judged@5")]
     ['favours', 'punishes', 'neutral', '']
@@ -80,7 +81,7 @@ class Leaderboard:
 
     @property
     def metrics(self) -> list[Metric]:
-        """What was measured."""
+        """The metrics that every model was measured by."""
         return list(next(iter(self.evaluations.values())))
 
     def __getitem__(self, model: str) -> Evaluation:
@@ -117,13 +118,13 @@ class Leaderboard:
 
         own_out: each without the judged pairs that it alone proposed.
         """
-        wanted, found = Metric.parse(metric), self.own_out if own_out else self.evaluations
-        only = {name: Evaluation({wanted: e[wanted]}, e.query_ids, e.about) for name, e in found.items()}
+        wanted, evaluations = Metric.parse(metric), self.own_out if own_out else self.evaluations
+        only = {name: Evaluation({wanted: e[wanted]}, e.query_ids, e.about) for name, e in evaluations.items()}
         return compare(only, level=level, random_state=random_state)
 
     @property
     def warnings(self) -> list[str]:
-        """What a reader must know before trusting the rank metrics: whose top k was hardly judged."""
+        """A sentence for each model that has too few judged items in its top k for rank metrics to be trusted."""
         out = []
         for name in self.evaluations:
             for metric, score in self.judged[name].scores.items():
@@ -142,10 +143,10 @@ class Leaderboard:
     def _table(self) -> list[list[str]]:
         helped = ("yes" if yes else "" for yes in self.helped.values())
         lines = [["metric", "builders", *self.evaluations], ["helped to build the pool", "", *helped]]
-        for found, own_out in ((self.own_out, True), (self.evaluations, False)):
-            for metric in next(iter(found.values())):
+        for evaluations, own_out in ((self.own_out, True), (self.evaluations, False)):
+            for metric in next(iter(evaluations.values())):
                 name = f"{metric}, own left out" if own_out else metric.label
-                means = (shown(evaluation[metric].mean) for evaluation in found.values())
+                means = (shown(evaluation[metric].mean) for evaluation in evaluations.values())
                 lines.append([name, effect(metric, own_out), *means])
         return lines
 
@@ -252,8 +253,8 @@ def board_of(
         "sampled": len(contest.sampled_queries),
         "inputs": contest.inputs | {"pool": None if pool is None else pool.digest},
     }  # fmt: skip
-    intervals, without_own = (bootstrap(found, resamples, seed) for found in (evaluations, own_out))
-    return Leaderboard(evaluations, helped, own_out, upper, contest, about, intervals, without_own, judged)
+    intervals, own_out_intervals = (_intervals(scores, resamples, seed) for scores in (evaluations, own_out))
+    return Leaderboard(evaluations, helped, own_out, upper, contest, about, intervals, own_out_intervals, judged)
 
 
 def proposed_alone(contest: Contest, pool: Pool, model: str) -> np.ndarray:
@@ -262,26 +263,15 @@ def proposed_alone(contest: Contest, pool: Pool, model: str) -> np.ndarray:
     return np.isin(contest.judged, contest.collection.keys(pool.queries[alone], pool.items[alone]))
 
 
-def bootstrap(
+def _intervals(
     evaluations: Mapping[str, Evaluation], resamples: int, seed: int, level: float = 0.95
 ) -> dict[str, dict[Metric, tuple[float, float]]]:
-    """Percentile intervals of all means at once; a resample has the same queries for every model and metric."""
-    if resamples < 1:
-        raise ValueError(f"resamples must be a whole number from 1, got {resamples}")
+    """Bootstrap intervals of every metric of every model."""
+    intervals: dict[str, dict[Metric, tuple[float, float]]] = {name: {} for name in evaluations}
     columns = [(name, metric) for name, evaluation in evaluations.items() for metric in evaluation]
-    if not columns:
-        return {name: {} for name in evaluations}
-    values = np.stack([evaluations[name][metric].per_query for name, metric in columns], axis=1)
-    known = ~np.isnan(values)
-    n = len(values)
-    filled = np.where(known, values, 0)
-    times = np.random.default_rng(seed).multinomial(n, np.full(n, 1 / n), size=resamples).astype(float)
-    # a column at a time: in a product of matrices, the last bits of one depend on how many there are
-    sums, counts = (np.stack([times @ column for column in part.T.astype(float)], axis=1) for part in (filled, known))
-    means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
-    out: dict[str, dict[Metric, tuple[float, float]]] = {name: {} for name in evaluations}
-    for (name, metric), column in zip(columns, means.T, strict=True):
-        defined = column[~np.isnan(column)]
-        ends = np.quantile(defined, [(1 - level) / 2, (1 + level) / 2]) if len(defined) else (np.nan, np.nan)
-        out[name][metric] = (float(ends[0]), float(ends[1]))
-    return out
+    if columns:
+        values = np.stack([evaluations[name][metric].per_query for name, metric in columns], axis=1)
+        ends = bootstrap_intervals(values, level, seed, resamples)
+        for (name, metric), (low, high) in zip(columns, ends.tolist(), strict=True):
+            intervals[name][metric] = (low, high)
+    return intervals

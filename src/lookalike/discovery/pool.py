@@ -1,4 +1,4 @@
-"""Pool: the pairs that several models propose for judging, and who proposed each at which rank."""
+"""Pool: the pairs that several models propose for judging, and the rank that each model gave each pair."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from lookalike.core.csv_files import write_csv
+from lookalike.core.errors import FileError, InputError, Option
 from lookalike.core.files import digest, provenance, read_arrays, write_arrays
 from lookalike.core.text_table import aligned, times
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.rankers import as_model
 
-RANDOM = "random"  # the provenance of pairs drawn by chance, which no model can be named
+RANDOM = "random"  # marks pairs drawn by chance in files; no model can have this name
 
 COLUMNS = ("query", "item", "model", "rank", "score")  # of the file of a pool
 
@@ -23,7 +24,7 @@ __all__ = ["RANDOM", "Pool"]
 
 @dataclass(frozen=True, eq=False)
 class Pool:
-    """Suspected pairs: the union of the top k of each model, with provenance, and pairs drawn by chance.
+    """Pairs to judge: the top k of each model, with who proposed each pair, and pairs drawn by chance.
 
     queries, items: (n,) positions in the collection, sorted. ranks: (n, models), from 1, 0 where a model did not
     propose the pair; scores: (n, models), nan there. random: (n,), which pairs were also drawn by chance.
@@ -63,19 +64,19 @@ class Pool:
     ) -> "Pool":
         """The pool of models: each is (queries, gallery) embeddings or Codes, a matrix of scores, or a run.
 
-        random: how many pairs to draw by chance, for estimating how many positives there are. Tied items of a model
-        stand in an order that `seed` draws once for all models, so that what they agree on stays shared.
+        random: how many pairs to draw by chance, for estimating how many positives there are. seed: draws them, and
+        the order of tied items, once for all models: so models that tie the same items propose the same pairs.
         """
         if not models:
-            raise ValueError("a pool needs at least one model")
+            raise InputError("a pool needs at least one model")
         pool = cls.empty(collection, k=k, random=random, one_per_identity=one_per_identity, seed=seed)
-        for name, given in models.items():
-            pool = pool.with_model(name, given, threads=threads)
+        for name, model in models.items():
+            pool = pool.with_model(name, model, threads=threads)
         proposed = np.zeros(collection.n_queries, bool)
         proposed[pool.queries[pool.proposed.any(1)]] = True
         if not proposed.all():
             query = str(collection.query_ids[proposed.argmin()])
-            raise ValueError(f"no model proposes anything for query {query!r}: every query needs candidates")
+            raise InputError(f"no model proposes anything for query {query!r}: every query needs candidates")
         return pool
 
     @classmethod
@@ -85,7 +86,12 @@ class Pool:
         """A pool of no model yet, with pairs drawn by chance."""
         most = max(1, collection.n_items - int(collection.own_sizes.min()))
         if isinstance(k, bool) or not isinstance(k, int | np.integer) or not 1 <= k <= most:
-            raise ValueError(f"k must be from 1 to {most}, the items that a query can have, got {k}")
+            raise InputError(
+                Option("k"),
+                f" must be from 1 to {most}, the items that a query can have, got {k}",
+                parameter="k",
+                value=k,
+            )
         queries, items = draw_pairs(collection, random, seed)
         nothing = np.zeros((len(queries), 0))
         return cls(
@@ -94,16 +100,16 @@ class Pool:
         )  # fmt: skip
 
     def with_model(self, name: str, given: Any, *, threads: int | None = None) -> "Pool":
-        """This pool with another model's proposals."""
+        """This pool with another model's proposals. given: the model, as in `build`."""
         if name in self.models:
-            raise ValueError(f"there is a model {name!r} in the pool already: names must differ")
+            raise InputError(f"there is a model {name!r} in the pool already: names must differ")
         if not isinstance(name, str) or name in (RANDOM, ""):
-            raise ValueError(f"a model cannot be named {name!r}")
+            raise InputError(f"a model cannot be named {name!r}")
         model = as_model(given, self.collection, name)
-        found = model.top(self.collection, self.k, one_per_identity=self.one_per_identity, threads=threads)
+        top = model.top(self.collection, self.k, one_per_identity=self.one_per_identity, threads=threads)
         tie_order = np.random.default_rng(self.seed).permutation(self.collection.n_items)
-        rows, ranks = found.first(self.k, tie_order)
-        return self._with_column(name, found.queries[rows], found.items[rows], ranks, found.scores[rows])
+        rows, ranks = top.first(self.k, tie_order)
+        return self._with_column(name, top.queries[rows], top.items[rows], ranks, top.scores[rows])
 
     def _with_column(
         self, name: str, queries: np.ndarray, items: np.ndarray, ranks: np.ndarray, scores: np.ndarray
@@ -161,22 +167,22 @@ class Pool:
 
     def alone(self, model: str) -> np.ndarray:
         """Which pairs nobody but this model proposed, not even chance."""
-        mine = self._column(model)
-        return np.asarray(self.proposed[:, mine] & (self.proposed.sum(1) == 1) & ~self.random)
+        column = self._column(model)
+        return np.asarray(self.proposed[:, column] & (self.proposed.sum(1) == 1) & ~self.random)
 
     def at(self, k: int) -> "Pool":
         """The pool that the same models would have given with a smaller k."""
         if not 1 <= k <= self.k:
-            raise ValueError(f"the pool holds the top {self.k} of each model: k must be from 1 to that, got {k}")
+            raise InputError(f"the pool holds the top {self.k} of each model: k must be from 1 to that, got {k}")
         ranks = np.where(self.ranks <= k, self.ranks, 0)
         return replace(self, k=k)._kept(ranks, self.models)
 
     def without(self, model: str) -> "Pool":
         """The pool that the other models would have given."""
-        mine = self._column(model)
+        column = self._column(model)
         others = [name for name in self.models if name != model]
-        kept = replace(self, scores=np.delete(self.scores, mine, axis=1))
-        return kept._kept(np.delete(self.ranks, mine, axis=1), tuple(others))
+        kept = replace(self, scores=np.delete(self.scores, column, axis=1))
+        return kept._kept(np.delete(self.ranks, column, axis=1), tuple(others))
 
     def _kept(self, ranks: np.ndarray, models: tuple[str, ...]) -> "Pool":
         stays = ranks.any(1) | self.random
@@ -188,7 +194,7 @@ class Pool:
 
     def _column(self, model: str) -> int:
         if model not in self.models:
-            raise ValueError(f"there is no model {model!r} in the pool, only {', '.join(self.models)}")
+            raise InputError(f"there is no model {model!r} in the pool, only {', '.join(self.models)}")
         return self.models.index(model)
 
     @property
@@ -199,13 +205,13 @@ class Pool:
 
     @property
     def duplication(self) -> float:
-        """Share of the models' proposals that others had made: 1 - |union| / Σ |of each|."""
+        """Share of the models' proposals that are repeats: 1 - |union| / Σ |proposals of each|."""
         total = int(self.proposed.sum())
         return 1 - self.suspects / total if total else 0.0
 
     @property
     def saving(self) -> float:
-        """How many times fewer pairs there are to judge, those drawn by chance too, than pairs at all."""
+        """All possible pairs over the pairs to judge, those drawn by chance included."""
         return self.all_pairs / max(len(self), 1)
 
     def layers(self) -> np.ndarray:
@@ -222,7 +228,7 @@ class Pool:
         return digest(np.array(self.models), self.queries, self.items, self.ranks, self.random)
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each model: how much it proposed, and what of that others did."""
+        """A row for each model: how many pairs it proposed, and the share of them that each other model proposed."""
         overlap = self.overlap
         return [
             {
@@ -289,16 +295,21 @@ class Pool:
 
     @classmethod
     def load(cls, path: str | Path, collection: Collection) -> "Pool":
-        """Read what `save` wrote."""
+        """Read a pool that `save` wrote to .parquet."""
         arrays, about = read_arrays(path)
         if about.get("lookalike") != "pool":
-            raise ValueError(f"{path} holds no pool: it was not written by Pool.save")
+            raise FileError(f"{path} holds no pool: it was not written by Pool.save", path=path)
         if not {"collection", "k", "one_per_identity", "seed", "models"} <= set(about):
-            raise ValueError(f"{path} is damaged: it does not say how the pool was made")
+            raise FileError(f"{path} is damaged: it does not say how the pool was made", path=path)
         if {arrays[name].ndim if name in arrays else 0 for name in COLUMNS} != {1}:
-            raise ValueError(f"{path} is damaged: it must have the columns {', '.join(COLUMNS)}, each a value a row")
+            columns = ", ".join(COLUMNS)
+            raise FileError(f"{path} is damaged: it must have the columns {columns}, each a value a row", path=path)
+        if arrays["rank"].dtype.kind not in "iu" or arrays["score"].dtype.kind not in "iuf":
+            raise FileError(f"{path} is damaged: ranks and scores must be numbers", path=path)
         if about["collection"] != collection.digest:
-            raise ValueError(f"{path} is the pool of another collection: its queries or items have changed since")
+            raise FileError(
+                f"{path} is the pool of another collection: its queries or items have changed since", path=path
+            )
         queries, items = collection.positions(zip(arrays["query"], arrays["item"], strict=True), f"{path}, proposal")
         by_chance = arrays["model"] == RANDOM
         drawn = np.unique(collection.keys(queries[by_chance], items[by_chance]))
@@ -308,9 +319,8 @@ class Pool:
             nothing.astype(np.int32), nothing, np.ones(len(drawn), bool), about["one_per_identity"], about["seed"],
         )  # fmt: skip
         for name in about["models"]:
-            mine = arrays["model"] == name
-            columns = (values[mine] for values in (queries, items, arrays["rank"], arrays["score"]))
-            pool = pool._with_column(name, *columns)
+            rows = arrays["model"] == name
+            pool = pool._with_column(name, queries[rows], items[rows], arrays["rank"][rows], arrays["score"][rows])
         return pool
 
 
@@ -323,7 +333,7 @@ def draw_pairs(collection: Collection, n: int, seed: int) -> tuple[np.ndarray, n
     """Pairs of a query and an item not its own, drawn by chance, each at most once; sorted."""
     possible = possible_pairs(collection)
     if not 0 <= n <= possible:
-        raise ValueError(f"pairs drawn by chance must be from 0 to {possible}, got {n}")
+        raise InputError(f"pairs drawn by chance must be from 0 to {possible}, got {n}")
     generator, keys = np.random.default_rng([seed, 1]), np.zeros(0, np.int64)
     if n > possible // 2:  # draw from a list of all: drawing until they differ would take long
         everything = np.arange(collection.n_queries * collection.n_items)

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lookalike.core.errors import InputError, InputTypeError
 from lookalike.core.text_table import aligned, times
+from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.pool import Pool
-from lookalike.discovery.votes import Judgements, Votes, as_pairs
+from lookalike.discovery.votes import Votes, as_pairs
 from lookalike.evaluation.results import as_table, shown
 
 if TYPE_CHECKING:
@@ -58,7 +60,7 @@ def estimate(a: int, b: int, floor: float = 0.0) -> float:
 
 
 def exact_interval(a: int, b: int, level: float = 0.95, floor: float = 0.0) -> tuple[float, float]:
-    """The interval of a share of which `a` of `b` were seen, never too narrow (Clopper and Pearson 1934).
+    """The exact interval of a share, from `a` positives among `b` pairs (Clopper and Pearson 1934).
 
     floor: what the share is known to be at least.
 
@@ -70,7 +72,7 @@ def exact_interval(a: int, b: int, level: float = 0.95, floor: float = 0.0) -> t
 
     _check_counts(a, b, floor)
     if not 0 < level < 1:
-        raise ValueError(f"the level of an interval must be between 0 and 1, got {level}")
+        raise InputError(f"the level of an interval must be between 0 and 1, got {level}")
     outside = (1 - level) / 2
     low = float(betaincinv(a, b - a + 1, outside)) if a else 0.0
     high = float(betaincinv(a + 1, b - a, 1 - outside)) if a < b else 1.0
@@ -78,7 +80,7 @@ def exact_interval(a: int, b: int, level: float = 0.95, floor: float = 0.0) -> t
 
 
 def chebyshev_size(error: float, risk: float) -> int:
-    """b = 1/(ε·q): random pairs that are enough for a rare share (Barkan et al. 2023, after eq. 3).
+    """b = 1/(ε·q): the number of random pairs that is enough for a rare share (Barkan et al. 2023, after eq. 3).
 
     With p the true share, a positives among b random pairs and p̂ = max(p_LB, a/b), Chebyshev's inequality is
     P(|p̂ - p| ≥ ε) ≤ p(1 - p)/(b·ε²) ≤ p/(b·ε²). Where p < ε that is below 1/(b·ε), which is q for b = 1/(ε·q).
@@ -90,7 +92,7 @@ def chebyshev_size(error: float, risk: float) -> int:
     """
     for name, value in (("error", error), ("risk", risk)):
         if not 0 < value < 1:
-            raise ValueError(f"{name} must be between 0 and 1, got {value}")
+            raise InputError(f"{name} must be between 0 and 1, got {value}")
     return math.ceil(1 / (error * risk))
 
 
@@ -106,13 +108,13 @@ def enrichment(p_pool: float, p_all: float) -> float:
 
 
 def cost(pairs: float, seconds: float = SECONDS) -> str:
-    """The time that one expert takes to judge pairs without a break, at so many seconds a pair.
+    """The time that one expert takes to judge pairs without a break, as text. seconds: of one pair.
 
     >>> cost(10**7), cost(100_000), cost(2)
     ('4.75 years', '17.4 days', '30 seconds')
     """
     if not pairs >= 0 or not 0 < seconds < math.inf:
-        raise ValueError(f"pairs must be from 0 and seconds above 0, got {pairs} and {seconds}")
+        raise InputError(f"pairs must be from 0 and seconds above 0, got {pairs} and {seconds}")
     total = pairs * seconds
     unit, size = next(((name, size) for name, size in UNITS if total >= size), ("second", 1.0))
     text = f"{total / size:,.0f}" if total >= 100 * size else f"{total / size:.3g}"
@@ -130,13 +132,13 @@ def pairs_saved(n_queries: int, n_items: int, n_pairs: int) -> float:
 
 def pace(votes: Votes | None) -> float | None:
     """The median of the seconds that a vote took; None where nobody measured them."""
-    known = votes.seconds[votes.seconds > 0] if votes is not None else np.zeros(0)  # nan is not above 0
-    return float(np.median(known)) if len(known) else None
+    measured = votes.seconds[votes.seconds > 0] if votes is not None else np.zeros(0)  # nan is not above 0
+    return float(np.median(measured)) if len(measured) else None
 
 
 @dataclass(frozen=True)
 class Share:
-    """Positives among proposed pairs: only those that are judged count."""
+    """The share of positives among the judged ones of some pairs."""
 
     name: str
     pairs: int
@@ -148,7 +150,7 @@ class Share:
 
     @property
     def unjudged(self) -> int:
-        """Pairs of which nothing is known."""
+        """The number of pairs that are not judged."""
         return self.pairs - self.judged
 
 
@@ -213,8 +215,8 @@ class Prevalence:
         low, high = (_shown(bound) for bound in self.interval)
         least, most = (_times(bound) for bound in self.enrichment_interval)
         by_chance = f"by estimate {_shown(self.p_estimate)} ({low} to {high})"
-        known = by_chance if self.random.judged else "no random pair is judged to say how many more"
-        in_all = f"of all {self.n_pairs:,} pairs at least {_shown(self.p_lower)} are positive, {known}"
+        more = by_chance if self.random.judged else "no random pair is judged to say how many more"
+        in_all = f"of all {self.n_pairs:,} pairs at least {_shown(self.p_lower)} are positive, {more}"
         richer = f"the pool is {_times(self.enrichment)} times richer ({least} to {most})"
         takes = (
             f"judging {self.to_judge:,} takes {cost(self.to_judge, self.seconds)} at {self.seconds:.3g} seconds a pair"
@@ -242,9 +244,9 @@ def prevalence(
     (query, item)}. random: rows (query, item) drawn by chance from all pairs. n_pairs: how many pairs there are, if not
     n_queries·(n_items - 1). Pairs that are not judged do not count.
 
-    >>> found = prevalence([("q", "a", 1), ("q", "b", 0), ("q", "c", 0)], {"one": [("q", "a"), ("q", "b")]},
+    >>> shares = prevalence([("q", "a", 1), ("q", "b", 0), ("q", "c", 0)], {"one": [("q", "a"), ("q", "b")]},
     ...     n_queries=1, n_items=11, random=[("q", "b"), ("q", "c"), ("q", "d")])
-    >>> print(found)
+    >>> print(shares)
             pairs  unjudged  positive   share      95% interval
     pool        2         0         1  0.5000  0.0126 to 0.9874
     one         2         0         1  0.5000  0.0126 to 0.9874
@@ -254,25 +256,56 @@ def prevalence(
     judging 4 takes 1 minute at 15 seconds a pair, judging all 2.5 minutes, 2.5 times as long
     """
     if isinstance(proposals, Pool):
-        pool_of = proposals
-        n_queries, n_items, n_pairs = pool_of.collection.n_queries, pool_of.collection.n_items, pool_of.all_pairs
-        proposals, random = pool_of.proposals, pool_of.drawn
+        sets = _pooled(proposals)
+    else:
+        sets = _proposed(proposals, random, n_queries, n_items, n_pairs)
+    return _estimated(Judgements.of(judgements).by_pair, sets, level, seconds)
+
+
+@dataclass(frozen=True)
+class ProposedPairs:
+    """Pairs that each model proposed and pairs drawn by chance, out of `n_pairs` pairs that there are."""
+
+    by_model: dict[str, set[tuple[str, str]]]
+    random: set[tuple[str, str]]
+    n_queries: int
+    n_items: int
+    n_pairs: int
+
+    @property
+    def proposed(self) -> set[tuple[str, str]]:
+        """Pairs that any model proposed."""
+        return set().union(*self.by_model.values())
+
+
+def _pooled(pool: Pool) -> ProposedPairs:
+    """The pairs of a pool."""
+    collection = pool.collection
+    return _proposed(pool.proposals, pool.drawn, collection.n_queries, collection.n_items, pool.all_pairs)
+
+
+def _proposed(proposals: Any, random: Any, n_queries: int, n_items: int, n_pairs: int | None) -> ProposedPairs:
+    """The pairs of {model: rows}; raises where there are more than there can be."""
     if not isinstance(proposals, Mapping) or not proposals:
-        raise TypeError('proposals must have the models\' names: pass {"model": rows (query, item)}')
-    grades = Judgements.of(judgements).by_pair
-    per_model = {str(name): set(as_pairs(pairs, f"proposals of {name!r}")) for name, pairs in proposals.items()}
-    everything = set().union(*per_model.values())
+        raise InputTypeError('proposals must have the models\' names: pass {"model": rows (query, item)}')
+    by_model = {str(name): set(as_pairs(pairs, f"proposals of {name!r}")) for name, pairs in proposals.items()}
     whole = _all_pairs(n_queries, n_items) if n_pairs is None else n_pairs
-    n_seen = len({query for query, _ in everything})
-    if n_seen > n_queries or not len(everything) <= whole >= 1:
-        raise ValueError(
-            f"{len(everything):,} pairs of {n_seen:,} queries are proposed, more than the {whole:,} pairs "
+    sets = ProposedPairs(by_model, set(as_pairs(random, "random pairs")), n_queries, n_items, whole)
+    n_proposed, n_seen = len(sets.proposed), len({query for query, _ in sets.proposed})
+    if n_seen > n_queries or not n_proposed <= whole >= 1:
+        raise InputError(
+            f"{n_proposed:,} pairs of {n_seen:,} queries are proposed, more than the {whole:,} pairs "
             f"of {n_queries:,} queries that there are"
         )
-    drawn = set(as_pairs(random, "random pairs"))
-    pool, by_chance = (_share(name, pairs, grades, level) for name, pairs in (("pool", everything), ("random", drawn)))
-    asked = everything | drawn
-    floor = _share("all", asked, grades, level).positives / whole
+    return sets
+
+
+def _estimated(grades: dict[tuple[str, str], int], pairs: ProposedPairs, level: float, seconds: float) -> Prevalence:
+    """Shares of positives and their intervals."""
+    proposed = pairs.proposed
+    asked = proposed | pairs.random
+    pool, by_chance = _share("pool", proposed, grades, level), _share("random", pairs.random, grades, level)
+    floor = _share("all", asked, grades, level).positives / pairs.n_pairs
     a, b = by_chance.positives, by_chance.judged
     p_estimate = estimate(a, b, floor)
     joint = (1 + level) / 2  # each misses half as often, so that both hold at the level
@@ -280,11 +313,11 @@ def prevalence(
     pool_low, pool_high = exact_interval(pool.positives, pool.judged, joint)
     return Prevalence(
         pool=pool,
-        models=tuple(_share(name, pairs, grades, level) for name, pairs in per_model.items()),
+        models=tuple(_share(name, proposals, grades, level) for name, proposals in pairs.by_model.items()),
         random=by_chance,
-        n_queries=n_queries,
-        n_items=n_items,
-        n_pairs=whole,
+        n_queries=pairs.n_queries,
+        n_items=pairs.n_items,
+        n_pairs=pairs.n_pairs,
         to_judge=len(asked),
         p_lower=floor,
         p_estimate=p_estimate,
@@ -297,22 +330,23 @@ def prevalence(
 
 
 def _share(name: str, pairs: set[tuple[str, str]], grades: dict[tuple[str, str], int], level: float) -> Share:
-    known = [grades[pair] > 0 for pair in pairs if pair in grades]
-    share = sum(known) / len(known) if known else math.nan
-    return Share(name, len(pairs), len(known), sum(known), share, *exact_interval(sum(known), len(known), level))
+    positive = [grades[pair] > 0 for pair in pairs if pair in grades]  # of judged pairs
+    judged, positives = len(positive), sum(positive)
+    share = positives / judged if judged else math.nan
+    return Share(name, len(pairs), judged, positives, share, *exact_interval(positives, judged, level))
 
 
 def _all_pairs(n_queries: int, n_items: int) -> int:
     if n_queries < 1 or n_items < 2:
-        raise ValueError(f"pairs need a query and two items, got {n_queries} queries and {n_items} items")
+        raise InputError(f"pairs need a query and two items, got {n_queries} queries and {n_items} items")
     return n_queries * (n_items - 1)
 
 
 def _check_counts(a: int, b: int, floor: float) -> None:
     if not 0 <= a <= b:
-        raise ValueError(f"positives must be from 0 to the number of pairs, got {a} of {b}")
+        raise InputError(f"positives must be from 0 to the number of pairs, got {a} of {b}")
     if not 0 <= floor <= 1:
-        raise ValueError(f"a share is known to be from 0 to 1, got a floor of {floor}")
+        raise InputError(f"a share is known to be from 0 to 1, got a floor of {floor}")
 
 
 def _shown(share: float) -> str:

@@ -1,4 +1,4 @@
-"""Models: whatever ranks items for queries, be it embeddings, codes, a matrix of scores or a run."""
+"""Models: anything that ranks items for queries. Embeddings, codes, a matrix of scores or a run."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.checks import same_bits
 from lookalike.core.codes import Codes
 from lookalike.core.embeddings import Embeddings, Scores
+from lookalike.core.errors import InputError, InputTypeError
 from lookalike.core.kernels import kernels
 from lookalike.core.progress import track
 from lookalike.core.threads import n_threads
@@ -21,7 +23,7 @@ __all__ = ["Model", "Ranked", "as_model"]
 
 @dataclass(frozen=True, eq=False)
 class Ranked:
-    """What a model ranks first: every item that scores no less than the `depth`-th, sorted by query and score.
+    """The first items of each query: all that score no less than the `depth`-th, sorted by query and score.
 
     queries, items, scores: (n,). Items that tie with the `depth`-th are all here.
     """
@@ -32,7 +34,7 @@ class Ranked:
     scores: np.ndarray
 
     def first(self, k: int, tie_order: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Rows of the k best of each query and their ranks, from 1; tied items stand as in `tie_order`, or by place."""
+        """Rows of the k best of each query and their ranks, from 1; ties are broken by `tie_order`, or by position."""
         order = np.arange(len(self.queries))
         if tie_order is not None:
             order = np.lexsort((tie_order[self.items], -self.scores, self.queries))
@@ -43,13 +45,13 @@ class Ranked:
 class Model(ABC):
     """Ranks the items of a collection for its queries; higher scores are better."""
 
-    n_queries = n_gallery = -1  # of which it has scores; -1 for those that it lists
+    n_queries = n_gallery = -1  # -1 for a model that lists only some pairs
 
     @abstractmethod
     def top(
         self, collection: Collection, depth: int, *, one_per_identity: bool = False, threads: int | None = None
     ) -> Ranked:
-        """The best items of each query: its own are left out, and where asked for, all but the best of an identity."""
+        """The best items of each query, without its own. one_per_identity: only the best item of each identity."""
 
     @abstractmethod
     def scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
@@ -87,16 +89,16 @@ class Dense(Model):
         best, (order, starts) = rows, collection.members
         if one_per_identity:
             best = np.maximum.reduceat(rows[:, order], starts, axis=1)
-        found = []
+        parts = []
         for query, row in enumerate(best):
             least = kernels().kth_largest(row, depth)
-            places = np.flatnonzero(row >= least if least > -np.inf else row > -np.inf)
+            nearest = np.flatnonzero(row >= least if least > -np.inf else row > -np.inf)
             if one_per_identity:  # the first of the identity's best items
                 ends = np.append(starts[1:], len(order))
-                places = np.array([_best(rows[query], order[starts[p] : ends[p]]) for p in places], np.int64)
-            scores = rows[query, places].astype(float) / (1 if self.lengths is None else self.lengths[block][query])
-            found.append((np.full(len(places), block.start + query), places, scores))
-        queries, items, values = (np.concatenate(column) for column in zip(*found, strict=True))
+                nearest = np.array([_best(rows[query], order[starts[p] : ends[p]]) for p in nearest], np.int64)
+            scores = rows[query, nearest].astype(float) / (1 if self.lengths is None else self.lengths[block][query])
+            parts.append((np.full(len(nearest), block.start + query), nearest, scores))
+        queries, items, values = (np.concatenate(column) for column in zip(*parts, strict=True))
         order = np.lexsort((items, -values, queries))
         return queries[order], items[order], values[order]
 
@@ -114,7 +116,7 @@ class EmbeddingModel(Dense):
         return self._embeddings.rows(block)
 
     def scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
-        # a score depends on its two rows alone, to the last bit: that of a small product is that of the large one
+        # a score depends on its two embeddings alone, so a small product gives the bits of the large one
         out = np.empty(len(queries))
         for query, rows in _by_query(queries):
             small = Embeddings(self._queries[query : query + 1], self._gallery[items[rows]], self._similarity)
@@ -126,8 +128,7 @@ class CodeModel(Dense):
     """A model by its codes, compared by Hamming distance."""
 
     def __init__(self, queries: Codes, gallery: Codes) -> None:
-        if queries.n_bits != gallery.n_bits:
-            raise ValueError(f"query codes have {queries.n_bits} bits, those of the items {gallery.n_bits}")
+        same_bits(queries.n_bits, gallery.n_bits)
         self._queries, self._gallery = queries.words, gallery.words
         self.n_queries, self.n_gallery = len(queries), len(gallery)
 
@@ -142,7 +143,7 @@ class CodeModel(Dense):
 
 
 class ScoreModel(Dense):
-    """A model by the scores that the user brought."""
+    """A model by a matrix of scores."""
 
     def __init__(self, matrix: Any) -> None:
         self._scores = Scores(matrix)
@@ -156,17 +157,17 @@ class ScoreModel(Dense):
 
 
 class RunModel(Model):
-    """A model by its run: what it lists has a place, everything else stands tied below."""
+    """A model by its run: items that it lists rank by their scores, all others tie below them."""
 
     def __init__(self, run: Mapping[str, Mapping[str, float]], collection: Collection) -> None:
         if not all(isinstance(ranked, Mapping) for ranked in run.values()):
-            raise TypeError("a run is {query: {item: score}}")
+            raise InputTypeError("a run is {query: {item: score}}")
         pairs = [(str(query), str(item)) for query, ranked in run.items() for item in ranked]
         queries, items = collection.positions(pairs, "run entry")
         scores = np.array([score for ranked in run.values() for score in ranked.values()], float)
         if np.isnan(scores).any():
             query, item = pairs[int(np.isnan(scores).argmax())]
-            raise ValueError(f"the run scores query {query!r} with item {item!r} by nan")
+            raise InputError(f"the run scores query {query!r} with item {item!r} by nan")
         order = np.argsort(collection.keys(queries, items))
         self._keys = collection.keys(queries, items)[order]
         self._queries, self._items, self._scores = queries[order], items[order], scores[order]
@@ -197,48 +198,54 @@ class RunModel(Model):
         if not len(self._keys):
             return np.full(len(queries), -np.inf)
         wanted = self._collection.keys(queries, items)
-        places = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
-        return np.where(self._keys[places] == wanted, self._scores[places], -np.inf)
+        rows = np.minimum(np.searchsorted(self._keys, wanted), len(self._keys) - 1)
+        return np.where(self._keys[rows] == wanted, self._scores[rows], -np.inf)
 
 
-def as_model(given: Any, collection: Collection, name: str = "model") -> Model:
+def as_model(source: Any, collection: Collection, name: str = "model") -> Model:
     """A model from (queries, gallery) or (queries, gallery, similarity), a matrix of scores, or a run.
 
-    The gallery may be `la.Shards`, which are read one at a time.
+    The gallery may be `la.Shards`, which are read one at a time. name: what an error calls the model.
     """
     try:
-        model = _as_model(given, collection)
-    except (ValueError, TypeError) as error:
-        raise type(error)(f"{name}: {error}") from error
+        model = _as_model(source, collection)
+    except InputTypeError as error:
+        raise InputTypeError(f"{name}: ", *error.args) from error
+    except InputError as error:
+        raise InputError(f"{name}: ", *error.args) from error
+    except TypeError as error:
+        raise InputTypeError(f"{name}: {error}") from error
+    except ValueError as error:
+        raise InputError(f"{name}: {error}") from error
     if model.n_gallery >= 0 and (model.n_queries, model.n_gallery) != (collection.n_queries, collection.n_items):
-        raise ValueError(
+        raise InputError(
             f"{name} is of {model.n_queries} queries and {model.n_gallery} items, but the collection has "
             f"{collection.n_queries} and {collection.n_items}: models must rank the same catalogue"
         )
     return model
 
 
-def _as_model(given: Any, collection: Collection) -> Model:
-    if isinstance(given, Model):
-        return given
-    if isinstance(given, Mapping):
-        return RunModel(given, collection)
-    if isinstance(given, tuple) and len(given) in (2, 3):
-        queries, gallery, *rest = given
+def _as_model(source: Any, collection: Collection) -> Model:
+    if isinstance(source, Model):
+        return source
+    if isinstance(source, Mapping):
+        return RunModel(source, collection)
+    if isinstance(source, tuple) and len(source) in (2, 3):
+        queries, gallery, *similarity = source
         if isinstance(gallery, Shards):
-            from lookalike.discovery.sharded_rankers import ShardModel  # which is made of the models here
+            from lookalike.discovery.sharded_rankers import ShardModel  # it is made of the models here
 
-            return ShardModel(queries if isinstance(queries, Codes) else np.asarray(queries), gallery, *rest)
-        if isinstance(queries, Codes) and isinstance(gallery, Codes) and not rest:
+            return ShardModel(queries if isinstance(queries, Codes) else np.asarray(queries), gallery, *similarity)
+        if isinstance(queries, Codes) and isinstance(gallery, Codes) and not similarity:
             return CodeModel(queries, gallery)
         if isinstance(queries, Codes) or isinstance(gallery, Codes):
-            raise TypeError("codes are given as (query codes, gallery codes), compared by Hamming distance")
-        return EmbeddingModel(np.asarray(queries), np.asarray(gallery), *(rest or ["cosine"]))
-    if hasattr(given, "ndim") and given.ndim == 2:
-        return ScoreModel(given)
-    raise TypeError(
+            raise InputTypeError("codes are given as (query codes, gallery codes), compared by Hamming distance")
+        return EmbeddingModel(np.asarray(queries), np.asarray(gallery), *(similarity or ["cosine"]))
+    if hasattr(source, "ndim") and source.ndim == 2:
+        return ScoreModel(source)
+    raise InputTypeError(
         "a model is (queries, gallery) embeddings or Codes, a matrix of scores (n_queries, n_items), or a run "
-        f"{{query: {{item: score}}}}, got {type(given).__name__}"
+        f"{{query: {{item: score}}}}, got {type(source).__name__}"
     )
 
 
@@ -247,12 +254,12 @@ def _best(row: np.ndarray, items: np.ndarray) -> int:
 
 
 def _within(queries: np.ndarray) -> np.ndarray:
-    """The place of each row among those of its query, from 0; rows are sorted by query."""
+    """The number of each row among those of its query, from 0; rows are sorted by query."""
     return np.arange(len(queries)) - np.searchsorted(queries, queries)
 
 
 def _by_query(queries: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """Each query that occurs and the rows where it does."""
+    """Each query that occurs, with its rows."""
     order = np.argsort(queries, kind="stable")
     starts = np.flatnonzero(np.diff(queries[order])) + 1
     return [(int(queries[rows[0]]), rows) for rows in np.split(order, starts) if len(rows)]

@@ -1,4 +1,4 @@
-"""Models whose gallery lies in shards: what they rank first is found shard by shard, and merged."""
+"""Models with a gallery in shards: the first items of each query are found shard by shard, and merged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.checks import same_bits
 from lookalike.core.codes import Codes
+from lookalike.core.errors import InputError, InputTypeError
 from lookalike.core.files import digest
 from lookalike.core.kernels import kernels
 from lookalike.core.threads import n_threads
@@ -15,14 +17,14 @@ from lookalike.discovery.rankers import CodeModel, EmbeddingModel, Model, Ranked
 from lookalike.shards.gallery import ShardPart, Shards
 from lookalike.shards.map_reduce import Arrays, gather
 
-QUERIES = 1024  # whose first places are sought in one pass, so that memory stays bounded
+QUERIES = 1024  # ranked in one pass, so that memory stays bounded
 
 __all__ = ["Nearest", "ShardModel", "nearest", "run_of"]
 
 
 @dataclass(frozen=True)
-class Found:
-    """Items that may be among the first `depth` of each query, with their identities: all that tie with the last too.
+class FirstItems:
+    """Items that may be among the first `depth` of each query, with their identities; ties with the last are kept.
 
     queries, items, identities, scores: (n,), sorted by query and score, tied ones by item.
     """
@@ -33,12 +35,12 @@ class Found:
     identities: np.ndarray
     scores: np.ndarray
 
-    def __add__(self, other: "Found") -> "Found":
+    def __add__(self, other: "FirstItems") -> "FirstItems":
         columns = ("queries", "items", "identities", "scores")
-        return Found(self.depth, *(np.concatenate([getattr(self, c), getattr(other, c)]) for c in columns)).cut()
+        return FirstItems(self.depth, *(np.concatenate([getattr(self, c), getattr(other, c)]) for c in columns)).cut()
 
-    def cut(self) -> "Found":
-        """Without what stands behind the first, and without all but the best of an identity."""
+    def cut(self) -> "FirstItems":
+        """Only the first `depth` items of each query and those that tie with the last, the best of each identity."""
         order = np.lexsort((self.items, -self.scores, self.queries))
         queries, identities, scores = self.queries[order], self.identities[order], self.scores[order]
         keys = queries.astype(np.int64) * (identities.max(initial=0) + 1) + identities
@@ -48,21 +50,21 @@ class Found:
         starts = np.searchsorted(queries, queries)
         last = np.minimum(starts + self.depth, np.searchsorted(queries, queries, "right")) - 1
         kept = order[scores >= scores[last]] if len(order) else order
-        return Found(self.depth, self.queries[kept], self.items[kept], self.identities[kept], self.scores[kept])
+        return FirstItems(self.depth, self.queries[kept], self.items[kept], self.identities[kept], self.scores[kept])
 
     def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Everything as named arrays, and the depth."""
         return {c: getattr(self, c) for c in ("queries", "items", "identities", "scores")}, {"depth": self.depth}
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> "Found":
-        """Take what `to_arrays` gave."""
+    def from_arrays(cls, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> "FirstItems":
+        """The value that `to_arrays` wrote."""
         return cls(about["depth"], **arrays)
 
 
 @dataclass(frozen=True)
 class Nearest:
-    """Work: what each shard has among the first `depth` of each query.
+    """Work: the items of each shard that may be among the first `depth` of each query.
 
     own: the group of each query, and of each item of the gallery: a query does not find those of its own. identities:
     of each item, where only the best of one counts. ids: of each item, to be compared with those in the shards.
@@ -75,7 +77,7 @@ class Nearest:
     own: tuple[np.ndarray, np.ndarray] | None = None
     identities: np.ndarray | None = None
     ids: np.ndarray | None = None
-    gives = Found
+    gives = FirstItems
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -87,15 +89,15 @@ class Nearest:
         arrays = [array for array in (*(self.own or ()), self.identities, self.ids) if array is not None]
         return digest(np.array(["nearest", queries, self.similarity, str(self.depth)]), *arrays)
 
-    def do(self, part: ShardPart, block: slice) -> Found:
+    def do(self, part: ShardPart, block: slice) -> FirstItems:
         here = slice(part.start, part.start + len(part))
         if self.ids is not None and not np.array_equal(self.ids[here], part.values["ids"].astype(str)):
-            raise ValueError("the items of the shards are not those of the collection, in the same order: ids differ")
+            raise InputError("the items of the shards are not those of the collection, in the same order: ids differ")
         model = _model(self.queries[block], part.vectors, self.similarity)
         identities = np.arange(here.start, here.stop) if self.identities is None else self.identities[here]
         order = np.argsort(identities, kind="stable")
         starts = np.flatnonzero(np.diff(identities[order], prepend=-1))
-        found = []
+        parts = []
         size = max(6, min(96, (1 << 26) // max(1, len(part)) // 6 * 6))
         for start in range(0, block.stop - block.start, size):
             rows = model.rows(slice(start, min(start + size, block.stop - block.start)))
@@ -105,13 +107,13 @@ class Nearest:
                 best = row if self.identities is None else np.maximum.reduceat(row[order], starts)
                 least = kernels().kth_largest(best, self.depth)
                 items = np.flatnonzero(row >= least if least > -np.inf else row > -np.inf)
-                found.append((np.full(len(items), query), items + here.start, identities[items], row[items]))
-        return Found(self.depth, *(np.concatenate(column) for column in zip(*found, strict=True))).cut()
+                parts.append((np.full(len(items), query), items + here.start, identities[items], row[items]))
+        return FirstItems(self.depth, *(np.concatenate(column) for column in zip(*parts, strict=True))).cut()
 
 
 @dataclass(frozen=True)
 class PairScores(Arrays):
-    """Scores of pairs: 0 for those whose item lies in another shard."""
+    """Scores of pairs, 0 for items of other shards."""
 
     scores: np.ndarray
 
@@ -137,22 +139,22 @@ class Scoring:
 
     def do(self, part: ShardPart, block: slice) -> PairScores:  # noqa: ARG002
         queries, items = self.pairs
-        mine = np.flatnonzero((items >= part.start) & (items < part.start + len(part)))
-        out = np.zeros(len(items))
-        if len(mine):
+        rows = np.flatnonzero((items >= part.start) & (items < part.start + len(part)))
+        scores = np.zeros(len(items))
+        if len(rows):
             model = _model(self.queries, part.vectors, self.similarity)
-            out[mine] = model.scores(queries[mine], items[mine] - part.start)
-        return PairScores(out)
+            scores[rows] = model.scores(queries[rows], items[rows] - part.start)
+        return PairScores(scores)
 
 
 class ShardModel(Model):
-    """A model by its codes or embeddings, of which those of the items lie in shards."""
+    """A model by codes or embeddings, with those of the items in shards."""
 
     def __init__(self, queries: Codes | np.ndarray, shards: Shards, similarity: str = "cosine") -> None:
         if isinstance(queries, Codes) != (shards.n_bits is not None):
-            raise TypeError("queries and shards must both be of codes or both of embeddings")
-        if isinstance(queries, Codes) and queries.n_bits != shards.n_bits:
-            raise ValueError(f"query codes have {queries.n_bits} bits, those of the shards {shards.n_bits}")
+            raise InputTypeError("queries and shards must both be of codes or both of embeddings")
+        if isinstance(queries, Codes) and shards.n_bits is not None:
+            same_bits(queries.n_bits, shards.n_bits)
         self._queries, self._shards, self._similarity = queries, shards, similarity
         self.n_queries, self.n_gallery = len(queries), len(shards)
 
@@ -172,8 +174,8 @@ class ShardModel(Model):
 
     def scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
         work = Scoring(self._queries, self._similarity, (queries, items))
-        (found,) = gather(self._shards, work, threads=n_threads(None), what="scoring")
-        return np.asarray(found.scores)
+        (pairs,) = gather(self._shards, work, threads=n_threads(None), what="scoring")
+        return np.asarray(pairs.scores)
 
 
 def nearest(
@@ -185,13 +187,12 @@ def nearest(
     threads: int | None = None,
     **about: Any,
 ) -> Ranked:
-    """The items of a gallery in shards that are nearest to each query, with all that tie with the last of them."""
+    """The items of a gallery in shards that are nearest to each query; ties with the last are kept."""
     parts = []
     for start in range(0, len(queries), QUERIES):
         block = slice(start, min(start + QUERIES, len(queries)))
         work = Nearest(queries, similarity, depth, [block], **about)
-        (found,) = gather(shards, work, threads=n_threads(threads), what="ranking")
-        parts.append(found)
+        parts += gather(shards, work, threads=n_threads(threads), what="ranking")
     of_queries, items, scores = (
         np.concatenate([getattr(part, column) for part in parts]) for column in ("queries", "items", "scores")
     )
@@ -206,7 +207,7 @@ def nearest(
 def run_of(
     ranked: Ranked, query_ids: np.ndarray | None, shards: Shards, threads: int | None = None
 ) -> list[tuple[Any, Any, float]]:
-    """What is ranked as rows (query id, item id, score); ids are positions where there are none."""
+    """Ranked items as rows (query id, item id, score); positions stand for missing ids."""
     queries = ranked.queries if query_ids is None else query_ids[ranked.queries]
     items = ranked.items
     if "ids" in shards.columns:
@@ -220,21 +221,21 @@ def run_of(
 class Names(Arrays):
     """The ids of some positions."""
 
-    places: np.ndarray
+    positions: np.ndarray
     ids: np.ndarray
 
     def __add__(self, other: "Names") -> "Names":
-        return Names(np.concatenate([self.places, other.places]), np.concatenate([self.ids, other.ids]))
+        return Names(np.concatenate([self.positions, other.positions]), np.concatenate([self.ids, other.ids]))
 
     def of(self, items: np.ndarray) -> np.ndarray:
         """The ids of items at these positions."""
-        order = np.argsort(self.places)
-        return np.asarray(self.ids[order][np.searchsorted(self.places[order], items)])
+        order = np.argsort(self.positions)
+        return np.asarray(self.ids[order][np.searchsorted(self.positions[order], items)])
 
 
 @dataclass(frozen=True)
 class Naming:
-    """Work: the ids of some positions of the gallery, which rise."""
+    """Work: the ids of some positions of the gallery. wanted: these positions, sorted."""
 
     wanted: np.ndarray
     columns: tuple[str, ...] = ("ids",)
@@ -246,8 +247,8 @@ class Naming:
         return digest(np.array(["names"]), self.wanted)
 
     def do(self, part: ShardPart, block: slice) -> Names:  # noqa: ARG002
-        mine = self.wanted[(self.wanted >= part.start) & (self.wanted < part.start + len(part))]
-        return Names(mine, part.values["ids"][mine - part.start])
+        here = self.wanted[(self.wanted >= part.start) & (self.wanted < part.start + len(part))]
+        return Names(here, part.values["ids"][here - part.start])
 
 
 def _model(queries: Codes | np.ndarray, gallery: Codes | np.ndarray, similarity: str) -> CodeModel | EmbeddingModel:

@@ -1,4 +1,4 @@
-"""The record of votes on disk: a table in SQLite to which whole batches are added, and nothing else is done."""
+"""The record of votes on disk: a table in SQLite. Batches are added to it, and nothing is ever changed."""
 
 import contextlib
 import errno
@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.errors import FileError
 from lookalike.discovery.votes import Votes
 
 SCHEMA = 1  # the form that is made here
@@ -61,12 +62,12 @@ def create_record(path: Path) -> None:
 def append_votes(path: Path, votes: Votes, *, again: bool = True) -> Votes:
     """Add votes at the end, all or none; when this returns they are on disk. Returns those that were added.
 
-    again: whether votes are added that the record has already. Without it, the n-th copy of a vote is taken for the
-    n-th that the record has.
+    again: whether to add votes that the record has already. Without it, the n-th copy of a vote is taken to be the
+    n-th copy in the record.
 
-    What is there is read in the transaction that adds, and SQLite lets one process write at a time: of two that add the
-    same votes at once, the second finds those of the first. No index of the table forbids equal votes, for they can be
-    right: by `again`, and where an expert, in votes without times, goes back to an earlier answer.
+    The record is read in the transaction that adds, and SQLite lets one process write at a time: of two processes that
+    add the same votes at once, the second sees those of the first. No index of the table forbids equal votes, since
+    they can be right: with `again`, and where an expert, in votes without times, goes back to an earlier answer.
     """
     with _opened(path) as connection:
         connection.execute("BEGIN IMMEDIATE")  # waits for other writers here, where waiting is possible
@@ -98,7 +99,7 @@ def rows_of(votes: Votes) -> list[Row]:
 
 
 def votes_of(rows: Sequence[Any], where: object) -> Votes:
-    """The votes that such rows are. where: what they were read from, for the words if they cannot be votes."""
+    """Votes from rows of a table. where: the file or database that they come from, for errors."""
     queries, items, experts, answers, times, seconds = zip(*rows, strict=True) if rows else ((),) * 6
     try:
         return Votes(
@@ -110,12 +111,12 @@ def votes_of(rows: Sequence[Any], where: object) -> Votes:
             np.array([np.nan if value is None else value for value in seconds], float),
         )
     except (ValueError, TypeError, OverflowError) as error:
-        raise ValueError(f"{where} is damaged: a vote has values of another kind") from error
+        raise FileError(f"{where} is damaged: a vote has values of another kind", path=where) from error
 
 
 @contextlib.contextmanager
 def _to_read(path: Path) -> Iterator[str]:
-    """How SQLite is to open a record for reading, also where nothing may be written, not even a lock."""
+    """The address by which SQLite opens a record for reading, also where nothing may be written, not even a lock."""
     path = path.resolve()
     wal, shared = (path.with_name(f"{path.name}-{ending}") for ending in ("wal", "shm"))
     if os.access(path, os.W_OK) and os.access(path.parent, os.W_OK):
@@ -133,9 +134,9 @@ def _to_read(path: Path) -> Iterator[str]:
 
 @contextlib.contextmanager
 def _opened(path: Path, uri: str | None = None) -> Iterator[sqlite3.Connection]:
-    """A connection to a record that is there; what SQLite reports becomes a sentence that names the file.
+    """A connection to an existing record; errors of SQLite become sentences that name the file.
 
-    uri: how to open it, by default for writing.
+    uri: the address to open it by, by default for writing.
     """
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}: the study is not whole")
@@ -153,25 +154,26 @@ def _opened(path: Path, uri: str | None = None) -> Iterator[sqlite3.Connection]:
             raise TimeoutError(
                 f"another process is changing this study, {path}: try again when it has ended"
             ) from error
-        raise _full(path, error) or ValueError(f"{path} cannot be used: {error}") from error
-    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # which is of SQLite's words: they repeat the file's
-        raise ValueError(f"{path} is damaged or no record of votes: {' '.join(str(error).split())}") from error
+        raise _full(path, error) or FileError(f"{path} cannot be used: {error}", path=path) from error
+    except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # SQLite's words may repeat bytes that are not UTF-8
+        reason = " ".join(str(error).split())
+        raise FileError(f"{path} is damaged or no record of votes: {reason}", path=path) from error
 
 
 def _full(path: Path, error: sqlite3.Error) -> OSError | None:
-    """The error of the system where the disk is full, of which SQLite does not say which; None for others."""
+    """The system's error for a full disk, where that is what SQLite reports; None for other errors."""
     if getattr(error, "sqlite_errorname", "") not in ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE"):
         return None
     return OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
 
 
 def check_record(connection: sqlite3.Connection, path: Path) -> int:
-    """The form of a record; raises for other databases and for forms that are not known yet."""
+    """The version of a record's form; raises for other databases and for newer versions."""
     (application,), (schema,) = (
         connection.execute(f"PRAGMA {name}").fetchone() for name in ("application_id", "user_version")
     )
     if application != APPLICATION:
-        raise ValueError(f"{path} is no record of votes: it is another SQLite database")
+        raise FileError(f"{path} is no record of votes: it is another SQLite database", path=path)
     if schema > NEWEST:
-        raise ValueError(f"{path} was written by a newer lookalike, in form {schema}: upgrade to read it")
+        raise FileError(f"{path} was written by a newer lookalike, in form {schema}: upgrade to read it", path=path)
     return int(schema)

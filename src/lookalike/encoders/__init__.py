@@ -1,14 +1,15 @@
-"""Encoders: images to rows of numbers, which are near each other where the images look alike."""
+"""Encoders: images to embeddings. Embeddings of images that look alike are near each other."""
 
-import difflib
 import inspect
 from pathlib import Path
 from typing import Any
 
+from lookalike.core.checks import nearest
+from lookalike.core.decode import MAX_PIXELS, decode
+from lookalike.core.errors import InputError
 from lookalike.encoders.base import Encoder
 from lookalike.encoders.cached_features import features
 from lookalike.encoders.colour import Colour
-from lookalike.encoders.decoding import MAX_PIXELS, decode
 from lookalike.encoders.efficientnet import EfficientNetLite0
 from lookalike.encoders.onnx import Onnx
 from lookalike.encoders.perceptual_hashes import DHash, PHash
@@ -55,18 +56,18 @@ def load(name: str, **options: Any) -> Encoder:
     kind, colon, model = name.partition(":")
     if colon and kind.lower() in KINDS:
         if not model:
-            raise ValueError(f"{name} needs a {'file' if kind.lower() == 'onnx' else 'name'} behind its colon")
-        return _made(KINDS[kind.lower()], name, model, **options)
+            raise InputError(f"{name} needs a {'file' if kind.lower() == 'onnx' else 'name'} behind its colon")
+        return _create(KINDS[kind.lower()], name, model, **options)
     if name.lower() in ENCODERS:
-        return _made(ENCODERS[name.lower()], name, **options)
-    raise ValueError(
+        return _create(ENCODERS[name.lower()], name, **options)
+    raise InputError(
         f"there is no encoder {name!r}: {_hint(name)}Known are {', '.join(ENCODERS)}, and onnx:FILE, timm:NAME, "
         "open_clip:NAME, hf:NAME"
     )
 
 
 def kind_of(name: str) -> type[Encoder]:
-    """The class of an encoder, which is not loaded.
+    """The class of an encoder; nothing is loaded.
 
     >>> kind_of("phash").gives_codes
     True
@@ -75,21 +76,20 @@ def kind_of(name: str) -> type[Encoder]:
     return KINDS[kind] if colon else ENCODERS[kind]
 
 
-def _made(cls: type[Encoder], name: str, *given: str, **options: Any) -> Encoder:
-    known = [*inspect.signature(cls).parameters][len(given) :]
+def _create(cls: type[Encoder], name: str, *model: str, **options: Any) -> Encoder:
+    names = [*inspect.signature(cls).parameters][len(model) :]
     for option in options:
-        if option not in known:
-            raise ValueError(f"{name} has no option {option!r}: it has {', '.join(known) or 'none'}")
-    return cls(*given, **options)
+        if option not in names:
+            raise InputError(f"{name} has no option {option!r}: it has {', '.join(names) or 'none'}")
+    return cls(*model, **options)
 
 
 def _hint(name: str) -> str:
-    """What may have been meant by a name that is none."""
+    """A guess at what was meant by a name that no encoder has."""
     kind, colon, model = name.partition(":")
     if Path(name).suffix.lower() == ".onnx" and not colon:
         return f"did you mean onnx:{name}? "
     if Path(name).is_file():
         return "it is a file, but not an encoder. "
-    known, rest = (KINDS, f":{model}") if colon else (ENCODERS, "")
-    nearest = difflib.get_close_matches(kind.lower(), known, 1, 0.4)
-    return f"did you mean {nearest[0]}{rest}? " if nearest else ""
+    similar = nearest(kind, KINDS if colon else ENCODERS)
+    return "" if similar is None else f"did you mean {similar}{colon}{model}? "

@@ -1,4 +1,4 @@
-"""What all encoders share: images are checked, cut into batches and turned into rows of numbers."""
+"""What all encoders share: images are checked, divided into batches and turned into embeddings."""
 
 import sys
 from abc import ABC, abstractmethod
@@ -7,25 +7,27 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from lookalike.core.checks import whole_number
 from lookalike.core.codes import Codes
+from lookalike.core.errors import InputError, InputTypeError
 from lookalike.core.progress import track
 
 __all__ = ["Encoder"]
 
 
 class Encoder(ABC):
-    """Images to rows of float32, near each other where the images look alike.
+    """Images to embeddings of float32, a row for each image; rows of images that look alike are near each other.
 
     A subclass has a `name`, a `version`, `n_features`, its own preprocessing in `_prepare`, and `_rows`. The row of an
-    image depends on that image alone, never on its neighbours in a batch, beyond the rounding of floats.
+    image depends on that image alone, never on other images of its batch, except for the rounding of floats.
     """
 
-    name: str  # by which `load` gives the same encoder again
-    size: int = 32  # what pictures of a folder are made, size × size, before they are encoded
-    enough: int | None = None  # pixels on either side, of which more change next to nothing; None: all are needed
+    name: str  # `load(name)` gives the same encoder again
+    size: int = 32  # images of a folder are made size × size before they are encoded
+    enough: int | None = None  # pixels on either side; more of them change next to nothing. None: all are needed
     is_cached: ClassVar[bool] = True  # whether rows take so long that `features` keeps them on disk
     gives_codes: ClassVar[bool] = False  # whether rows are bits, 0 or 1
-    similarity: ClassVar[str] = "cosine"  # by which rows are compared in a study
+    similarity: ClassVar[str] = "cosine"  # how a study compares rows
 
     @property
     @abstractmethod
@@ -55,8 +57,7 @@ class Encoder(ABC):
         images: an array (n, height, width) or (n, height, width, 3) of uint8, or a sequence of single pictures of any
         sizes: Pillow's, or (height, width) or (height, width, 3) of uint8. For files, see `encode_files`.
         """
-        if batch_size < 1:
-            raise ValueError(f"batch_size must be at least 1, got {batch_size}")
+        batch_size = whole_number("batch_size", batch_size)
         pictures = self._pictures(images)
         starts = range(0, len(pictures), batch_size)
         batches = (self._rows([*map(self._prepare, pictures[start : start + batch_size])]) for start in starts)
@@ -74,7 +75,7 @@ class Encoder(ABC):
     def codes(self, images: np.ndarray | Sequence[Any], *, batch_size: int = 64) -> Codes:
         """The codes of images, from an encoder that gives codes."""
         if not self.gives_codes:
-            raise ValueError(
+            raise InputError(
                 f"{self.name} gives numbers, not bits: learn a hasher on its rows, as in lookalike.hashers"
             )
         return Codes.pack(self.encode(images, batch_size=batch_size))
@@ -82,17 +83,17 @@ class Encoder(ABC):
     def _pictures(self, images: np.ndarray | Sequence[Any]) -> list[np.ndarray]:
         """The images one by one; raises before any of them is encoded."""
         if not isinstance(images, Iterable) or isinstance(images, str):
-            raise ValueError(f"pass many images as one array or as a list, a single one as [image], got {images!r}")
+            raise InputTypeError(f"pass many images as one array or as a list, a single one as [image], got {images!r}")
         return [_checked(_array(image), row) for row, image in enumerate(images)]
 
 
 def _array(image: Any) -> np.ndarray:
-    """An image as an array: one of Pillow's is turned upright, and made red, green and blue on white."""
-    module = sys.modules.get("PIL.Image")  # not loaded, no image can be one of Pillow's
+    """An image as an array; one of Pillow's is turned upright, and made red, green and blue on white."""
+    module = sys.modules.get("PIL.Image")  # if it is not loaded, no image can be one of Pillow's
     if module is not None and isinstance(image, module.Image):
-        from lookalike.datasets.pictures import _upright
+        from lookalike.core.decode import upright
 
-        return np.asarray(_upright(image))
+        return np.asarray(upright(image))
     return np.asarray(image)
 
 
@@ -100,7 +101,7 @@ def _checked(picture: np.ndarray, row: int) -> np.ndarray:
     shape = picture.shape
     if picture.dtype == np.uint8 and picture.size and (len(shape) == 2 or (len(shape) == 3 and shape[2] == 3)):
         return picture
-    raise ValueError(
+    raise InputError(
         f"image {row} must be (height, width) or (height, width, 3) of uint8, got {shape} of {picture.dtype}: "
         f"{_advice(picture)}"
     )

@@ -1,4 +1,4 @@
-"""The rows of a data set's images, computed once: in parts, so that a run that was ended goes on where it was."""
+"""The embeddings of a data set, computed once and cached: in parts, so that an interrupted run goes on."""
 
 import logging
 import re
@@ -41,8 +41,8 @@ def features(dataset: Dataset, encoder: Encoder) -> np.ndarray:
 def _blocks(
     images: np.ndarray, encoder: Encoder, parts: dict[int, Path], about: dict[str, Any]
 ) -> Iterator[np.ndarray]:
-    """The rows part by part, each kept as soon as it is known."""
-    keeping = True  # until that fails, which is said once
+    """The rows part by part; each part is kept as soon as it is computed."""
+    keeping = True  # until that fails once; a second warning would not help
     for start, path in parts.items():
         block = images[start : start + PART]
         rows = _recall(path, len(block))
@@ -53,14 +53,14 @@ def _blocks(
 
 
 def _path(dataset: Dataset, encoder: Encoder) -> Path:
-    """The file of these rows: of other images or of another version of the encoder, it has another name."""
+    """The file of these rows; its name depends on the images and on the version of the encoder."""
     name, encoded_by = (re.sub(r"[^\w.-]+", "-", name)[:64] for name in (dataset.name, encoder.name))
     contents = digest(dataset.images, np.array(encoder.version))
     return cache_folder() / "features" / f"{name}-{encoded_by}-{contents}.npz"
 
 
 def _keep(rows: np.ndarray, path: Path, about: dict[str, Any]) -> bool:
-    """Write rows, and whether that was possible; where that fails, say so and go on, as everything works without."""
+    """Write rows; whether that was possible. A failure is only a warning, since everything works without."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         write_arrays(path, {"rows": rows}, {**about, "digest": digest(rows)})
@@ -71,16 +71,18 @@ def _keep(rows: np.ndarray, path: Path, about: dict[str, Any]) -> bool:
 
 
 def _recall(path: Path, n_images: int) -> np.ndarray | None:
-    """The rows that were kept there; those that were altered are removed."""
+    """The rows that were kept there; a file that was altered is removed."""
     try:
         arrays, about = read_arrays(path)
-        rows = arrays["rows"]
-        if about.get("digest") != digest(rows) or len(rows) != n_images:
-            raise ValueError(f"{path} was altered")
-        return rows
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as error:
-        logger.warning("removed %s, which is computed anew: %s", path, error)
-        path.unlink(missing_ok=True)
-        return None
+        problem = str(error)
+    else:
+        rows = arrays.get("rows")
+        if rows is not None and about.get("digest") == digest(rows) and rows.shape[:1] == (n_images,):
+            return rows
+        problem = f"{path} was altered"
+    logger.warning("removed %s, which is computed anew: %s", path, problem)
+    path.unlink(missing_ok=True)
+    return None

@@ -1,4 +1,4 @@
-"""Which colours a picture has, and nothing of where: the baseline for what is looked for by colour."""
+"""The colours of a picture, without where they are: the baseline for search by colour."""
 
 import numpy as np
 
@@ -45,7 +45,7 @@ class Colour(Encoder):
 
 
 def _few_pixels(picture: np.ndarray) -> np.ndarray:
-    """Pixels of a picture, (n, 3), of a large one those of every so manieth row and column."""
+    """Pixels of a picture, (n, 3); of a large one, every n-th row and column."""
     apart = int(np.ceil(np.sqrt(picture.shape[0] * picture.shape[1] / PIXELS)))
     rows, columns = (slice(min(apart, length) // 2, None, apart) for length in picture.shape[:2])
     chosen = picture[rows, columns]
@@ -68,9 +68,9 @@ def _lab(pixels: np.ndarray) -> np.ndarray:
 
 def _shares(lab: np.ndarray) -> np.ndarray:
     """The part of all pixels that belongs to each bin, each pixel divided among its neighbours in proportion."""
-    places = ((lab - LOW) / STEP).clip(0, np.array(BINS) - 1)
-    lower = np.minimum(places.astype(np.int64), np.array(BINS) - 2)
-    towards = places - lower
+    coordinates = ((lab - LOW) / STEP).clip(0, np.array(BINS) - 1)  # in bins
+    lower = np.minimum(coordinates.astype(np.int64), np.array(BINS) - 2)
+    towards = coordinates - lower
     shares = np.zeros(int(np.prod(BINS)))
     for corner in np.ndindex(2, 2, 2):
         bins = np.ravel_multi_index(tuple((lower + corner).T), BINS)

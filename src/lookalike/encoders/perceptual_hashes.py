@@ -1,4 +1,4 @@
-"""Perceptual hashes: 64 bits that stay where a picture is resized, recompressed or slightly edited."""
+"""Perceptual hashes: 64 bits that stay the same if a picture is resized, recompressed or slightly edited."""
 
 import functools
 from abc import abstractmethod
@@ -14,7 +14,7 @@ FRACTION = 1 << 22  # weights of pixels are whole numbers of these parts
 
 
 class _Hash(Encoder):
-    """What both share: a grey picture made small, and 64 comparisons."""
+    """What perceptual hashes share: a grey picture made small, and 64 comparisons."""
 
     is_cached = False
     gives_codes = True

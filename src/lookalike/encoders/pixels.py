@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.checks import whole_number
+from lookalike.core.errors import InputError
 from lookalike.encoders.base import Encoder
 from lookalike.encoders.preprocessing import Preprocessing
 
@@ -24,9 +26,7 @@ class Pixels(Encoder):
     similarity = "euclidean"  # a black picture has no direction
 
     def __init__(self, size: int = 32) -> None:
-        if isinstance(size, bool) or not isinstance(size, int) or size < 1:
-            raise ValueError(f"size must be a whole number of pixels from 1, got {size!r}")
-        self.size = size
+        self.size = size = whole_number("size", size)
         self._square = Preprocessing((size, size), (0.0,) * 3, (1 / 255,) * 3, interpolation="box")
 
     @property
@@ -38,7 +38,7 @@ class Pixels(Encoder):
         return None
 
     def encode(self, images: np.ndarray | Sequence[Any], *, batch_size: int = 64) -> np.ndarray:
-        if isinstance(images, np.ndarray) and not len(images):  # no image, and yet known how large
+        if isinstance(images, np.ndarray) and not len(images):  # no image, but the array has its size
             return np.empty((0, math.prod(images.shape[1:])), np.float32)
         return super().encode(images, batch_size=batch_size)
 
@@ -54,7 +54,7 @@ class Pixels(Encoder):
         pictures = super()._pictures(images)
         for row, picture in enumerate(pictures):
             if picture.shape != pictures[0].shape:
-                raise ValueError(
+                raise InputError(
                     f"pixels can be compared only where images are equally large: image {row} is {picture.shape}, "
                     f"image 0 is {pictures[0].shape}; resize them, or choose another encoder"
                 )

@@ -1,4 +1,4 @@
-"""How a network wants its pictures: of one size, cut, squashed or padded to it, and scaled."""
+"""Pictures as a network wants them: cut, squashed or padded to one size, and scaled."""
 
 import functools
 import math
@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lookalike.datasets.pictures import pillow
+from lookalike.core.checks import choice
+from lookalike.core.decode import pillow
+from lookalike.core.errors import InputError
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array
@@ -51,24 +53,20 @@ class Preprocessing:
     fill: int = 0
 
     def __post_init__(self) -> None:
-        for name, value, known in (
-            ("resize", self.resize, RESIZES),
-            ("interpolation", self.interpolation, INTERPOLATIONS),
-            ("order", self.order, ORDERS),
-        ):
-            if value not in known:
-                raise ValueError(f"{name} must be {', '.join(known[:-1])} or {known[-1]}, got {value!r}")
+        choice("resize", self.resize, RESIZES)
+        choice("interpolation", self.interpolation, INTERPOLATIONS)
+        choice("order", self.order, ORDERS)
         if not _are_numbers(self.size, 2, int) or min(self.size) < 1:
-            raise ValueError(f"size must be a height and a width in whole pixels, got {self.size!r}")
+            raise InputError(f"size must be a height and a width in whole pixels, got {self.size!r}")
         if not _are_numbers(self.mean, 3) or not _are_numbers(self.std, 3) or min(self.std) <= 0:
-            raise ValueError(
+            raise InputError(
                 f"mean and std must be three numbers each, of pixels from 0 to 1, and std above 0: "
                 f"got {self.mean!r} and {self.std!r}"
             )
         if not _are_numbers([self.crop], 1) or not 0 < self.crop <= 1:
-            raise ValueError(f"crop must be the part of a side that is kept, above 0 and up to 1, got {self.crop!r}")
+            raise InputError(f"crop must be the part of a side that is kept, above 0 and up to 1, got {self.crop!r}")
         if not _are_numbers([self.fill], 1, int) or not 0 <= self.fill <= 255:
-            raise ValueError(f"fill must be a grey from 0 to 255, got {self.fill!r}")
+            raise InputError(f"fill must be a grey from 0 to 255, got {self.fill!r}")
 
     @property
     def shorter(self) -> int:
@@ -112,7 +110,7 @@ class Preprocessing:
 
 
 def _by_pillow(picture: np.ndarray, height: int, width: int, box: Box, interpolation: str) -> np.ndarray:
-    """As Pillow resizes floats."""
+    """A part of a picture, resized by Pillow as floats."""
     Image = pillow()  # noqa: N806
     kernel = Image.Resampling[interpolation.upper()]
     planes = [plane.convert("F") for plane in Image.fromarray(picture).split()]
@@ -120,7 +118,7 @@ def _by_pillow(picture: np.ndarray, height: int, width: int, box: Box, interpola
 
 
 def _shrunk(picture: np.ndarray, height: int, width: int, box: Box, interpolation: str) -> np.ndarray:
-    """The same, several times as fast where a picture is made smaller: first all columns, then all rows at once."""
+    """The same as `_by_pillow` for pictures that get smaller, several times as fast: first columns, then rows."""
     down, rows = _weights(picture.shape[0], height, box[1], box[3], interpolation)
     right, columns = _weights(picture.shape[1], width, box[0], box[2], interpolation)
     part = picture[down, right]
@@ -132,7 +130,7 @@ def _shrunk(picture: np.ndarray, height: int, width: int, box: Box, interpolatio
 
 @functools.lru_cache(256)
 def _weights(length: int, size: int, first: float, last: float, interpolation: str) -> "tuple[slice, csr_array]":
-    """Which pixels of a line so long count, and how much each of them for each of `size` pixels from first to last."""
+    """Which pixels of a line of this length count, and how much each counts for `size` pixels from first to last."""
     from scipy.sparse import csr_array
 
     reach, weight = KERNELS[interpolation]
@@ -145,12 +143,12 @@ def _weights(length: int, size: int, first: float, last: float, interpolation: s
     weights = weight(abs(pixels + 0.5 - np.repeat(centres, counts)) / scale)
     weights /= np.repeat(np.add.reduceat(weights, ends[:-1]), counts)
     used = slice(int(starts[0]), int(pixels[-1]) + 1)
-    found = (weights.astype(np.float32), pixels - used.start, ends)
-    return used, csr_array(found, shape=(size, used.stop - used.start))
+    entries = (weights.astype(np.float32), pixels - used.start, ends)
+    return used, csr_array(entries, shape=(size, used.stop - used.start))
 
 
 def _are_numbers(values: Any, how_many: int, kind: Any = (int, float)) -> bool:
-    """Whether these are so many finite numbers.
+    """Whether these are finite numbers, as many as wanted.
 
     >>> _are_numbers([1, 0.5], 2), _are_numbers([1, True], 2), _are_numbers("12", 2), _are_numbers([1, 0.5], 2, int)
     (True, False, False, False)

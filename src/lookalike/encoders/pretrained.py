@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
+from lookalike.core.errors import InputError, MissingPackageError
 from lookalike.encoders.base import Encoder
 from lookalike.encoders.preprocessing import Preprocessing
 
@@ -28,7 +29,7 @@ LONGEST = 64  # times as long as wide, up to which a picture is resized before i
 
 
 class Loaded(NamedTuple):
-    """A network with what it takes to use it."""
+    """A network, how it makes rows of images, and how images are prepared for it."""
 
     network: "torch.nn.Module"
     rows: "Callable[[torch.Tensor], torch.Tensor]"
@@ -38,7 +39,7 @@ class Loaded(NamedTuple):
 
 
 class _Library(Encoder):
-    """What all share: the package is needed at once, the network is loaded when it is first used."""
+    """What networks of libraries share: the package is needed at once, the network is loaded when it is first used."""
 
     kind: ClassVar[str]  # what stands before the colon
     module: ClassVar[str]
@@ -75,7 +76,7 @@ class _Library(Encoder):
         return self._rows([self._prepare(black)]).shape[1]
 
     @property
-    def size(self) -> int:  # type: ignore[override]  # known only of a network that is loaded
+    def size(self) -> int:  # type: ignore[override]  # only a loaded network tells
         return self._loaded.size
 
     @property
@@ -90,10 +91,9 @@ class _Library(Encoder):
 
         return run(self._loaded.rows, batch(prepared))
 
-    def _missing(self, module: str | None) -> ModuleNotFoundError:
-        return ModuleNotFoundError(
-            f"{self.name} needs {module}, which is not installed: pip install {self.package}", name=module
-        )
+    def _missing(self, module: str | None) -> MissingPackageError:
+        text = f"{self.name} needs {module}, which is not installed: pip install {self.package}"
+        return MissingPackageError(text, package=module)
 
     @contextlib.contextmanager
     def _needed(self) -> Iterator[None]:
@@ -109,22 +109,22 @@ class _Library(Encoder):
         try:
             with self._needed():
                 yield
-        except ModuleNotFoundError:
+        except MissingPackageError:
             raise
         except Exception as error:  # each library, and each of its hubs, has errors of its own
-            why = (str(error) or type(error).__name__).strip().partition("\n")[0].partition(". ")[0]
+            reason = (str(error) or type(error).__name__).strip().partition("\n")[0].partition(". ")[0]
             raise OSError(
-                f"the weights of {self.name} cannot be had: {why} "
+                f"the weights of {self.name} cannot be had: {reason} "
                 "(they are fetched when first used: where there is no network, fetch them where there is one and copy "
                 f"the cache, {os.environ.get('HF_HOME') or '~/.cache/huggingface'}, or export the network to ONNX and "
                 "use onnx:FILE)"
             ) from error
 
-    def _check_known(self, model: str, known: list[str]) -> None:
-        if model not in known:
-            nearest = difflib.get_close_matches(model, known, 3, 0.5)
-            hint = f": did you mean {' or '.join(f'{self.kind}:{name}' for name in nearest)}?" if nearest else ""
-            raise ValueError(f"{self.package} has no network {model!r}{hint}")
+    def _check_model(self, model: str, models: list[str]) -> None:
+        if model not in models:
+            similar = difflib.get_close_matches(model, models, 3, 0.5)  # names differ by little: one is not enough
+            hint = f": did you mean {' or '.join(f'{self.kind}:{name}' for name in similar)}?" if similar else ""
+            raise InputError(f"{self.package} has no network {model!r}{hint}")
 
 
 class Timm(_Library):
@@ -134,7 +134,7 @@ class Timm(_Library):
 
     def _load(self, library: Any) -> Loaded:
         if ":" not in self.model:  # with it, the name is of a hub
-            self._check_known(self.model.partition(".")[0], library.list_models())
+            self._check_model(self.model.partition(".")[0], library.list_models())
         with self._weights():
             network = library.create_model(self.model, pretrained=True, num_classes=0)
         wants = library.data.resolve_model_data_config(network)
@@ -158,10 +158,10 @@ class OpenClip(_Library):
         model, tag = self.model, ""
         if ":" not in self.model:
             model, _, tag = self.model.partition("/")
-            self._check_known(model, library.list_models())
+            self._check_model(model, library.list_models())
             tags = library.list_pretrained_tags_by_model(model)
             if tag not in tags:
-                raise ValueError(
+                raise InputError(
                     f"{self.name} must say whose weights, as {self.kind}:{model}/TAG; TAG may be {', '.join(tags)}"
                 )
         with self._weights():
@@ -182,8 +182,8 @@ class OpenClip(_Library):
 class HuggingFace(_Library):
     """The image embeddings of a network of transformers (Wolf et al. 2020), as hf:facebook/dinov2-base, or of a folder.
 
-    They are what the network says stands for the whole image, the image features of CLIP and its like, or else what
-    its pooling gives; where that was not trained, the first token, or the mean of the last feature map.
+    They are the image features of networks such as CLIP, else the output of the pooling layer; if that layer was not
+    trained, the first token, or the mean of the last feature map.
     """
 
     kind, module, package = "hf", "transformers", "transformers"
@@ -194,12 +194,12 @@ class HuggingFace(_Library):
             network, loading = library.AutoModel.from_pretrained(self.model, output_loading_info=True)
         untrained = frozenset(loading["missing_keys"])
         if needed := [name for name in sorted(untrained) if "pooler" not in name]:
-            raise ValueError(f"{self.name} lacks weights of its network, {needed[0]} among them: it is not complete")
+            raise InputError(f"{self.name} lacks weights of its network, {needed[0]} among them: it is not complete")
 
         def rows(images: "torch.Tensor") -> "torch.Tensor":
             if hasattr(network, "get_image_features"):
-                found = network.get_image_features(pixel_values=images)
-                return found if hasattr(found, "shape") else found.pooler_output
+                features = network.get_image_features(pixel_values=images)
+                return features if hasattr(features, "shape") else features.pooler_output
             output = network(pixel_values=images)
             pooled = getattr(output, "pooler_output", None)
             if pooled is not None and not untrained:
@@ -209,7 +209,7 @@ class HuggingFace(_Library):
 
         def prepare(picture: np.ndarray) -> np.ndarray:
             if max(picture.shape[:2]) > LONGEST * min(picture.shape[:2]):  # resized, its memory would have no bounds
-                raise ValueError(f"{self.name} takes no picture that is {LONGEST} times as long as wide or more")
+                raise InputError(f"{self.name} takes no picture that is {LONGEST} times as long as wide or more")
             colours = picture if picture.ndim == 3 else np.repeat(picture[..., None], 3, axis=2)
             values = processor(images=[colours], return_tensors="np", input_data_format="channels_last")
             return np.asarray(values["pixel_values"][0], np.float32).transpose(1, 2, 0)

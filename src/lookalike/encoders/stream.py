@@ -1,4 +1,4 @@
-"""The rows of many image files: decoded by threads while the network works on those before."""
+"""The embeddings of many image files: threads decode some files while the network encodes those before."""
 
 import os
 import time
@@ -10,9 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
+from lookalike.core.checks import whole_number
+from lookalike.core.decode import MAX_PIXELS, decode_file, pixel_limit
+from lookalike.core.errors import InputTypeError
 from lookalike.core.progress import report
 from lookalike.encoders.base import Encoder
-from lookalike.encoders.decoding import MAX_PIXELS, guard, opened
 
 __all__ = ["EncodedFiles", "encode_files"]
 
@@ -20,7 +22,7 @@ AHEAD = 2  # batches that are decoded while one is encoded
 
 
 class EncodedFiles:
-    """The rows of files, batch by batch, as they are iterated over; `reasons` says why files have none."""
+    """The rows of files, batch by batch; `reasons` says why some files have none."""
 
     def __init__(
         self,
@@ -33,12 +35,10 @@ class EncodedFiles:
         whole: bool,
     ) -> None:
         if isinstance(paths, str | Path):
-            raise ValueError(f"paths must be a list of paths, got the single {paths!r}: pass [path]")
-        for name, value in (("batch", batch), ("threads", threads)):
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise ValueError(f"{name} must be a whole number from 1, got {value!r}")
-        self.paths, self.encoder, self.batch, self.max_pixels = [*map(Path, paths)], encoder, batch, max_pixels
-        self.threads = threads or os.cpu_count() or 1
+            raise InputTypeError(f"paths must be a list of paths, got the single {paths!r}: pass [path]")
+        self.paths, self.encoder, self.max_pixels = [*map(Path, paths)], encoder, max_pixels
+        self.batch = whole_number("batch", batch)
+        self.threads = (os.cpu_count() or 1) if threads is None else whole_number("threads", threads)
         self.enough = None if whole else encoder.enough
         self.reasons: dict[int, str] = {}
 
@@ -46,7 +46,7 @@ class EncodedFiles:
         """Positions in `paths`, in order, (n,) of int64, and their rows, (n, n_features) of float32."""
         self.reasons.clear()
         start = time.monotonic()
-        with guard(self.max_pixels), ThreadPoolExecutor(self.threads, "decoding") as pool:
+        with pixel_limit(self.max_pixels), ThreadPoolExecutor(self.threads, "decoding") as pool:
             waiting = iter(self.paths)
             ahead: deque[Future[np.ndarray | str]] = deque()
             try:
@@ -54,8 +54,9 @@ class EncodedFiles:
                     wanted = (1 + AHEAD) * self.batch - len(ahead)
                     ahead.extend(pool.submit(self._prepared, path) for path in islice(waiting, wanted))
                     few = [ahead.popleft().result() for _ in range(min(self.batch, len(ahead)))]
-                    self.reasons |= {first + n: found for n, found in enumerate(few) if isinstance(found, str)}
-                    readable = {first + n: found for n, found in enumerate(few) if not isinstance(found, str)}
+                    outcomes = dict(enumerate(few, first))
+                    self.reasons |= {row: reason for row, reason in outcomes.items() if isinstance(reason, str)}
+                    readable = {row: image for row, image in outcomes.items() if not isinstance(image, str)}
                     vectors = self.encoder._rows([*readable.values()]) if readable else None
                     self._report(first + len(few), time.monotonic() - start)
                     if vectors is not None:
@@ -67,7 +68,7 @@ class EncodedFiles:
     def _prepared(self, path: Path) -> np.ndarray | str:
         """A picture as the encoder takes it, or why there is none."""
         try:
-            picture = opened(path, self.max_pixels, self.enough)
+            picture = decode_file(path, self.max_pixels, self.enough)
         except (ValueError, OSError, MemoryError) as error:
             return str(error)
         try:
@@ -107,7 +108,7 @@ def encode_files(
 
 
 def _duration(seconds: float) -> str:
-    """A time as people say it.
+    """A duration in words.
 
     >>> _duration(9.6), _duration(95), _duration(7300)
     ('10 s', '1 min 35 s', '2 h 1 min')

@@ -24,7 +24,7 @@ def run(network: Callable[[Tensor], Tensor], images: Tensor) -> np.ndarray:
 
 
 def fingerprint(network: nn.Module, unused: Collection[str] = ()) -> str:
-    """A text that is another as soon as a weight is, those of these names left out."""
+    """A text that changes whenever a weight does; weights with the names in `unused` do not count."""
     total = hashlib.sha256()
     for name, values in sorted(network.state_dict().items()):
         if name in unused:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lookalike.evaluation.results import Evaluation, as_table, bootstrap_interval
+from lookalike.core.bootstrap import bootstrap_interval
+from lookalike.evaluation.results import Evaluation, as_table
 from lookalike.metrics.metric import Metric
 
 if TYPE_CHECKING:

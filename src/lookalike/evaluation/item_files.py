@@ -85,7 +85,7 @@ def relevance_to_shards(queries: Items, gallery: Shards, kind: str | None = None
     """The same for a gallery in shards."""
     make, name = _made_of(queries, kind, "")
     if name not in gallery.columns:
-        raise _without(gallery.place, name, ": lookalike shard takes them from the file, or from a --table")
+        raise _without(gallery.location, name, ": lookalike shard takes them from the file, or from a --table")
     return make(getattr(queries, name), gallery[name])
 
 

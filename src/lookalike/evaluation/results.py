@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lookalike.core.bootstrap import bootstrap_interval
 from lookalike.core.files import check_format, fingerprints, provenance, read_json, write_text
 from lookalike.core.ids import id_array
 from lookalike.metrics.metric import Metric
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 LONGEST_IDS = 1 << 28  # letters of all query ids that are read, each as long as the longest
 
-__all__ = ["Evaluation", "Score", "as_table", "bootstrap_interval", "shown", "without_nan"]
+__all__ = ["Evaluation", "Score", "as_table", "shown", "without_nan"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,25 +246,6 @@ def shown(value: float) -> str:
     ('0.2500', '1.2e-05', '0.0000')
     """
     return f"{value:.1e}" if 0 < abs(value) < 5e-4 else f"{value:.4f}"
-
-
-def bootstrap_interval(values: np.ndarray, level: float, random_state: int, resamples: int) -> tuple[float, float]:
-    """Percentile interval of the mean of values (nan left out) under resampling."""
-    if not 0 < level < 1:
-        raise ValueError(f"the level of an interval must be between 0 and 1, got {level}")
-    if resamples < 1:
-        raise ValueError(f"resamples must be a whole number from 1, got {resamples}")
-    values = values[~np.isnan(values)]
-    if not len(values):
-        return float("nan"), float("nan")
-    generator = np.random.default_rng(random_state)
-    step = max(1, 10_000_000 // len(values))
-    means = [
-        values[generator.integers(len(values), size=(min(step, resamples - done), len(values)))].mean(1)
-        for done in range(0, resamples, step)
-    ]
-    low, high = np.quantile(np.concatenate(means), [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
 
 
 def _mean(values: np.ndarray) -> float:

@@ -1,4 +1,4 @@
-"""The demo's story: what ties and denominators do to a number, told on one of the trials."""
+"""What the demo tells: how much ties and denominators change a number, for one of the trials."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ __all__ = ["Story", "argsort_map", "tell"]
 
 @dataclass(frozen=True, eq=False)
 class Story:
-    """One system's codes under an argsort in two orders of the gallery, and AP@100 by three denominators."""
+    """mAP of one trial by an argsort in two orders of the gallery, and its AP@100 by three denominators."""
 
     trial: Trial
     n_queries: int
@@ -29,7 +29,7 @@ class Story:
 
 
 def tell(trials: Trials) -> Story:
-    """Of the shortest codes take those that ties leave the most open, and ask an argsort for the same number."""
+    """Take the shortest codes with the widest range by ties, and compute the same number by an argsort."""
     shortest = min(trial.n_bits for trial in trials.trials)
     gap = {trial: trial.evaluation["AP"].best - trial.evaluation["AP"].worst for trial in trials.trials}
     trial = max((trial for trial in trials.trials if trial.n_bits == shortest), key=gap.__getitem__)
@@ -49,7 +49,7 @@ def tell(trials: Trials) -> Story:
 
 
 def argsort_map(queries: Codes, gallery: Codes, query_labels: np.ndarray, gallery_labels: np.ndarray) -> float:
-    """Mean average precision as scripts compute it: argsort the distances, and let ties fall as they will."""
+    """Mean average precision as scripts compute it, by an argsort of the distances that breaks ties arbitrarily."""
     q, g = (2.0 * codes.unpack() - 1 for codes in (queries, gallery))
     values = []
     for code, label in zip(q, query_labels, strict=True):

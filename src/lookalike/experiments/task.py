@@ -1,4 +1,4 @@
-"""Tasks: what is searched for what, made from a data set or from files."""
+"""Tasks: queries, a gallery and what is relevant, made from a data set or from files."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lookalike.core.codes import Codes
+from lookalike.core.errors import FileError, InputError
 from lookalike.evaluation.item_files import Items, relevance_between
 from lookalike.evaluation.relevance import Relevance, same_label
 
@@ -26,7 +27,7 @@ __all__ = ["Picture", "Task", "dataset_task", "items_task"]
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What is searched for what: queries, a gallery, and who is relevant; features to hash, pictures to look at."""
+    """Queries, a gallery and what is relevant; features to hash, and pictures to look at."""
 
     title: str
     relevance: Relevance
@@ -36,7 +37,7 @@ class Task:
     training_labels: np.ndarray | None = None
     queries: np.ndarray | None = None
     gallery: np.ndarray | None = None
-    query_picture: Picture | None = None  # of a query's place, (height, width, 3) of uint8
+    query_picture: Picture | None = None  # from a query's position, (height, width, 3) of uint8
     gallery_picture: Picture | None = None
     about: dict[str, Any] = field(default_factory=dict)  # where it comes from: sizes, split, seed
 
@@ -54,7 +55,7 @@ def dataset_task(
     features: str = "pixels",
     rows_of: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Task:
-    """The images of a data set that share a class with a query, searched by their pixels, or by other features.
+    """Search a data set for images that share a class with a query, by their pixels or by other features.
 
     rows_of: the features of these rows of the data set.
     """
@@ -71,8 +72,8 @@ def dataset_task(
         numbers[1],
         rows_of(split.queries),
         rows_of(split.gallery),
-        lambda place: dataset.picture(int(split.queries[place])),
-        lambda place: dataset.picture(int(split.gallery[place])),
+        lambda query: dataset.picture(int(split.queries[query])),
+        lambda item: dataset.picture(int(split.gallery[item])),
         {
             "data": dataset.name,
             "setting": setting,
@@ -86,13 +87,13 @@ def dataset_task(
 
 
 def items_task(queries: Items, gallery: Items, training: Items | None = None) -> Task:
-    """The items of one file, searched for those of another; hashers learn from a third, or from the gallery."""
+    """Search the items of one file for those of another. Hashers learn from a third file, or from the gallery."""
     parts = {"queries": queries, "gallery": gallery, "training": training or gallery}
     for items in (queries, gallery):
         if not len(items.vectors):
-            raise ValueError(f"{items.path} holds no items")
+            raise FileError(f"{items.path} holds no items", path=items.path)
     if len({isinstance(items.vectors, Codes) for items in parts.values()}) > 1:
-        raise ValueError("pass files of embeddings only, to hash them, or files of codes only")
+        raise InputError("pass files of embeddings only, to hash them, or files of codes only")
     vectors = {name: None if isinstance(items.vectors, Codes) else items.vectors for name, items in parts.items()}
     about: dict[str, Any] = {name: len(items.vectors) for name, items in parts.items()}
     if vectors["gallery"] is not None:

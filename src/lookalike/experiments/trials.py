@@ -1,4 +1,4 @@
-"""Trials: hashers tried on one task, each judged by what its codes score and how they fill the space."""
+"""Trials: hashers tried on one task, with the scores of their codes and their use of the code space."""
 
 import time
 from collections.abc import Iterable
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lookalike.core.codes import Codes
+from lookalike.core.errors import InputError
 from lookalike.core.kernels import bend_kernels, product_kernel
 from lookalike.core.progress import track
 from lookalike.evaluation.code_space import Usage, WithinClass, mean_of_known, usage
@@ -26,7 +27,7 @@ __all__ = ["METRICS", "METRICS_OF_FEATURES", "Trial", "Trials", "examine", "try_
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """One system at one code length: its codes, their score, and how they fill the space."""
+    """One hasher at one code length: its codes, their scores, and their use of the code space."""
 
     name: str
     queries: Codes
@@ -67,7 +68,7 @@ class Trial:
 
 @dataclass(frozen=True, eq=False)
 class Trials:
-    """Several trials of one task, and what searching the features themselves scores."""
+    """Several trials of one task, and the scores of the features without hashing."""
 
     task: Task
     trials: tuple[Trial, ...]
@@ -103,9 +104,9 @@ def try_hashers(
             left_out.append((f"{name} at {hasher.n_bits} bits", str(error)))
         else:
             trials.append(examine(task, name, *codes_and_times, within=within))
-    trials += [examine(task, *given, within=within) for given in codes]
+    trials += [examine(task, name, queries, gallery, within=within) for name, queries, gallery in codes]
     if not trials:
-        raise ValueError(left_out[0][1] if left_out else "there is nothing to try: name hashers or pass codes")
+        raise InputError(left_out[0][1] if left_out else "there is nothing to try: name hashers or pass codes")
     exact = (
         evaluate(task.queries, task.gallery, task.relevance, METRICS_OF_FEATURES, similarity=similarity)
         if features
@@ -135,7 +136,7 @@ def examine(
     *,
     within: WithinClass | None = None,
 ) -> Trial:
-    """Evaluate codes of a task's queries and gallery, however they were made."""
+    """Evaluate codes of a task's queries and gallery."""
     tally = count(queries, gallery, task.relevance)
     return Trial(
         name,

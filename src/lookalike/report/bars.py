@@ -1,4 +1,4 @@
-"""Bars: a row for each model, its name at the left, its number at the right, its interval as a whisker."""
+"""Charts of bars: a row for each model with its name, its number, and its interval as a whisker."""
 
 import functools
 import math
@@ -25,10 +25,10 @@ class Bar(NamedTuple):
     solid: bool = True
 
 
-def interval_bars(given: Iterable[Bar]) -> Spec | None:
+def interval_bars(values: Iterable[Bar]) -> Spec | None:
     """A bar for each model that has a value, in this order, with its interval; None where there is none."""
     bars, whiskers = [], []
-    for model, value, (low, high), solid in given:
+    for model, value, (low, high), solid in values:
         if not math.isnan(value):
             bars.append({"model": model, "value": value, "shown": number(value), "solid": solid})
             if not math.isnan(low):
@@ -36,14 +36,14 @@ def interval_bars(given: Iterable[Bar]) -> Spec | None:
                 whiskers.append({"model": model, "low": low, "high": high})
     if not bars:
         return None
-    rows = {name: shortened(found) for name, found in (("rows0", bars), ("rows1", whiskers)) if found}
+    rows = {name: shortened(part) for name, part in (("rows0", bars), ("rows1", whiskers)) if part}
     layers = [part for part in _bars()["layer"] if part["data"]["name"] in rows]
     return _bars() | {"height": ROW * len(bars), "layer": layers, "datasets": rows}
 
 
 @functools.cache
 def _bars() -> Spec:
-    """Bars of any metric, without rows: Altair takes its time."""
+    """The chart of bars without rows, made once since Altair is slow."""
     x = alt.X("value:Q", title=None, scale=alt.Scale(zero=True, nice=True), axis=ticks())
     tips = [
         alt.Tooltip("model:N"),
@@ -75,7 +75,7 @@ def rowed() -> alt.Chart:
 
 
 def _shortened(most: int) -> str:
-    """What `short` makes of a label, as an expression of the chart."""
+    """A label shortened as `short` does, as an expression of the chart."""
     ends = f"slice(datum.label, 0, {most // 2}) + '…' + slice(datum.label, -{(most - 1) // 2})"
     return f"(length(datum.label) <= {most} ? datum.label : {ends})"
 
@@ -87,5 +87,5 @@ def ticks(**options: Any) -> alt.Axis:
 
 
 def margin(base: alt.Chart) -> Any:
-    """The numbers of bars in the margin at their right, where nothing covers them."""
+    """The numbers of bars, in the margin at their right where nothing covers them."""
     return base.mark_text(align="left", dx=8, fontWeight=600).encode(x=alt.value("width"), text="shown:N")

@@ -1,4 +1,4 @@
-"""A document sufficient in itself: style, scripts, data and pictures are inside, and nothing else may be loaded."""
+"""A document that needs nothing else: style, scripts, data and pictures are inside, and loading more is forbidden."""
 
 import base64
 import functools
@@ -43,7 +43,7 @@ def document(
 
 
 def about(values: Mapping[str, Any], formulas: Sequence[str], cited: Sequence[str]) -> str:
-    """How every page ends: where its numbers come from, what they mean and whom to cite.
+    """The end of every page: where its numbers come from, what they mean and whom to cite.
 
     formulas, cited: files of this package, joined.
     """
@@ -63,7 +63,7 @@ def _library() -> str:
     """Vega, Vega-Lite and Vega-Embed in one script, which takes seconds to bundle."""
     script = vl_convert.javascript_bundle("globalThis.vegaEmbed = vegaEmbed;")
     if "</script" in script or "<!--" in script:
-        raise ValueError("the drawing library cannot be put into a page: it holds the end of a script")
+        raise AssertionError("the drawing library cannot be put into a page: it holds the end of a script")
     return script
 
 

@@ -1,4 +1,4 @@
-"""A figure: panels of charts with a heading, what to look for, the same in words, and the data as a table."""
+"""A figure: panels of charts with a heading, a reading aid, a text alternative, and the data as a table."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from lookalike.report.html import text
 from lookalike.report.vega import Spec
 
-__all__ = ["Figure", "Panel"]
+__all__ = ["Figure", "FigurePanel"]
 
 
 @dataclass(frozen=True)
-class Panel:
-    """One chart, and over it what it is of."""
+class FigurePanel:
+    """One chart and its title."""
 
     title: str  # HTML
     told: str  # the text alternative
@@ -28,7 +28,7 @@ class Figure:
     short: str  # in the page's menu
     heading: str
     reading: str  # HTML
-    panels: list[Panel]
+    panels: list[FigurePanel]
     table: str
     least: str = "15rem"  # width of a panel
     most: int = 4  # panels in a row
@@ -50,7 +50,7 @@ class Figure:
         """What the page's script draws in each panel."""
         return {f"{self.name}-{number}": panel.spec for number, panel in enumerate(self.panels) if panel.spec}
 
-    def _panel(self, number: int, panel: Panel) -> str:
+    def _panel(self, number: int, panel: FigurePanel) -> str:
         of = "".join(f' data-{name}="{place}"' for name, place in panel.of.items())
         title = f"<h3>{panel.title}</h3>" if panel.title else ""
         plot = f'<div class="plot" data-plot="{self.name}-{number}" role="img" aria-label="{text(panel.told)}"></div>'

@@ -46,7 +46,7 @@ def text(value: Any) -> str:
 
 
 def short(name: str, most: int) -> str:
-    """A name of at most so many characters, cut in the middle: names often begin alike.
+    """A name shortened to `most` characters, cut in the middle since names often begin alike.
 
     >>> short("efficientnet-lite0", 12), short("pixels", 12)
     ('effici…lite0', 'pixels')
@@ -63,17 +63,17 @@ def script_json(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False, allow_nan=False).replace("<", "\\u003c")
 
 
-def mark(place: int, *, dash: bool = False, hollow: bool = False) -> str:
-    """The sign by which charts show what is in this place: its colour and shape, and the dashes of its line."""
-    colour = f"var(--h{place % COLOURS})"
-    line = " ".join(map(str, DASHES[place % len(DASHES)]))
+def mark(index: int, *, dash: bool = False, hollow: bool = False) -> str:
+    """The sign of a hasher or model in charts: colour, shape and dashes, by its number in the list of all."""
+    colour = f"var(--h{index % COLOURS})"
+    line = " ".join(map(str, DASHES[index % len(DASHES)]))
     stroke = (
         f'<path d="M-14 0h28" stroke="{colour}" stroke-width="2" stroke-dasharray="{line}" fill="none"/>'
         if dash
         else ""
     )
     box, width = ("-14 -6 28 12", 28) if dash else ("-6 -6 12 12", 12)
-    shape = OUTLINES[SHAPES[place % len(SHAPES)]]
+    shape = OUTLINES[SHAPES[index % len(SHAPES)]]
     paint = f'fill="var(--surface)" stroke="{colour}" stroke-width="1.6"' if hollow else f'fill="{colour}"'
     return (
         f'<svg class="mark" viewBox="{box}" width="{width}" height="12" aria-hidden="true">'
@@ -113,7 +113,7 @@ def header(
 
 
 def sortable(value: float) -> str:
-    """A number as the page's script sorts it, nothing where it is unknown.
+    """A number as the page's script sorts it; empty for nan.
 
     >>> sortable(0.1234567891), sortable(float("nan"))
     ('0.123456789', '')
@@ -122,13 +122,13 @@ def sortable(value: float) -> str:
 
 
 def choice(name: str, legend: str, choices: Sequence[tuple[str, str]]) -> str:
-    """A choice of (value, title), the first chosen; nothing where there is none to make."""
+    """Buttons to choose one of several (value, title), the first chosen; empty if there are fewer than two."""
     if len(choices) < 2:
         return ""
     inner = "".join(
-        f'<label><input type="radio" name="{name}" value="{value}"{" checked" if place == 0 else ""}>'
+        f'<label><input type="radio" name="{name}" value="{value}"{" checked" if index == 0 else ""}>'
         f"<span>{title}</span></label>"
-        for place, (value, title) in enumerate(choices)
+        for index, (value, title) in enumerate(choices)
     )
     return f'<fieldset class="choice" id="{name}"><legend>{legend}</legend>{inner}</fieldset>'
 
@@ -155,9 +155,9 @@ class Card(NamedTuple):
         )
 
 
-def cards(label: str, found: Iterable[Card]) -> str:
+def cards(label: str, shown: Iterable[Card]) -> str:
     """Numbers to see first, side by side."""
-    return f'<ul class="cards" aria-label="{label}">{"".join(card.html() for card in found)}</ul>'
+    return f'<ul class="cards" aria-label="{label}">{"".join(card.html() for card in shown)}</ul>'
 
 
 def menu(links: Iterable[tuple[str, str]]) -> str:
@@ -166,7 +166,7 @@ def menu(links: Iterable[tuple[str, str]]) -> str:
 
 
 def facts(values: Mapping[str, Any]) -> str:
-    """Where numbers come from, as a list of names and values."""
+    """Names and values as a list, which says where numbers come from."""
     return "".join(
         f"<dt>{text(name)}</dt><dd>{text(value if 'seed' in str(name) else _fact(value))}</dd>"
         for name, value in values.items()

@@ -1,4 +1,4 @@
-"""Pictures within a page: made small and written as text."""
+"""Pictures within a page: small, and written as text."""
 
 import base64
 import io
@@ -13,7 +13,7 @@ __all__ = ["PIXELATED", "PIXELS", "encoded", "uri"]
 
 
 def encoded(picture: np.ndarray, longest: int = PIXELS) -> tuple[str, bytes]:
-    """A picture as the smallest file: its kind and bytes; no side longer than this, tiny ones without loss."""
+    """The kind and the bytes of the smallest file of a picture. longest: of its sides; tiny pictures have no loss."""
     image = Image.fromarray(np.ascontiguousarray(picture, np.uint8)).convert("RGB")
     image.thumbnail((longest, longest), Image.Resampling.LANCZOS)
     values = np.asarray(image)
@@ -29,7 +29,7 @@ def encoded(picture: np.ndarray, longest: int = PIXELS) -> tuple[str, bytes]:
 
 
 def uri(picture: np.ndarray, longest: int = PIXELS) -> str:
-    """A picture as an address that holds it."""
+    """A picture as a data: address."""
     kind, data = encoded(picture, longest)
     return f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
 

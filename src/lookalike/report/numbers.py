@@ -1,4 +1,4 @@
-"""Numbers as pages write them: short, never rounded to none or all, a dash where unknown."""
+"""Numbers as text for pages: short, never rounded to 0 or to all, and a dash for nan."""
 
 import math
 from collections.abc import Sequence

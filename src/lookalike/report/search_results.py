@@ -1,4 +1,4 @@
-"""What looks like an image, as one HTML page with the pictures."""
+"""The results of a search by image as one HTML page with the pictures."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,12 +19,12 @@ __all__ = ["write_looks"]
 
 
 def write_looks(path: str | Path, finder: "Finder", looks: "Looks", query: Path | None, name: str) -> None:
-    """Write a page of what was found for a query, equally near items in one box."""
+    """Write a page with the items nearest to a query; tied items are in one box."""
     word, shown = nearness(finder)
     groups = [_group(finder, group, f"{word} {shown(group.distance)}") for group in grouped(looks)]
     measure = f"Hamming distance of {finder.n_bits} bits" if finder.n_bits is not None else f"{finder.similarity}"
     parts = {
-        "head": head(f"What looks like {name}", ["page.css", "looks.css"]),
+        "head": head(f"What looks like {name}", ["page.css", "search_results.css"]),
         "study": text(finder.study.name),
         "query": _figure(query, name, ""),
         "name": text(name),
@@ -32,11 +32,11 @@ def write_looks(path: str | Path, finder: "Finder", looks: "Looks", query: Path 
         "groups": "".join(groups),
         "more": f'<p class="more">and {looks.more:,} more as near as the last</p>' if looks.more else "",
     }
-    write_text(path, filled(resource("looks.html"), parts))
+    write_text(path, filled(resource("search_results.html"), parts))
 
 
 def _group(finder: "Finder", group: "NearestGroup", near: str) -> str:
-    """Equally near items."""
+    """One box of tied items."""
     figures = "".join(_item(finder, item) for item in group.items)
     tied = ' class="tied"' if group.size > 1 else ""
     return f"<li{tied}><h2><strong>{group.ranks}</strong> · {text(near)}</h2><div>{figures}</div></li>\n"
@@ -56,7 +56,7 @@ def _figure(path: Path | None, name: str, label: str) -> str:
 
 
 def _picture(path: Path | None, name: str) -> str:
-    from lookalike.encoders.decoding import decode
+    from lookalike.core.decode import decode
 
     if path is None:
         return '<div class="none">no picture</div>'

@@ -1,4 +1,4 @@
-"""Files of this package that pages are made of, and filling them in."""
+"""Templates: files of this package that pages are filled into."""
 
 import importlib.resources
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ def filled(template: str, parts: Mapping[str, str]) -> str:
 
 
 def head(title: str, styles: Sequence[str], allowed: Sequence[str] = ()) -> str:
-    """How every page begins, up to what is its own in its head.
+    """The beginning of every page, up to the parts of its head that differ.
 
     styles: files of this package, joined. allowed: scripts that may run, as a content security policy names them.
     """
@@ -33,5 +33,5 @@ def head(title: str, styles: Sequence[str], allowed: Sequence[str] = ()) -> str:
 
 
 def resource(name: str) -> str:
-    """A file of this package."""
+    """The text of a file of this package."""
     return importlib.resources.files("lookalike.report").joinpath(name).read_text(encoding="utf-8")

@@ -1,4 +1,4 @@
-"""What all charts share: Vega-Lite made by Altair, in the colours of the page, which follow its mode."""
+"""What all charts share: Vega-Lite specs made by Altair, in the colours of the page, light or dark."""
 
 from typing import Any
 
@@ -39,34 +39,34 @@ CONFIG: Spec = {
 
 
 class Look:
-    """What tells things apart by name: colour, shape and dashes, the same in every chart.
+    """The colour, shape and dashes of each name, the same in every chart.
 
     field: the column of the rows that has the name.
     """
 
     def __init__(self, field: str, names: list[str]) -> None:
         self.field = field
-        places = range(len(names))
-        self.colour = self._of(alt.Color, [f"var(--h{i % COLOURS})" for i in places], names)
-        self.shape = self._of(alt.Shape, [SHAPES[i % len(SHAPES)] for i in places], names)
-        self.dash = self._of(alt.StrokeDash, [DASHES[i % len(DASHES)] for i in places], names)
+        numbers = range(len(names))
+        self.colour = self._of(alt.Color, [f"var(--h{i % COLOURS})" for i in numbers], names)
+        self.shape = self._of(alt.Shape, [SHAPES[i % len(SHAPES)] for i in numbers], names)
+        self.dash = self._of(alt.StrokeDash, [DASHES[i % len(DASHES)] for i in numbers], names)
 
     def _of(self, channel: Any, values: list[Any], names: list[str]) -> Any:
         return channel(f"{self.field}:N", scale=alt.Scale(domain=names, range=values), legend=None)
 
     def opacity(self, full: float = 1.0) -> Any:
-        """Full for what the reader chose, or for all."""
+        """Full for the names that the reader chose, or for all if there is no choice."""
         chosen = f"length(chosen) == 0 || indexof(chosen, datum.{self.field}) >= 0"
         return alt.condition(chosen, alt.value(full), alt.value(full * 0.12))
 
 
 def layer() -> alt.Chart:
-    """A layer's chart; its rows come later, for Altair would copy and check them again and again."""
+    """A chart for one layer. Its rows are added later, since Altair would copy and check them many times."""
     return alt.Chart(alt.NamedData("rows"))
 
 
 def drawn(height: int, *layers: Layer) -> Spec:
-    """Layers as Vega-Lite: as wide as their place on the page, without what the page says once for all."""
+    """Layers as Vega-Lite: as wide as their container, without the settings that all charts of a page share."""
     chart = alt.layer(*(part for _, part in layers)).add_params(alt.param(name="chosen", value=[]))
     spec: Spec = chart.properties(width="container", height=height).to_dict(validate=False)
     for name in ("$schema", "config", "data"):
@@ -81,7 +81,7 @@ def drawn(height: int, *layers: Layer) -> Spec:
 
 
 def shortened(rows: Rows) -> Rows:
-    """Rows as a page holds them: four digits of a number are more than can be seen."""
+    """Rows with numbers of four digits, more than can be seen in a chart."""
     return [{key: _short(value) for key, value in row.items()} for row in rows]
 
 

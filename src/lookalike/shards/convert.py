@@ -1,4 +1,4 @@
-"""Making shards: of files as users have them, read a piece at a time, or by hashing shards of embeddings."""
+"""Making shards: from the files that users have, read a piece at a time, or by hashing shards of embeddings."""
 
 import contextlib
 import hashlib
@@ -11,17 +11,19 @@ import numpy as np
 
 from lookalike.core.codes import Codes
 from lookalike.core.embeddings import as_floats
+from lookalike.core.errors import FileError, InputError
 from lookalike.core.faiss_files import faiss_vectors
 from lookalike.core.file_errors import no_memory, reading, short_of_memory, within
 from lookalike.core.files import PARQUET, arrow_to_numpy, check_format, digest, said_by
 from lookalike.core.locks import locked
 from lookalike.core.npy import map_npy, opened_npz
-from lookalike.shards.gallery import MANIFEST, PART, Edition, Shard, ShardPart, Shards, ShardWriter, is_manifest
+from lookalike.shards.gallery import MANIFEST, Shard, ShardPart, Shards, is_manifest
 from lookalike.shards.map_reduce import gather
 from lookalike.shards.storage import Location
+from lookalike.shards.writer import PART, Edition, ShardWriter
 
 PIECE = 1 << 16  # rows that are read at a time
-NAMES = {"id": "ids", "label": "labels"}  # what columns of a table are called in shards
+NAMES = {"id": "ids", "label": "labels"}  # columns of a table, and their names in shards
 
 __all__ = ["hash_shards", "shard_file"]
 
@@ -39,51 +41,51 @@ def shard_file(
 ) -> Shards:
     """Write the items of a file to shards, reading a little at a time.
 
-    source: .npz or .parquet with `codes`, `packed` or `embeddings` and whatever else, .npy with one matrix, or an index
-    of faiss (.faiss, .index) that holds the vectors themselves. table: a .csv with a row for each item, whose columns
-    are added. n_bits: where the source has packed bytes and does not say. rows: of a shard. replace: write over shards
-    that are there.
+    source: .npz or .parquet with `codes`, `packed` or `embeddings` and other columns, .npy with one matrix, or an index
+    of faiss (.faiss, .index) that holds the vectors themselves. table: a .csv with a row for each item; its columns are
+    added. n_bits: for packed bytes in a source that does not say it. rows: of a shard. replace: write over shards that
+    are there.
     """
-    source, place = Path(source), Location.of(output)
+    source, location = Path(source), Location.of(output)
     if not source.is_file():
         raise FileNotFoundError(f"there is no file {source}")
-    _check_place(place, replace)
+    _check_location(location, replace)
     for read in (source, *([Path(table)] if table is not None else [])):
-        if PART.fullmatch(read.name) and read.resolve().parent == place.local:
-            raise ValueError(f"cannot write shards to {place}: {read} is one of those there, and is read")
+        if PART.fullmatch(read.name) and read.resolve().parent == location.local:
+            raise InputError(f"cannot write shards to {location}: {read} is one of those there, and is read")
     pieces = _pieces(source, n_bits)
     if table is not None:
         pieces = _with_table(pieces, Path(table), source)
-    with _alone_in(place), contextlib.ExitStack() as stack:
+    with _alone_in(location), contextlib.ExitStack() as stack:
         writer: ShardWriter | None = None
         for piece in pieces:
-            found, bits = _vectors(piece, source, n_bits)
+            columns, bits = _columns(piece, source, n_bits)
             if writer is None:
                 writer = stack.enter_context(ShardWriter(output, n_bits=bits, rows=rows))
             if bits != writer.n_bits:
-                raise ValueError(f"{source} changes on the way, from {writer.n_bits} bits to {bits}")
-            writer.add(found)
+                raise FileError(f"{source} changes on the way, from {writer.n_bits} bits to {bits}", path=source)
+            writer.add(columns)
         if writer is None:
-            raise ValueError(f"{source} has no items: there is nothing to write")
+            raise FileError(f"{source} has no items: there is nothing to write", path=source)
     return Shards.open(output)
 
 
-def _check_place(place: Location, replace: bool) -> None:
-    """Raise where shards cannot be written, or where there are some already that are not to be replaced."""
-    if place.local is not None and place.local.is_file():
-        raise ValueError(f"cannot write shards to {place}: it is a file, and they need a folder")
-    if place.has(MANIFEST) and is_manifest(place.read(MANIFEST)) and not replace:
-        raise FileExistsError(f"there are shards in {place} already: write elsewhere, or pass --replace")
+def _check_location(location: Location, replace: bool) -> None:
+    """Raise if shards cannot be written there, or if there are some already and they are not to be replaced."""
+    if location.local is not None and location.local.is_file():
+        raise InputError(f"cannot write shards to {location}: it is a file, and they need a folder")
+    if location.has(MANIFEST) and is_manifest(location.read(MANIFEST)) and not replace:
+        raise FileExistsError(f"there are shards in {location} already: write elsewhere, or pass --replace")
 
 
 @contextlib.contextmanager
-def _alone_in(place: Location) -> Iterator[None]:
-    """Keep other processes of this machine from writing shards to a folder meanwhile."""
-    if place.local is None:
+def _alone_in(location: Location) -> Iterator[None]:
+    """Within this block, no other process of this machine writes shards to the folder."""
+    if location.local is None:
         yield
         return
-    place.local.mkdir(parents=True, exist_ok=True)
-    with locked(place.local, 0, f"another process is writing shards to {place}: try again when it has ended"):
+    location.local.mkdir(parents=True, exist_ok=True)
+    with locked(location.local, 0, f"another process is writing shards to {location}: try again when it has ended"):
         yield
 
 
@@ -92,7 +94,7 @@ def _alone_in(place: Location) -> Iterator[None]:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Some rows of a file, and what the file says of itself."""
+    """Some rows of a file, and what the file says about itself."""
 
     arrays: Rows
     about: dict[str, Any]
@@ -101,21 +103,22 @@ class _Piece:
 def _pieces(source: Path, n_bits: int | None) -> Iterator[_Piece]:
     kinds = {".npz": _of_npz, ".npy": _of_npy, ".parquet": _of_parquet, ".faiss": _of_faiss, ".index": _of_faiss}
     if source.suffix not in kinds:
-        raise ValueError(f"cannot read {source}: the name must end in {', '.join(kinds)}")
+        raise FileError(f"cannot read {source}: the name must end in {', '.join(kinds)}", path=source)
     for piece in kinds[source.suffix](source):
         yield _Piece(piece.arrays, piece.about if n_bits is None else {**piece.about, "n_bits": n_bits})
 
 
-def _vectors(piece: _Piece, source: Path, n_bits: int | None) -> tuple[Rows, int | None]:
-    """Rows as shards have them, with codes as packed bytes; and how many bits they have, None for embeddings."""
+def _columns(piece: _Piece, source: Path, n_bits: int | None) -> tuple[Rows, int | None]:
+    """Columns as shards have them, with codes as packed bytes; and how many bits they have, None for embeddings."""
     arrays = dict(piece.arrays)
     for name in [name for name, array in arrays.items() if array.dtype.kind == "S"]:
         arrays[name] = np.char.decode(arrays[name], "utf-8", "replace")
     if "embeddings" in arrays and not {"codes", "packed"} & arrays.keys():
         vectors = arrays["embeddings"]
         if vectors.ndim != 2 or vectors.dtype.kind not in "biuf":
-            raise ValueError(
-                f"{source}: embeddings must be a matrix of numbers (n, dim), got {vectors.shape} of {vectors.dtype}"
+            raise FileError(
+                f"{source}: embeddings must be a matrix of numbers (n, dim), got {vectors.shape} of {vectors.dtype}",
+                path=source,
             )
         return arrays | {"embeddings": as_floats(vectors, f"{source}: embeddings")}, None
     if n_bits is not None and "codes" in arrays and arrays["codes"].dtype == np.uint8:
@@ -130,8 +133,9 @@ def _vectors(piece: _Piece, source: Path, n_bits: int | None) -> tuple[Rows, int
 def _of_npy(source: Path) -> Iterator[_Piece]:
     matrix = map_npy(source)
     if matrix.ndim != 2:
-        raise ValueError(
-            f"{source} must hold a matrix, bits (n, n_bits) or embeddings (n, dim), got shape {matrix.shape}"
+        raise FileError(
+            f"{source} must hold a matrix, bits (n, n_bits) or embeddings (n, dim), got shape {matrix.shape}",
+            path=source,
         )
     first = np.asarray(matrix[:PIECE])
     name = "embeddings" if matrix.dtype.kind == "f" and not np.isin(first, (-1, 0, 1)).all() else "codes"
@@ -150,11 +154,11 @@ def _of_npz(source: Path) -> Iterator[_Piece]:
         columns = [array for array in arrays if array.name not in scalars]
         for array in columns:
             if array.by_column and len(array.shape) > 1:
-                raise ValueError(f"array {array.name!r} of {source} is stored by columns: save it by rows")
+                raise FileError(f"array {array.name!r} of {source} is stored by columns: save it by rows", path=source)
         sizes = {array.name: len(array) for array in columns}
         if len(set(sizes.values())) > 1:
             listed = ", ".join(f"{n} {name}" for name, n in sizes.items())
-            raise ValueError(f"{source} must have as many of everything, got {listed}")
+            raise FileError(f"{source} must have as many of everything, got {listed}", path=source)
         n_items = max(sizes.values(), default=0)
         for start in range(0, n_items, PIECE):
             yield _Piece({array.name: array.rows(min(PIECE, n_items - start)) for array in columns}, about)
@@ -198,42 +202,47 @@ def _with_table(pieces: Iterator[_Piece], table: Path, source: Path) -> Iterator
 
     if not table.is_file():
         raise FileNotFoundError(f"there is no file {table}")
-    few = f"{table} has fewer rows than {source} has items: they must be of the same items, in the same order"
     n = 1  # rows that are missing
     try:
         reader = csv.open_csv(table)
         waiting = reader.read_next_batch()
         for piece in pieces:
             n = len(next(iter(piece.arrays.values())))
-            taken = []
+            batches = []
             while n:
                 if not len(waiting):
                     waiting = reader.read_next_batch()
-                taken.append(waiting.slice(0, n))
-                n -= len(taken[-1])
-                waiting = waiting.slice(len(taken[-1]))
-            columns = pa.Table.from_batches(taken)
+                batches.append(waiting.slice(0, n))
+                n -= len(batches[-1])
+                waiting = waiting.slice(len(batches[-1]))
+            columns = pa.Table.from_batches(batches)
             if len(set(columns.column_names)) < len(columns.column_names):
-                raise ValueError(f"{table} has a column twice, of {', '.join(columns.column_names)}")
-            found = {
+                raise FileError(f"{table} has a column twice, of {', '.join(columns.column_names)}", path=table)
+            added = {
                 NAMES.get(name, name): arrow_to_numpy(columns[name], f"column {name!r} of {table}")
                 for name in columns.column_names
             }
-            if both := found.keys() & piece.arrays.keys():
-                raise ValueError(f"both {table} and {source} have {min(both)}")
-            yield _Piece(piece.arrays | found, piece.about)
+            if both := added.keys() & piece.arrays.keys():
+                raise FileError(f"both {table} and {source} have {min(both)}", path=table)
+            yield _Piece(piece.arrays | added, piece.about)
         if len(waiting) or len(reader.read_next_batch()):
-            raise ValueError(few.replace("fewer", "more"))
+            raise _other_items(table, "more", source)
     except StopIteration:
         # a batch that is not there: at the end, as it should be; before it, too few rows
         if n:
-            raise ValueError(few) from None
-    except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter of the names of columns
+            raise _other_items(table, "fewer", source) from None
+    except (pa.ArrowException, UnicodeDecodeError) as error:  # the latter for names of columns
         if short_of_memory(error):
             raise no_memory(table) from error
-        raise ValueError(
-            f"{table} is not a CSV file with a row for each item: {' '.join(str(error).split())}"
-        ) from error
+        reason = " ".join(str(error).split())
+        raise FileError(f"{table} is not a CSV file with a row for each item: {reason}", path=table) from error
+
+
+def _other_items(table: Path, how_many: str, source: Path) -> FileError:
+    return FileError(
+        f"{table} has {how_many} rows than {source} has items: they must be of the same items, in the same order",
+        path=table,
+    )
 
 
 # Hashing
@@ -248,7 +257,7 @@ class Written:
 
     def __add__(self, other: "Written") -> "Written":
         if self.columns != other.columns:
-            raise ValueError(f"shards have different columns: {dict(self.columns)} and {dict(other.columns)}")
+            raise InputError(f"shards have different columns: {dict(self.columns)} and {dict(other.columns)}")
         return Written({**self.entries, **other.entries}, self.columns)
 
     def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -258,13 +267,13 @@ class Written:
 
     @classmethod
     def from_arrays(cls, arrays: Rows, about: dict[str, Any]) -> "Written":  # noqa: ARG003
-        """Take what `to_arrays` gave."""
+        """The inverse of `to_arrays`."""
         return cls({int(number): Shard(**shard) for number, shard in about["entries"].items()}, about["columns"])
 
 
 @dataclass(frozen=True)
 class Hashing:
-    """Work: the codes of each shard's embeddings, written to a shard of the same number with all else it has."""
+    """Work on shards: hash the embeddings of each, and write the codes and all other columns to a new shard."""
 
     hasher: Any
     output: Edition
@@ -275,8 +284,8 @@ class Hashing:
     @property
     def digest(self) -> str:
         learned = self.hasher._learned()
-        place, number = self.output.place.where, self.output.number
-        facts = [type(self.hasher).__name__, place, *[f"edition {number}"] * (number > 1), *sorted(learned)]
+        where, number = self.output.location.where, self.output.number
+        facts = [type(self.hasher).__name__, where, *[f"edition {number}"] * (number > 1), *sorted(learned)]
         return digest(np.array(facts), *(np.asarray(learned[name]) for name in sorted(learned)))
 
     def do(self, part: ShardPart, block: slice) -> Written:  # noqa: ARG002
@@ -289,7 +298,7 @@ class Hashing:
         """Whether what was written is still there, byte for byte."""
         for shard in value.entries.values():
             try:
-                content = self.output.place.read(shard.file)
+                content = self.output.location.read(shard.file)
             except FileNotFoundError:
                 return False
             if hashlib.sha256(content).hexdigest() != shard.sha256:
@@ -306,17 +315,17 @@ def hash_shards(
     partials: str | Path | None = None,
     replace: bool = False,
 ) -> Shards:
-    """Hash a gallery of embeddings in shards to one of codes, here or by the client of the shards."""
-    place = Location.of(output)
+    """Hash a gallery of embeddings in shards to a gallery of codes, in threads or by the client of the shards."""
+    location = Location.of(output)
     if shards.n_bits is not None:
-        raise ValueError(f"{shards.place} holds codes already: hashing is for embeddings")
-    if place == shards.place:
-        raise ValueError(f"cannot write codes to {place}: the embeddings are there")
-    _check_place(place, replace)
+        raise InputError(f"{shards.location} holds codes already: hashing is for embeddings")
+    if location == shards.location:
+        raise InputError(f"cannot write codes to {location}: the embeddings are there")
+    _check_location(location, replace)
     others = tuple(name for name in shards.columns if name != shards.vectors)
     kept = None if partials is None else Location.of(partials)
-    with _alone_in(place):
-        edition = Edition.begin(place, hasher.n_bits)
+    with _alone_in(location):
+        edition = Edition.begin(location, hasher.n_bits)
         work = Hashing(hasher, edition, others)
         (written,) = gather(shards, work, threads=threads, partials=kept, what="hashing")
         return edition.finish([written.entries[number] for number in range(len(shards.shards))], written.columns)

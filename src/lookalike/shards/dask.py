@@ -1,4 +1,4 @@
-"""Work on a gallery in shards by the workers of a Dask cluster: each shard a task, and a tree of sums."""
+"""Work on a gallery in shards by the workers of a Dask cluster: a task for each shard, and a tree of sums."""
 
 import asyncio
 import contextlib
@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+from lookalike.core.errors import FileError, InputError, MissingPackageError, missing_package
 from lookalike.core.files import read_json
 from lookalike.core.progress import track
 from lookalike.core.version import __version__
@@ -23,14 +24,14 @@ __all__ = ["connected", "outcomes"]
 
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """A client of the scheduler at an address, such as tcp://scheduler:8786, or whose file, .json, says where it is.
+    """A client of a Dask scheduler. address: such as tcp://scheduler:8786, or the .json file that the scheduler wrote.
 
-    Raises within ten seconds where there is none.
+    Raises within ten seconds if there is no scheduler.
     """
     try:
         from distributed import Client
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError('a cluster needs Dask: pip install "lookalike[cluster]"') from error
+        raise missing_package("a cluster", "Dask", "cluster") from error
     if address.endswith(".json"):
         address = _address_in(Path(address))
     try:
@@ -45,7 +46,7 @@ def connected(address: str) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _quiet() -> Iterator[None]:
-    """Within this block, Dask does not log: an error is raised as well, and is told in one sentence."""
+    """Within this block, Dask does not log: its errors are raised as well, in one sentence."""
     names = [name for name in logging.root.manager.loggerDict if name.partition(".")[0] == "distributed"]
     levels = {name: logging.getLogger(name).level for name in ("distributed", *names)}
     for name in levels:
@@ -58,18 +59,18 @@ def _quiet() -> Iterator[None]:
 
 
 def _address_in(file: Path) -> str:
-    """The address in the file that a scheduler has written."""
+    """The address in the file that a scheduler wrote."""
     try:
         about = read_json(file.read_bytes(), file)
     except FileNotFoundError:
         raise FileNotFoundError(f"there is no file {file}: dask scheduler --scheduler-file writes it") from None
     if not isinstance(about, dict) or not isinstance(about.get("address"), str):
-        raise ValueError(f"{file} is not the file of a Dask scheduler: it does not say an address")
+        raise FileError(f"{file} is not the file of a Dask scheduler: it does not say an address", path=file)
     return str(about["address"])
 
 
 async def _greet(address: str) -> None:
-    """See whether somebody answers: a client of Dask's would wait for one that is silent, for ever."""
+    """Raise if nobody answers at an address; a client of Dask would wait for ever."""
     from distributed.comm.core import connect
     from distributed.security import Security
 
@@ -79,7 +80,7 @@ async def _greet(address: str) -> None:
 
 
 def outcomes(client: Any, task: ShardTask, what: str) -> list[Partial[Any]]:
-    """What all shards give, for each block of queries, in one sum each."""
+    """The sum over all shards, for each block of queries."""
     from distributed.protocol.serialize import deserialize_bytes, serialize_bytes
 
     try:
@@ -110,23 +111,24 @@ def outcomes(client: Any, task: ShardTask, what: str) -> list[Partial[Any]]:
 
 
 def check_workers(client: Any) -> None:
-    """Raise where there is no worker, or one that has not the same version of this package."""
+    """Raise if there is no worker, or if one has another version of this package."""
     with contextlib.suppress(TimeoutError):
         client.wait_for_workers(1, timeout=WORKERS)
-    if not client.nthreads():  # asked of the scheduler: what a client knows of workers it forgets now and then
+    if not client.nthreads():  # ask the scheduler: a client forgets workers now and then
         raise ConnectionError(f"the scheduler at {_address(client)} has no workers, and none came in {WORKERS:.0f} s")
     import importlib.metadata
 
-    found = client.run(importlib.metadata.version, "lookalike", on_error="return")
-    for worker, version in found.items():
+    versions = client.run(importlib.metadata.version, "lookalike", on_error="return")
+    for worker, version in versions.items():
         if isinstance(version, Exception):
-            raise ModuleNotFoundError(f"worker {worker} has no lookalike: install lookalike {__version__} there")
+            text = f"worker {worker} has no lookalike: install lookalike {__version__} there"
+            raise MissingPackageError(text, package="lookalike")
         if version != importlib.metadata.version("lookalike"):
-            raise ValueError(f"worker {worker} has lookalike {version}, here it is {__version__}: install the same")
+            raise InputError(f"worker {worker} has lookalike {version}, here it is {__version__}: install the same")
 
 
 def _tree(client: Any, futures: list[Any]) -> Any:
-    """The sum of what futures give, of a few at a time."""
+    """The sum of the results of futures, a few at a time."""
     while len(futures) > 1:
         groups = [futures[start : start + TOGETHER] for start in range(0, len(futures), TOGETHER)]
         futures = client.map(_summed, groups, version=__version__, pure=False)
@@ -134,7 +136,7 @@ def _tree(client: Any, futures: list[Any]) -> Any:
 
 
 def _finished(client: Any, futures: list[Any]) -> Generator[None, None, None]:
-    """A step for each future that is done, which is then let go; raises the error of the first that failed."""
+    """A step for each future that is done and released; raises the error of the first that failed."""
     from distributed import as_completed
 
     waiting = as_completed(futures, loop=client.loop)
@@ -155,12 +157,12 @@ def _itself(task: bytes) -> bytes:
 
 
 def _outcome(number: int, block: int, task: bytes, version: str) -> Any:
-    """On a worker: what one shard gives."""
+    """On a worker: the outcome of one shard."""
     return _sent(_received(task, version).outcome(number, block))
 
 
 def _summed(partials: list[bytes], version: str) -> Any:
-    """On a worker: the sum of what some shards gave."""
+    """On a worker: the sum of the outcomes of some shards."""
     return _sent(summed([_received(partial, version) for partial in partials]))
 
 
@@ -168,7 +170,7 @@ def _received(content: bytes, version: str) -> Any:
     from distributed.protocol.serialize import deserialize_bytes
 
     if version != __version__:
-        raise ValueError(f"this worker has lookalike {__version__}, the one who asks has {version}: install the same")
+        raise InputError(f"this worker has lookalike {__version__}, the one who asks has {version}: install the same")
     return deserialize_bytes(content)
 
 
@@ -179,7 +181,7 @@ def _sent(value: Any) -> Any:
 
 
 def _worded(error: BaseException) -> BaseException:
-    """An error of the cluster in words; those of shards have their own."""
+    """An error of the cluster as a sentence; errors about shards stay as they are."""
     from concurrent.futures import CancelledError
 
     from distributed import KilledWorker
@@ -195,7 +197,8 @@ def _worded(error: BaseException) -> BaseException:
     if isinstance(error, CancelledError):
         return ConnectionError(f"the work was cancelled, or the scheduler went away: {_line(error)}")
     if isinstance(error, ModuleNotFoundError) and "lookalike" in str(error):
-        return ModuleNotFoundError(f"a worker has no lookalike: install lookalike {__version__} there")
+        text = f"a worker has no lookalike: install lookalike {__version__} there"
+        return MissingPackageError(text, package="lookalike")
     return error
 
 

@@ -1,4 +1,4 @@
-"""Work on a gallery in shards: what each shard gives, done here or on a cluster, and the sum of it, checked."""
+"""Work on a gallery in shards: an outcome for each shard, computed here or on a cluster, and their checked sum."""
 
 import functools
 import hashlib
@@ -13,6 +13,8 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 
+from lookalike.core.errors import InputError
+from lookalike.core.file_errors import within
 from lookalike.core.files import digest, provenance, said_by
 from lookalike.core.npy import read_npz
 from lookalike.core.progress import track
@@ -29,21 +31,21 @@ __all__ = ["Adds", "Arrays", "Partial", "ShardTask", "ShardWork", "gather", "sum
 
 
 class Adds(Protocol):
-    """Something that adds up over shards, and can be written down."""
+    """Something that adds up over shards, and can be written to a file."""
 
     def __add__(self, other: Any) -> Any:
-        """Both together."""
+        """The sum of both."""
 
     def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-        """Everything as named arrays, and the rest as plain values."""
+        """All arrays by name, and everything else as plain values."""
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> Self:
-        """Take what `to_arrays` gave."""
+        """The inverse of `to_arrays`."""
 
 
 class Arrays:
-    """A dataclass of arrays alone, which is written down as they are."""
+    """A dataclass that has only arrays; they are written as they are."""
 
     def to_arrays(self) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
         """Its fields."""
@@ -51,44 +53,44 @@ class Arrays:
 
     @classmethod
     def from_arrays(cls, arrays: dict[str, np.ndarray], about: dict[str, Any]) -> Self:  # noqa: ARG003
-        """Take what `to_arrays` gave."""
+        """The inverse of `to_arrays`."""
         return cls(**arrays)
 
 
 class ShardWork(Protocol):
-    """What is done with each shard; sent to other processes, so it holds plain data only."""
+    """What is done with each shard. It is sent to other processes, so it holds plain data only."""
 
     @property
     def gives(self) -> type[Any]:
-        """What `do` gives, a kind that adds up."""
+        """The type that `do` returns, which adds up."""
 
     @property
     def columns(self) -> Collection[str]:
-        """What it reads beside the vectors."""
+        """The columns that it reads beside the vectors."""
 
     @property
     def blocks(self) -> Sequence[slice]:
-        """The queries in blocks: each has a sum of its own."""
+        """The queries in blocks; each block has its own sum."""
 
     @property
     def digest(self) -> str:
-        """A fingerprint of all that its outcome depends on, beside the shard."""
+        """A fingerprint of everything that its outcome depends on, except the shard."""
 
     def do(self, part: ShardPart, block: slice) -> Any:
-        """What one shard gives for a block of queries."""
+        """The outcome of one shard for a block of queries."""
 
 
 @dataclass(frozen=True)
 class Partial(Generic[T]):
-    """What some shards gave, with the numbers of these shards and how many rows they have."""
+    """The outcome of some shards, with the numbers of these shards and how many rows they have."""
 
     value: T
     shards: frozenset[int]
     rows: int
-    unranked: int = 0  # judged pairs whose items each shard did not have, of all shards together
+    unranked: int = 0  # judged pairs of which a shard did not have the item, summed over shards
 
     def __add__(self, other: "Partial[T]") -> "Partial[T]":
-        """Both together; raises where a shard would count twice."""
+        """The sum of both; raises if a shard would count twice."""
         if twice := self.shards & other.shards:
             raise ValueError(f"shard {min(twice)} would be counted twice: this is a mistake of the program")
         value: Any = self.value
@@ -96,7 +98,7 @@ class Partial(Generic[T]):
         return Partial(value + other.value, self.shards | other.shards, self.rows + other.rows, unranked)
 
     def whole(self, shards: Shards) -> T:
-        """The value, once every shard is in it; raises where one is missing."""
+        """The value of all shards; raises if one is missing."""
         if self.shards != set(range(len(shards.shards))) or self.rows != len(shards):
             raise ValueError(
                 f"{len(self.shards)} of {len(shards.shards)} shards were counted, {self.rows:,} rows of {len(shards):,}"
@@ -106,23 +108,21 @@ class Partial(Generic[T]):
 
 @dataclass(frozen=True)
 class ShardTask:
-    """Work on the shards of a gallery. partials: where to keep what each gives, so that a job that died goes on."""
+    """Work on the shards of a gallery. partials: where each outcome is kept, so that a job that died can go on."""
 
     shards: Shards
     work: Any  # a ShardWork
     partials: Location | None = None
 
     def outcome(self, number: int, block: int) -> Partial[Any]:
-        """What one shard gives for a block of queries: as it was kept, or done now."""
+        """The outcome of one shard for a block of queries, kept by an earlier job or computed now."""
         kept = self.kept(number, block)
         return kept or self.done(number, block, self.shards.read(number, self.work.columns))
 
     def done(self, number: int, block: int, part: ShardPart) -> Partial[Any]:
-        """What one shard, which was read, gives for a block of queries; kept for a job that goes on after this one."""
-        try:
+        """The outcome of a shard that was read, for a block of queries; kept for a job that goes on after this."""
+        with within(f"{self.shards.location}/{self.shards.shards[number].file}"):
             value = self.work.do(part, self.work.blocks[block])
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{self.shards.place}/{self.shards.shards[number].file}: {error}") from error
         if self.partials is not None:
             self.partials.write(self._name(number, block), self._written(value, number))
         return self._partial(value, number)
@@ -142,7 +142,7 @@ class ShardTask:
         return {"shard": shard.sha256, "start": int(self.shards.starts[number]), "rows": shard.rows}
 
     def _written(self, value: Any, number: int) -> bytes:
-        """An npz file behind a line with its hash: no part of it can be damaged unseen."""
+        """An npz file after its hash, which shows any damage."""
         arrays, facts = value.to_arrays()
         about = provenance("partial", value=facts, work=self.work.digest, **self._facts(number))
         content = io.BytesIO()
@@ -150,7 +150,7 @@ class ShardTask:
         return _hash(content.getvalue()) + content.getvalue()
 
     def kept(self, number: int, block: int) -> Partial[Any] | None:
-        """What an earlier job kept of this shard; None where there is nothing, or nothing that can be used."""
+        """The outcome that an earlier job kept of this shard; None if there is none that can be used."""
         if self.partials is None:
             return None
         name = self._name(number, block)
@@ -185,14 +185,14 @@ def gather(
     what: str = "counting",
     check: Callable[[Partial[Any], slice, int], None] | None = None,
 ) -> list[Any]:
-    """Do work on all shards, in threads here or by the client of the shards; for each block of queries, the sum.
+    """The sum of the outcomes of all shards, for each block of queries, computed in threads or by the shards' client.
 
-    check: raises where a sum, for a block of queries and over so many shards, cannot be.
+    check: called with each sum, its block of queries and the number of shards; raises if the sum cannot be right.
     """
     shards.check()
     if partials is not None and partials.local is not None and partials.local.is_file():
-        raise ValueError(f"cannot keep partials in {partials}: it is a file, and they need a folder")
-    task = ShardTask(Shards(shards.place, shards.manifest), work, partials)
+        raise InputError(f"cannot keep partials in {partials}: it is a file, and they need a folder")
+    task = ShardTask(Shards(shards.location, shards.manifest), work, partials)
     if shards.client is not None:
         from lookalike.shards.dask import outcomes
 
@@ -207,7 +207,7 @@ def gather(
 
 
 def _here(task: ShardTask, threads: int, what: str) -> list[Partial[Any]]:
-    """In this process: shards are read while others are counted, a few at a time, so that memory stays bounded."""
+    """The sums, computed in this process: a few shards are read while others are counted; memory stays bounded."""
     n_blocks, numbers = len(task.work.blocks), range(len(task.shards.shards))
     sums = [_Sum() for _ in range(n_blocks)]
     counting: deque[list[Future[Partial[Any]]]] = deque()
@@ -217,7 +217,7 @@ def _here(task: ShardTask, threads: int, what: str) -> list[Partial[Any]]:
             total.add(future.result())
 
     def read(number: int) -> list[Callable[[], Partial[Any]]]:
-        """What gives the outcome of each block: a shard is read where one of them was not kept."""
+        """A function for the outcome of each block; the shard is read only if an outcome was not kept."""
         kept = [task.kept(number, block) for block in range(n_blocks)]
         part: Any = None if all(kept) else task.shards.read(number, task.work.columns)
         return [
@@ -240,7 +240,7 @@ def _here(task: ShardTask, threads: int, what: str) -> list[Partial[Any]]:
 
 
 def _ahead(reader: ThreadPoolExecutor, read: Callable[[int], T], numbers: Iterable[int]) -> Iterator[T]:
-    """What `read` gives for each number, in order, read a little ahead."""
+    """The results of `read` for each number, in order, computed a little ahead."""
     reading: deque[Future[T]] = deque()
     for number in numbers:
         reading.append(reader.submit(read, number))
@@ -259,7 +259,7 @@ def _hash(content: bytes) -> bytes:
 
 
 class _Sum:
-    """A sum in which things of like size are added: what grows with every addition is not copied each time."""
+    """A sum that adds things of similar size: what grows with every addition is not copied each time."""
 
     def __init__(self) -> None:
         self._parts: list[tuple[int, Any]] = []  # how many are in each, and their sum

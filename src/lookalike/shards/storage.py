@@ -1,16 +1,17 @@
-"""Places: folders here or in an object store, whose files are read whole, written whole, and asked for again."""
+"""Locations: folders on this machine or in an object store. Files are read and written whole, and tried again."""
 
 import functools
 import logging
 import re
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from lookalike.core.errors import InputError, MissingPackageError
 from lookalike.core.file_errors import fitting
 from lookalike.core.files import writing
+from lookalike.core.retry import retry
 
 TRIES = 5  # of a store that does not answer; a pause twice as long before each further one
 PAUSE = 0.2  # seconds, before the second
@@ -27,9 +28,9 @@ class Location:
     """A folder: a path, file://…, s3://bucket/…, gs://…, or any other address that fsspec knows.
 
     >>> import tempfile
-    >>> place = Location.of(tempfile.mkdtemp())
-    >>> place.write("a.txt", b"hello")
-    >>> place.read("a.txt"), place.has("b.txt")
+    >>> location = Location.of(tempfile.mkdtemp())
+    >>> location.write("a.txt", b"hello")
+    >>> location.read("a.txt"), location.has("b.txt")
     (b'hello', False)
     """
 
@@ -37,7 +38,7 @@ class Location:
 
     @classmethod
     def of(cls, where: "str | Path | Location") -> "Location":
-        """The place that an address or a path says; paths here are made absolute, so that other processes find it."""
+        """The location at an address or a path; local paths are made absolute, so that other processes find it."""
         if isinstance(where, Location):
             return where
         text = str(where)
@@ -45,11 +46,11 @@ class Location:
         return cls(text.rstrip("/") if "://" in text else str(Path(text).resolve()))
 
     def __str__(self) -> str:
-        """The address without what may be secret in it."""
+        """The address without names and passwords."""
         return re.sub(r"\?.*", "", _without_secrets(self.where))
 
     def __repr__(self) -> str:
-        return f"Place({str(self)!r})"
+        return f"Location({str(self)!r})"
 
     @property
     def local(self) -> Path | None:
@@ -66,23 +67,24 @@ class Location:
             return fs.FileSystem.from_uri(self.where)
         except pa.ArrowInvalid as error:
             if not any(word in str(error) for word in ("scheme", "Unrecognized")):
-                raise ValueError(f"{self} cannot be read as an address: {self._worded(error)}") from error
+                raise InputError(f"{self} cannot be read as an address: {self._worded(error)}") from error
         try:
             import fsspec
         except ModuleNotFoundError as error:
-            raise ModuleNotFoundError(f"{self} needs fsspec: pip install fsspec, and what it needs for it") from error
+            text = f"{self} needs fsspec: pip install fsspec, and what it needs for it"
+            raise MissingPackageError(text, package="fsspec") from error
         try:
-            found, path = fsspec.core.url_to_fs(self.where)
+            store, path = fsspec.core.url_to_fs(self.where)
         except (ValueError, ImportError) as error:
-            raise ValueError(f"{self} is at no store that is known here: {self._worded(error)}") from error
-        return fs.PyFileSystem(fs.FSSpecHandler(found)), path
+            raise InputError(f"{self} is at no store that is known here: {self._worded(error)}") from error
+        return fs.PyFileSystem(fs.FSSpecHandler(store)), path
 
     def __getstate__(self) -> dict[str, Any]:
-        """The address alone: connections stay here."""
+        """The address alone: connections are not sent to other processes."""
         return {"where": self.where}
 
     def read(self, name: str) -> bytes:
-        """A file, whole; raises FileNotFoundError, or OSError when the store fails to the end."""
+        """Read a whole file; raises FileNotFoundError, or OSError when the store still fails after all tries."""
         if self.local is not None:
             with fitting(self.local / name):
                 return (self.local / name).read_bytes()
@@ -93,18 +95,18 @@ class Location:
             return self._tried(lambda: bytes(file.read_at(file.size(), 0)), what)
 
     def write(self, name: str, content: bytes) -> None:
-        """Write a file that is there whole or not at all."""
+        """Write a file; after an error, it is there whole or not at all."""
         if self.local is not None:
             self.local.mkdir(parents=True, exist_ok=True)
             with writing(self.local / name) as file:
                 file.write(content)
             return
 
-        def tell() -> None:
+        def send() -> None:
             with self._store[0].open_output_stream(f"{self._store[1]}/{name}") as file:
                 file.write(content)
 
-        self._tried(tell, f"write {self}/{name}")
+        self._tried(send, f"write {self}/{name}")
 
     def remove(self, name: str) -> None:
         """Remove a file, if it is there."""
@@ -118,52 +120,48 @@ class Location:
         return name in self.sizes([name])
 
     def names(self) -> list[str]:
-        """The files that are there."""
+        """The names of the files that are there."""
         if self.local is not None:
             return [path.name for path in self.local.iterdir() if path.is_file()] if self.local.is_dir() else []
-        return list(self._found(None))
+        return list(self._stored_sizes(None))
 
     def sizes(self, names: list[str]) -> dict[str, int]:
-        """The bytes of those of these files that are there."""
+        """The sizes in bytes of these files; those that are not there are left out."""
         if self.local is not None:
             paths = {name: self.local / name for name in names}
             return {name: path.stat().st_size for name, path in paths.items() if path.is_file()}
-        found = self._found(names[0] if len(names) == 1 else None)
-        return {name: found[name] for name in names if name in found}
+        stored = self._stored_sizes(names[0] if len(names) == 1 else None)
+        return {name: stored[name] for name in names if name in stored}
 
-    def _found(self, name: str | None) -> dict[str, int]:
-        """The bytes of the files of a store, or of the one of this name."""
+    def _stored_sizes(self, name: str | None) -> dict[str, int]:
+        """The sizes in bytes of all files of a store, or of the one of this name."""
         from pyarrow import fs
 
         def ask() -> dict[str, int]:
             store, path = self._store
-            asked = fs.FileSelector(path, allow_not_found=True) if name is None else [f"{path}/{name}"]
-            return {info.base_name: int(info.size) for info in store.get_file_info(asked) if info.is_file}
+            wanted = fs.FileSelector(path, allow_not_found=True) if name is None else [f"{path}/{name}"]
+            return {info.base_name: int(info.size) for info in store.get_file_info(wanted) if info.is_file}
 
         return self._tried(ask, f"look into {self}")
 
     def _worded(self, error: Exception) -> str:
-        """What a store said, in one line and without secrets."""
+        """The text of a store's error, in one line and without secrets."""
         return " ".join(_without_secrets(str(error).replace(self.where, str(self))).split())
 
     def _tried(self, action: Callable[[], T], what: str) -> T:
-        """Do something, and again where the store fails, so many times."""
-        pause = PAUSE
-        for attempt in range(1, TRIES + 1):
-            try:
-                return action()
-            except FileNotFoundError:
-                raise
-            except OSError as error:
-                if attempt == TRIES or any(word in str(error) for word in FINAL):
-                    times = "" if attempt == 1 else f" after {attempt} tries"
-                    raise OSError(f"cannot {what}{times}: {self._worded(error)}") from error
-                logger.debug("cannot %s, try %d: %s", what, attempt, self._worded(error))
-            time.sleep(pause)
-            pause *= 2
-        raise AssertionError("every try ends")
+        """What an action returns; if the store fails, it is tried again, up to TRIES times."""
+
+        def check(error: OSError, tries: int, _: float) -> None:
+            if isinstance(error, FileNotFoundError):
+                raise error
+            if tries == TRIES or any(word in str(error) for word in FINAL):
+                times = "" if tries == 1 else f" after {tries} tries"
+                raise OSError(f"cannot {what}{times}: {self._worded(error)}") from error
+            logger.debug("cannot %s, try %d: %s", what, tries, self._worded(error))
+
+        return retry(action, OSError, check, first=PAUSE)
 
 
 def _without_secrets(text: str) -> str:
-    """A text in which addresses are without names and passwords, also those with a slash in them."""
+    """A text without the names and passwords in its addresses; passwords may have a slash in them."""
     return re.sub(r"://([^@\s]*:[^@]*|[^@/\s]*)@", "://…@", text)

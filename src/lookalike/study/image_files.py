@@ -9,9 +9,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 
 from lookalike.core.csv_files import read_csv, write_csv
+from lookalike.core.decode import SUFFIXES
 from lookalike.core.errors import FileError
 from lookalike.core.progress import track
-from lookalike.datasets.pictures import SUFFIXES
 
 PRESENT, SKIPPED, REMOVED = "present", "skipped", "removed"
 SMALL = 1 << 20  # bytes that are read at once

@@ -9,7 +9,8 @@ import numpy as np
 from lookalike.core.codes import as_numpy
 from lookalike.core.errors import InputError, InputTypeError, StudyError
 from lookalike.core.files import digest
-from lookalike.discovery.catalogue import Catalogue, as_text
+from lookalike.core.ids import text_array
+from lookalike.discovery.catalogue import Catalogue
 from lookalike.discovery.collection import Collection
 
 __all__ = ["StudyItems", "collection_of", "queries_from_catalogue", "queries_from_elsewhere"]
@@ -72,7 +73,7 @@ def queries_from_catalogue(queries: Any, catalogue: Catalogue) -> Catalogue:
             raise InputError(f"positions of queries must be from 0 to {len(catalogue) - 1}, got {outside[0]}")
         chosen = catalogue[values]
     else:
-        chosen = catalogue[catalogue.positions(as_text(queries, "queries"), "query")]
+        chosen = catalogue[catalogue.positions(text_array(queries, "queries"), "query")]
     return _some(chosen)
 
 

@@ -16,9 +16,10 @@ from lookalike.core.files import provenance, read_arrays, write_text
 from lookalike.discovery.catalogue import Catalogue
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.formats import read_judgements, write_judgements
+from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.pool import RANDOM, Pool
 from lookalike.discovery.vote_log import append_votes, create_record, read_votes
-from lookalike.discovery.votes import Judgements, Votes
+from lookalike.discovery.votes import Votes
 from lookalike.study.folder import UNFINISHED, check_name, finish_new_study, new_study, wait_for_lock
 from lookalike.study.items import StudyItems, collection_of, queries_from_catalogue, queries_from_elsewhere
 from lookalike.study.model import Recipe, Stored

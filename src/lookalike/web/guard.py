@@ -16,7 +16,7 @@ from starlette.requests import ClientDisconnect
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["LOOPBACK", "Guard", "RefusedError", "Tokens", "host_of"]
+__all__ = ["LOOPBACK", "Guard", "RequestRefusedError", "Tokens", "host_of"]
 
 LOOPBACK = frozenset(("localhost", "127.0.0.1", "[::1]"))
 SAFE = frozenset(("GET", "HEAD", "OPTIONS"))
@@ -39,7 +39,7 @@ _SENT = {name.encode(): value.encode() for name, value in HEADERS.items()}
 logger = logging.getLogger(__name__)
 
 
-class RefusedError(Exception):
+class RequestRefusedError(Exception):
     """A request that is answered with a status and one sentence."""
 
     def __init__(self, status: int, sentence: str) -> None:
@@ -76,7 +76,12 @@ class Guard:
     """
 
     def __init__(
-        self, app: "ASGIApp", *, hosts: Iterable[str], limit: int, refuse: Callable[[RefusedError, Any], "ASGIApp"]
+        self,
+        app: "ASGIApp",
+        *,
+        hosts: Iterable[str],
+        limit: int,
+        refuse: Callable[[RequestRefusedError, Any], "ASGIApp"],
     ) -> None:
         self.app, self.limit, self.refuse = app, limit, refuse
         self.held = 0  # bytes that all requests together have sent which are not yet answered
@@ -111,11 +116,15 @@ class Guard:
             return
         except asyncio.CancelledError:  # the server ends, and does not wait for this
             if not answered:
-                await self.refuse(RefusedError(503, "The server is ending. Try again soon."), scope)(
+                await self.refuse(RequestRefusedError(503, "The server is ending. Try again soon."), scope)(
                     scope, receive, answer
                 )
         except Exception as error:  # whatever happens, the visitor gets a page and the server goes on
-            refused = error if isinstance(error, RefusedError) else RefusedError(500, "Something went wrong here.")
+            refused = (
+                error
+                if isinstance(error, RequestRefusedError)
+                else RequestRefusedError(500, "Something went wrong here.")
+            )
             if refused is not error:
                 logger.error("%s %.200r: %s: %s", scope["method"], _begun(scope["path"]), type(error).__name__, error)
                 logger.debug("in full", exc_info=error)
@@ -188,15 +197,15 @@ class _Body:
     def _refuse(self, status: int, sentence: str) -> NoReturn:
         self.refused = True
         self.free()
-        raise RefusedError(status, sentence)
+        raise RequestRefusedError(status, sentence)
 
 
 def check(method: str, headers: Mapping[str, list[str]], hosts: frozenset[str]) -> None:
-    """Raise RefusedError for a request by a foreign name or from a foreign site."""
+    """Raise RequestRefusedError for a request by a foreign name or from a foreign site."""
     named = headers.get("host", [])
     if len(named) != 1 or host_of(named[0]) not in hosts:
         shown = named[0][:100] if len(named) == 1 else "no name, or several"
-        raise RefusedError(
+        raise RequestRefusedError(
             403,
             f"This server does not answer to {shown!r}. If that is a name of yours, start it with --allow-host NAME.",
         )
@@ -204,10 +213,10 @@ def check(method: str, headers: Mapping[str, list[str]], hosts: frozenset[str]) 
     own = set(site) <= {"same-origin", "none"}
     if method in SAFE:
         if not own and headers.get("sec-fetch-mode") != ["navigate"]:  # a link may lead here; nothing may be embedded
-            raise RefusedError(403, "Other sites may link to this page, but not use what is on it.")
+            raise RequestRefusedError(403, "Other sites may link to this page, but not use what is on it.")
         return
     if not set(site) <= {"same-origin"} or any(not _is_own(origin, named[0]) for origin in headers.get("origin", [])):
-        raise RefusedError(
+        raise RequestRefusedError(
             403, "This was sent from another site, which is not allowed. Open the page itself and try again."
         )
 

@@ -24,7 +24,7 @@ from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
 from lookalike.core.version import __version__
-from lookalike.web.guard import SAFE, Guard, RefusedError, Tokens
+from lookalike.web.guard import SAFE, Guard, RequestRefusedError, Tokens
 from lookalike.web.protocol import BoundedProtocol
 
 __all__ = ["Pages", "Sent", "add_frequent", "create_app", "listen", "read_form", "serve"]
@@ -92,7 +92,9 @@ def create_app(
             return
         given = request.headers.get("x-csrf-token") or (await read_form(request)).get("csrf")
         if not tokens.right(given, subject(request)):
-            raise RefusedError(403, "This page is from before the server was started anew. Load it again, then repeat.")
+            raise RequestRefusedError(
+                403, "This page is from before the server was started anew. Load it again, then repeat."
+            )
 
     @contextlib.asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -111,7 +113,7 @@ def create_app(
     app.state.proven = proven
     app.mount("/static", _Static(packages=[("lookalike.web", "static")]), name="static")
 
-    def refused(refusal: RefusedError, scope: Any) -> Response:
+    def refused(refusal: RequestRefusedError, scope: Any) -> Response:
         return pages.problem(refusal.status, refusal.sentence, Request(scope))
 
     def unknown(request: Request, error: Any) -> Response:
@@ -156,7 +158,7 @@ async def read_form(request: Request) -> dict[str, str | Sent]:
     if known is not None:
         return known
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
-        raise RefusedError(422, "A form was expected, of the kind multipart/form-data.")
+        raise RequestRefusedError(422, "A form was expected, of the kind multipart/form-data.")
     body = await request.body()
 
     async def whole() -> AsyncGenerator[bytes, None]:
@@ -165,7 +167,7 @@ async def read_form(request: Request) -> dict[str, str | Sent]:
     try:
         form = await _InMemory(request.headers, whole(), max_files=1, max_fields=100).parse()
     except (MultiPartException, KeyError, ValueError) as error:
-        raise RefusedError(422, "What was sent is not a whole form.") from error
+        raise RequestRefusedError(422, "What was sent is not a whole form.") from error
     try:
         fields = {
             name: value if isinstance(value, str) else Sent(value.filename or "", await value.read())
@@ -177,7 +179,7 @@ async def read_form(request: Request) -> dict[str, str | Sent]:
         try:
             "".join([name, value if isinstance(value, str) else value.name]).encode()
         except UnicodeEncodeError as error:
-            raise RefusedError(422, "What was sent is not text.") from error
+            raise RequestRefusedError(422, "What was sent is not text.") from error
     request.state.form = fields
     return fields
 

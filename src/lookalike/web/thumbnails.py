@@ -15,10 +15,9 @@ from typing import Any
 import anyio
 import numpy as np
 
+from lookalike.core.decode import MAX_PIXELS, decode_file, pillow, pixel_limit
 from lookalike.core.files import writing
 from lookalike.datasets import cache_folder
-from lookalike.datasets.pictures import pillow
-from lookalike.encoders.decoding import MAX_PIXELS, guard, opened
 
 __all__ = [
     "ROOM",
@@ -91,7 +90,7 @@ def able_to_draw() -> Iterator[None]:
     before = core.get_block_size()
     core.set_block_size(BLOCK)
     try:
-        with guard(MAX_PIXELS):
+        with pixel_limit(MAX_PIXELS):
             yield
     finally:
         core.set_block_size(before)
@@ -170,7 +169,7 @@ def drawn_from(path: Path, longest: int, version: str | None) -> Drawn:
 def shown(path: Path, longest: int) -> bytes:
     """A file as JPEG with no side longer than this, as soon as there is room to decode it."""
     with ROOM.lent() as take:
-        return render(opened(path, MAX_PIXELS, longest, take), longest)
+        return render(decode_file(path, MAX_PIXELS, longest, take), longest)
 
 
 def render(picture: np.ndarray, longest: int) -> bytes:

@@ -20,8 +20,8 @@ from lookalike.judging.pages.links import Keys
 from lookalike.judging.pages.organiser import Organising, sentence
 from lookalike.judging.pages.requests import Given, SentClaim, SentMissing, SentPair, SentVotes, parsed
 from lookalike.judging.pages.sessions import Sessions, expert_link, organiser_link
-from lookalike.judging.store.types import Answer, ExpertError, Progress, StoreAwayError, StoreFullError, Task
-from lookalike.web.guard import RefusedError
+from lookalike.judging.store.types import Answer, ExpertError, JudgingTask, Progress, StoreAwayError, StoreFullError
+from lookalike.web.guard import RequestRefusedError
 from lookalike.web.server import Pages, add_frequent, create_app
 from lookalike.web.thumbnails import Thumbnails, able_to_draw
 
@@ -109,17 +109,17 @@ class Judging:
     def later(self, name: str, sent: SentPair) -> dict[str, Any]:
         """Put a pair off."""
         if not self.store.later(name, self._pair(name, sent.pair)):
-            raise RefusedError(404, "There is no such pair to put off, or you have judged it.")
+            raise RequestRefusedError(404, "There is no such pair to put off, or you have judged it.")
         return {}
 
     def missing(self, name: str, sent: SentMissing) -> dict[str, Any]:
         """Note an image that did not load."""
         pair = self._pair(name, sent.pair)
         if self.store.task(name, pair) is None or not self.store.missing(name, pair, sent.side):
-            raise RefusedError(404, "There is no such pair.")
+            raise RequestRefusedError(404, "There is no such pair.")
         return {}
 
-    def _shown(self, name: str, task: Task) -> dict[str, Any]:
+    def _shown(self, name: str, task: JudgingTask) -> dict[str, Any]:
         """A pair as its page gets it: addresses of images, and nothing of what they are or where they come from.
 
         Its number is disguised, for each expert in another way: numbers follow ranks, and nobody is to answer what was

@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from lookalike.judging.pages.links import Keys
-from lookalike.web.guard import RefusedError
+from lookalike.web.guard import RequestRefusedError
 from lookalike.web.thumbnails import THUMBNAIL, VIEW, Drawing, Drawn, Thumbnails, version_of
 
 if TYPE_CHECKING:
@@ -65,16 +65,16 @@ class Images:
         """An image that was handed to this expert, or 404 where it cannot be shown, which the page puts in words."""
         found = re.fullmatch(r"([0-9]{1,15})\.([A-Za-z0-9_-]{43})", given)
         if found is None or side not in ("query", "item") or int(found[1]) >= 2**48:
-            raise RefusedError(404, "There is no such image.")
+            raise RequestRefusedError(404, "There is no such image.")
         position = self.keys.revealed(f"picture {side}", int(found[1]))
         if not self.keys.proves(found[2], "picture", name, side, position):
-            raise RefusedError(404, "There is no such image for you.")
+            raise RequestRefusedError(404, "There is no such image for you.")
         return self._view(self._path(side, position), request)
 
     def thumbnail(self, side: str, given: str, request: Request) -> Response:
         """A small image, or a picture of words."""
         if not re.fullmatch("[0-9]{1,12}", given) or side not in ("query", "item"):
-            raise RefusedError(404, "There is no such image.")
+            raise RequestRefusedError(404, "There is no such image.")
         return _sent(self.thumbnails.of(self._path(side, int(given))), request)
 
     def thumbnail_address(self, side: str, wanted: str) -> str:
@@ -91,7 +91,7 @@ class Images:
         if drawn is None:
             drawn = self.thumbnails.view(path)
             if drawn.version is None:
-                raise RefusedError(404, "This image cannot be shown.")
+                raise RequestRefusedError(404, "This image cannot be shown.")
             self.held.put(drawn)
         return _sent(drawn, request)
 

@@ -20,7 +20,7 @@ from lookalike.judging.pages.images import Images
 from lookalike.judging.pages.sessions import Sessions, expert_link, now_ms
 from lookalike.judging.pages.statistics import Figures, reading
 from lookalike.judging.store.types import Expert, ExpertError, check_expert_name
-from lookalike.web.guard import RefusedError
+from lookalike.web.guard import RequestRefusedError
 from lookalike.web.server import Pages, Sent, read_form
 
 if TYPE_CHECKING:
@@ -109,11 +109,11 @@ class Organising:
         def done() -> Response:
             self.sessions.organiser(request)
             if not isinstance(name, str) or isinstance(days, Sent):
-                raise RefusedError(422, "The name of an expert is missing.")
+                raise RequestRefusedError(422, "The name of an expert is missing.")
             try:
                 words = act(name, _moment(days))
             except ValueError as error:
-                raise RefusedError(422, sentence(error)) from error
+                raise RequestRefusedError(422, sentence(error)) from error
             self._figures = None
             if request.headers.get("hx-request") == "true":
                 return self.page(request, 1, Done(name, words))
@@ -143,9 +143,9 @@ class Organising:
         """Votes, each with its expert, or the judgements that a rule makes of them, as a file."""
         self.sessions.organiser(request)
         if kind not in EXPORTS:
-            raise RefusedError(404, f"There is no such export: there are {', '.join(EXPORTS)}.")
+            raise RequestRefusedError(404, f"There is no such export: there are {', '.join(EXPORTS)}.")
         if rule not in RULES:
-            raise RefusedError(422, f"There is no such rule: there are {', '.join(RULES)}.")
+            raise RequestRefusedError(422, f"There is no such rule: there are {', '.join(RULES)}.")
         votes = self.store.votes()
         what, media = EXPORTS[kind]
         with tempfile.TemporaryDirectory(prefix="lookalike-") as folder:
@@ -155,11 +155,11 @@ class Organising:
             else:
                 judgements = RULES[rule](votes) if len(votes) else None
                 if judgements is None or not len(judgements):
-                    raise RefusedError(404, "Nothing has been judged yet: there is nothing to export.")
+                    raise RequestRefusedError(404, "Nothing has been judged yet: there is nothing to export.")
                 try:
                     write_judgements(path, judgements.queries, judgements.items, judgements.grades)
                 except ValueError as error:  # an id that the format cannot hold
-                    raise RefusedError(422, sentence(error)) from error
+                    raise RequestRefusedError(422, sentence(error)) from error
             body = path.read_bytes()
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.study.name).strip("-.")[:60] or "study"
         headers = {"content-disposition": f'attachment; filename="{name}-{what}.{kind}"', "cache-control": "no-store"}

@@ -4,7 +4,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from lookalike.web.guard import RefusedError
+from lookalike.web.guard import RequestRefusedError
 
 __all__ = ["Given", "SentClaim", "SentMissing", "SentPair", "SentVote", "SentVotes", "parsed"]
 
@@ -64,6 +64,6 @@ def parsed(kind: type[Given], body: bytes) -> Given:
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]
         where = ".".join(map(str, first["loc"]))
-        raise RefusedError(
+        raise RequestRefusedError(
             422, f"What was sent does not fit{f', {where}' if where else ''}: {first['msg']}."
         ) from error

@@ -10,7 +10,7 @@ from starlette.responses import RedirectResponse, Response
 
 from lookalike.judging.pages.links import EXPERT, ORGANISER, Keys, Pass
 from lookalike.judging.store.types import Expert, ExpertError
-from lookalike.web.guard import RefusedError, Tokens
+from lookalike.web.guard import RequestRefusedError, Tokens
 
 if TYPE_CHECKING:
     from lookalike.judging.store.store import Store
@@ -49,7 +49,7 @@ class Sessions:
         """Let somebody in by a personal link, and forget the link: it is not to stay in the address bar."""
         given = self.keys.read("link", token)
         if given is None:
-            raise RefusedError(401, "This link is not whole: open it just as the organiser gave it to you.")
+            raise RequestRefusedError(401, "This link is not whole: open it just as the organiser gave it to you.")
         self._check(given)
         answer = RedirectResponse("/organise" if given.role == ORGANISER else "/judge", 303)
         answer.headers["cache-control"] = "no-store"
@@ -89,7 +89,7 @@ class Sessions:
         """
         given = self.keys.read("session", request.cookies.get(self.cookies[role]))
         if given is None or given.role != role:
-            raise RefusedError(401, NEEDED)
+            raise RequestRefusedError(401, NEEDED)
         _check_time(given)
         self.rate.take(f"{role}\n{given.number}\n{given.name}")
         return given
@@ -99,7 +99,9 @@ class Sessions:
         _check_time(given)
         if given.role == ORGANISER:
             if given.number != self.store.organiser():
-                raise RefusedError(401, "This link was taken back: lookalike judge prints the organiser's new one.")
+                raise RequestRefusedError(
+                    401, "This link was taken back: lookalike judge prints the organiser's new one."
+                )
             return
         expert = self.store.expert(given.name)
         if expert is None:
@@ -119,12 +121,12 @@ class Sessions:
         for role, place in ((EXPERT, "/judge"), (ORGANISER, "/organise")):
             if self.keys.read("session", request.cookies.get(self.cookies[role])) is not None:
                 return RedirectResponse(place, 303)
-        raise RefusedError(401, NEEDED)
+        raise RequestRefusedError(401, NEEDED)
 
 
 def _check_time(given: Pass) -> None:
     if given.is_over(now_ms()):
-        raise RefusedError(401, "Your link has expired: ask the organiser for a new one.")
+        raise RequestRefusedError(401, "Your link has expired: ask the organiser for a new one.")
 
 
 def expert_link(keys: Keys, expert: Expert, address: str) -> str:
@@ -147,7 +149,7 @@ class Rate:
     ...     rate.take("ann", now=5.0)
     Traceback (most recent call last):
         ...
-    lookalike.web.guard.RefusedError: That is too fast: wait a second, then go on.
+    lookalike.web.guard.RequestRefusedError: That is too fast: wait a second, then go on.
     """
 
     def __init__(self, rate: float, burst: float) -> None:
@@ -165,7 +167,7 @@ class Rate:
             while len(self._left) > 10_000:
                 self._left.popitem(last=False)
         if left < 1:
-            raise RefusedError(429, "That is too fast: wait a second, then go on.")
+            raise RequestRefusedError(429, "That is too fast: wait a second, then go on.")
 
 
 def now_ms() -> int:

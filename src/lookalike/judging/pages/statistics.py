@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from lookalike.discovery.agreement import Agreement, ExpertFigures, agreement
-from lookalike.discovery.votes import NOT_SIMILAR, SIMILAR, Judgements, Votes
+from lookalike.discovery.judgements import Judgements
+from lookalike.discovery.votes import NOT_SIMILAR, SIMILAR, Votes
 from lookalike.judging.store.types import Status
 
 __all__ = ["Disagreement", "Figures", "Line", "disagreements", "reading"]

@@ -1,4 +1,4 @@
-"""Who judges what next: the board on which pairs, the places that experts have at them and their votes are pinned.
+"""Who judges what next: the board on which pairs, the seats that experts have at them and their votes are pinned.
 
 The board is kept in memory and follows the database; every rule of judging is here, and none of it asks a database.
 """
@@ -8,76 +8,24 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from lookalike.judging.store.types import LAST_MOMENT, Answer, Expert, ExpertError, Progress, Task, Verdict
+from lookalike.judging.store.pairs import LONGEST, ReleasedPair, Seat, SeatRow, Voters
+from lookalike.judging.store.types import (
+    LAST_MOMENT,
+    Answer,
+    Expert,
+    ExpertError,
+    JudgingTask,
+    Progress,
+    Verdict,
+    VoteRow,
+)
 
-LONGEST = 3_600_000  # milliseconds that a place may be held
 DAY, MINUTE = 86_400_000, 60_000
 CHANGES, ALL_CHANGES = 20, 600  # that an expert can make a minute: of one answer, and of all
 GOLD_SHARE = 0.1  # of what an expert gets
 NEVER = -(2**62)  # the time of a vote whose time is not known: before any other
 
-__all__ = ["LONGEST", "Board", "Pair", "Place", "VoteRow"]
-
-
-@dataclass(slots=True)
-class Place:
-    """The right of an expert to be one of those who judge a pair; without a vote only until a moment."""
-
-    slot: int
-    expert: str
-    until: int
-    turn: int
-    voted: bool
-
-    def live(self, now: int) -> bool:
-        """Whether nobody may take it over. One that ends later than any can was made by a clock that was wrong."""
-        return self.voted or now < self.until <= now + LONGEST
-
-
-@dataclass(slots=True)
-class Pair:
-    """A released pair; `wanted` is None for a gold pair, which everybody judges."""
-
-    id: int
-    query: str
-    item: str
-    block: int
-    wanted: int | None
-    voters: dict[str, tuple[int, int]]  # the vote of each expert that counts: its time and answer
-    places: dict[str, Place] = field(default_factory=dict)
-
-    @property
-    def gold(self) -> bool:
-        """Whether everybody judges it."""
-        return self.wanted is None
-
-    @property
-    def complete(self) -> bool:
-        """Whether it has all its votes."""
-        return self.wanted is not None and len(self.voters) >= self.wanted
-
-    def has_room(self, now: int) -> bool:
-        """Whether an expert who has no place and no vote may have a place."""
-        if self.wanted is None:
-            return True
-        held = sum([not place.voted and place.live(now) for place in self.places.values()])
-        return len(self.voters) + held < self.wanted
-
-    def free_slot(self, now: int) -> int:
-        """A slot that nobody holds, or else the one that ran out first; there is one where there is room."""
-        taken = {place.slot: place for place in self.places.values()}
-        if self.wanted is None:
-            return max(taken, default=-1) + 1
-        return min(range(self.wanted), key=lambda slot: _rank(taken.get(slot), now))
-
-
-def _rank(place: Place | None, now: int) -> tuple[int, int]:
-    """Which slot to give away first: empty ones, then what ran out, then what is held, never one with a vote."""
-    if place is None:
-        return 0, 0
-    if not place.live(now):
-        return 1, place.until
-    return (3 if place.voted else 2), place.until
+__all__ = ["Board"]
 
 
 @dataclass(slots=True)
@@ -91,22 +39,6 @@ class Queue:
     turn: int = 0
 
 
-@dataclass(frozen=True)
-class VoteRow:
-    """A vote as the record keeps it."""
-
-    query: str
-    item: str
-    expert: str
-    answer: int
-    time: int | None
-    seconds: float | None = None
-    client: str | None = None
-
-
-PlaceRow = tuple[int, int, str, int, int, int]  # pair, slot, expert, until, turn, voted
-
-
 class Board:
     """Everything that is known of the pairs, and what has changed since the database was written last."""
 
@@ -115,10 +47,10 @@ class Board:
         self.experts_per_pair = experts_per_pair
         self.unreleased = 0  # pairs that will be released later
         self.experts: dict[str, Expert] = {}
-        self.pairs: dict[int, Pair] = {}
+        self.pairs: dict[int, ReleasedPair] = {}
         self.ids: dict[tuple[str, str], int] = {}
-        self.said: dict[tuple[str, str], dict[str, tuple[int, int]]] = {}  # of all pairs, also those not released
-        self.hands: dict[str, dict[int, Place]] = {}
+        self.voters: dict[tuple[str, str], Voters] = {}  # of all pairs that have votes, also those not released
+        self.hands: dict[str, dict[int, Seat]] = {}
         self.judged: dict[str, dict[int, None]] = {}  # by expert, in the order of their votes
         self.put_off: dict[str, dict[int, int]] = {}
         self._blocks: list[list[int]] = []
@@ -138,7 +70,7 @@ class Board:
     def clear_changes(self) -> None:
         """Forget what has changed: it is in the database."""
         self.new_votes: list[VoteRow] = []
-        self.touched: dict[tuple[int, int], PlaceRow | None] = {}  # slots whose place changed, as it was
+        self.touched: dict[tuple[int, int], SeatRow | None] = {}  # slots whose seat changed, as it was
         self.put_off_changed: dict[tuple[int, str], int | None] = {}
 
     @property
@@ -148,9 +80,9 @@ class Board:
 
     # Following the database
 
-    def add_pair(self, number: int, query: str, item: str, block: int, wanted: int | None) -> Pair:
+    def add_pair(self, number: int, query: str, item: str, block: int, wanted: int | None) -> ReleasedPair:
         """Pin a pair that was released; blocks come in the order of their numbers, new ones after those before."""
-        pair = Pair(number, query, item, block, wanted, self.said.setdefault((query, item), {}))
+        pair = ReleasedPair(number, query, item, block, wanted, self.voters.setdefault((query, item), {}))
         self.pairs[number], self.ids[query, item] = pair, number
         if wanted is None:
             self._gold.append(number)
@@ -165,8 +97,8 @@ class Board:
             self.open += wanted > 0
         voters = dict(pair.voters)
         pair.voters.clear()
-        for expert, said in voters.items():
-            self._count(pair, expert, said)
+        for expert, counted in voters.items():
+            self._count(pair, expert, counted)
         return pair
 
     @property
@@ -175,46 +107,46 @@ class Board:
         return self._block_numbers[-1] if self._block_numbers else -1
 
     def add_vote(self, query: str, item: str, expert: str, answer: int, time: int | None) -> None:
-        """Take note of a vote that is in the record."""
-        said = (NEVER if time is None else time, answer)
+        """Count a vote that is in the database, or will be."""
+        counted = (NEVER if time is None else time, answer)
         number = self.ids.get((query, item))
         if number is not None:
-            self._count(self.pairs[number], expert, said)
+            self._count(self.pairs[number], expert, counted)
             return
-        voters = self.said.setdefault((query, item), {})
-        if expert not in voters or said[0] >= voters[expert][0]:
-            voters[expert] = said
+        voters = self.voters.setdefault((query, item), {})
+        if expert not in voters or counted[0] >= voters[expert][0]:
+            voters[expert] = counted
 
-    def put_place(self, row: PlaceRow) -> None:
-        """Take note of a place that is in the database."""
+    def put_seat(self, row: SeatRow) -> None:
+        """Take note of a seat that is in the database."""
         number, slot, expert, until, turn, voted = row
         pair = self.pairs.get(number)
         if pair is None:
             return
-        place = pair.places[expert] = Place(slot, expert, until, turn, bool(voted))
+        seat = pair.seats[expert] = Seat(slot, expert, until, turn, bool(voted))
         queue = self._queues.setdefault(expert, Queue())
         queue.turn = max(queue.turn, turn)
         if not voted:
-            self.hands.setdefault(expert, {})[number] = place
+            self.hands.setdefault(expert, {})[number] = seat
 
     def drop_held(self) -> None:
-        """Forget places without a vote, before they are read anew."""
+        """Forget seats without a vote, before they are read anew."""
         for expert, hand in self.hands.items():
             for number in hand:
-                del self.pairs[number].places[expert]
+                del self.pairs[number].seats[expert]
         self.hands = {}
 
-    def _count(self, pair: Pair, expert: str, said: tuple[int, int]) -> None:
-        """Let a vote count, unless the expert said something later before."""
+    def _count(self, pair: ReleasedPair, expert: str, counted: tuple[int, int]) -> None:
+        """Let a vote count, its time and answer, unless the expert has a later vote on the pair."""
         if expert in pair.voters:
-            if said[0] >= pair.voters[expert][0]:
-                pair.voters[expert] = said
-            self._changes.setdefault(expert, deque(maxlen=ALL_CHANGES)).append((said[0], pair.id))
+            if counted[0] >= pair.voters[expert][0]:
+                pair.voters[expert] = counted
+            self._changes.setdefault(expert, deque(maxlen=ALL_CHANGES)).append((counted[0], pair.id))
             self.judged[expert].pop(pair.id, None)
             self.judged[expert][pair.id] = None
             return
         before = len(pair.voters)
-        pair.voters[expert] = said
+        pair.voters[expert] = counted
         self.judged.setdefault(expert, {})[pair.id] = None
         if pair.wanted is None:
             self._gold_judged[expert] = self._gold_judged.get(expert, 0) + 1
@@ -239,15 +171,15 @@ class Board:
             expert.check(now, link)
         return expert
 
-    def claim(self, expert: str, n: int, now: int, length: int) -> list[Task]:
+    def claim(self, expert: str, n: int, now: int, length: int) -> list[JudgingTask]:
         """The pairs in an expert's hand, filled up to n."""
         hand = self.hands.setdefault(expert, {})
-        places = sorted(hand.items(), key=lambda entry: entry[1].turn)[:n]
-        for number, place in places:
-            if not now + length // 2 <= place.until <= now + LONGEST:
-                self._note(number, place.slot)
-                place.until = now + length
-        numbers = [number for number, _ in places]
+        seats = sorted(hand.items(), key=lambda entry: entry[1].turn)[:n]
+        for number, seat in seats:
+            if not now + length // 2 <= seat.until <= now + LONGEST:
+                self._note(number, seat.slot)
+                seat.until = now + length
+        numbers = [number for number, _ in seats]
         queue = self._queues.setdefault(expert, Queue())
         coming = self._coming(expert, queue, now)
         while len(hand) < n and (pair := self._next(expert, queue, coming, now)) is not None:
@@ -255,10 +187,10 @@ class Board:
             numbers.append(pair.id)
         return [self.task(number) for number in numbers]
 
-    def task(self, number: int) -> Task:
+    def task(self, number: int) -> JudgingTask:
         """A pair as it is handed out."""
         pair = self.pairs[number]
-        return Task(pair.id, pair.query, pair.item)
+        return JudgingTask(pair.id, pair.query, pair.item)
 
     def vote(self, expert: str, answer: Answer, now: int) -> Verdict:
         """Let an answer count, if it may; the caller knows that its client's id is new."""
@@ -267,10 +199,10 @@ class Board:
             return "unknown"
         if expert in pair.voters and self._changes_too_often(expert, pair, now):
             return "often"
-        place = pair.places.get(expert)
-        if expert not in pair.voters and place is None and not pair.has_room(now):
+        seat = pair.seats.get(expert)
+        if expert not in pair.voters and seat is None and not pair.has_room(now):
             return "enough"
-        if place is None and expert not in pair.voters:
+        if seat is None and expert not in pair.voters:
             self._give(pair, expert, now, now)
         self._mark_voted(pair, expert)
         if self.put_off.get(expert, {}).pop(pair.id, None) is not None:
@@ -283,7 +215,7 @@ class Board:
         self.new_votes.append(VoteRow(pair.query, pair.item, expert, answer.answer, when, seconds, answer.client))
         return "kept"
 
-    def _changes_too_often(self, expert: str, pair: Pair, now: int) -> bool:
+    def _changes_too_often(self, expert: str, pair: ReleasedPair, now: int) -> bool:
         """Whether an expert has changed this answer, or all answers together, as often as can be in a minute.
 
         The changes are those of the record, by whichever process they came.
@@ -292,11 +224,11 @@ class Board:
         return len(lately) >= ALL_CHANGES or lately.count(pair.id) >= CHANGES
 
     def later(self, expert: str, number: int, now: int) -> bool:
-        """Put a pair off; its place is free for others."""
+        """Put a pair off; its seat is free for others."""
         pair = self.pairs.get(number)
         if pair is None or expert in pair.voters:
             return False
-        if expert in pair.places:
+        if expert in pair.seats:
             self._drop(pair, expert)
         self.put_off.setdefault(expert, {})[number] = now
         self.put_off_changed[number, expert] = now
@@ -307,12 +239,12 @@ class Board:
         for number in list(self.hands.get(expert, {})):
             self._drop(self.pairs[number], expert)
 
-    def seat_voters(self, pair: Pair) -> int:
-        """Give voters who have no place one, before those who have not voted; how many voters it had no place for."""
+    def seat_voters(self, pair: ReleasedPair) -> int:
+        """Give voters who have no seat one, before those who have not voted; how many voters it had no seat for."""
         beyond = 0
         for expert in pair.voters:
-            if expert not in pair.places:
-                if pair.wanted is not None and sum(place.voted for place in pair.places.values()) >= pair.wanted:
+            if expert not in pair.seats:
+                if pair.wanted is not None and sum(seat.voted for seat in pair.seats.values()) >= pair.wanted:
                     beyond += 1
                     continue
                 self._give(pair, expert, 0, 0)
@@ -336,13 +268,13 @@ class Board:
 
     # What comes next
 
-    def _next(self, expert: str, queue: Queue, coming: Iterator[Pair], now: int) -> Pair | None:
+    def _next(self, expert: str, queue: Queue, coming: Iterator[ReleasedPair], now: int) -> ReleasedPair | None:
         gold = self._next_gold(expert, queue)
         if gold is not None and self._draw(expert, "turn", queue.turn + 1) < GOLD_SHARE:
             return gold
         return next(coming, None) or gold or self._next_put_off(expert, now)
 
-    def _coming(self, expert: str, queue: Queue, now: int) -> Iterator[Pair]:
+    def _coming(self, expert: str, queue: Queue, now: int) -> Iterator[ReleasedPair]:
         """The pairs with room for the expert, of the blocks entered so far and then of the next ones."""
         put_off = self.put_off.get(expert, {})
         at = 0
@@ -353,7 +285,7 @@ class Board:
                     del queue.waiting[at]
                     continue
                 at += 1  # it stays: in the hand now, or others are at it and may let it go
-                if expert not in pair.places and pair.has_room(now):
+                if expert not in pair.seats and pair.has_room(now):
                     yield pair
             if queue.entered == len(self._blocks):
                 return
@@ -361,21 +293,21 @@ class Board:
             queue.waiting += self._shuffled(expert, block)
             queue.entered += 1
 
-    def _next_gold(self, expert: str, queue: Queue) -> Pair | None:
+    def _next_gold(self, expert: str, queue: Queue) -> ReleasedPair | None:
         if queue.gold_seen < len(self._gold):
             queue.gold = self._shuffled(expert, self._gold)
             queue.gold_seen = len(self._gold)
         put_off = self.put_off.get(expert, {})
         queue.gold = [number for number in queue.gold if expert not in self.pairs[number].voters]
-        free = (n for n in queue.gold if expert not in self.pairs[n].places and n not in put_off)
+        free = (n for n in queue.gold if expert not in self.pairs[n].seats and n not in put_off)
         number = next(free, None)
         return None if number is None else self.pairs[number]
 
-    def _next_put_off(self, expert: str, now: int) -> Pair | None:
+    def _next_put_off(self, expert: str, now: int) -> ReleasedPair | None:
         put_off = self.put_off.get(expert, {})
         for number in sorted(put_off, key=lambda number: (put_off[number], number)):
             pair = self.pairs[number]
-            if expert not in pair.places and expert not in pair.voters and pair.has_room(now):
+            if expert not in pair.seats and expert not in pair.voters and pair.has_room(now):
                 return pair
         return None
 
@@ -389,45 +321,45 @@ class Board:
 
     # Changes, of which the database is told
 
-    def _give(self, pair: Pair, expert: str, until: int, now: int) -> None:
-        """Give the expert a place at a pair that has room; who held it and ran out of time has it no more."""
+    def _give(self, pair: ReleasedPair, expert: str, until: int, now: int) -> None:
+        """Give the expert a seat at a pair that has room; who held it and ran out of time has it no more."""
         slot = pair.free_slot(now)
         self._note(pair.id, slot)
-        for other, place in list(pair.places.items()):
-            if place.slot == slot:
-                del pair.places[other]
+        for other, seat in list(pair.seats.items()):
+            if seat.slot == slot:
+                del pair.seats[other]
                 self.hands.get(other, {}).pop(pair.id, None)
         queue = self._queues.setdefault(expert, Queue())
         queue.turn += 1
-        place = pair.places[expert] = Place(slot, expert, until, queue.turn, False)
-        self.hands.setdefault(expert, {})[pair.id] = place
+        seat = pair.seats[expert] = Seat(slot, expert, until, queue.turn, False)
+        self.hands.setdefault(expert, {})[pair.id] = seat
 
-    def _mark_voted(self, pair: Pair, expert: str) -> None:
-        place = pair.places.get(expert)
-        if place is not None and not place.voted:
-            self._note(pair.id, place.slot)
-            place.voted = True
+    def _mark_voted(self, pair: ReleasedPair, expert: str) -> None:
+        seat = pair.seats.get(expert)
+        if seat is not None and not seat.voted:
+            self._note(pair.id, seat.slot)
+            seat.voted = True
             self.hands.get(expert, {}).pop(pair.id, None)
 
-    def _drop(self, pair: Pair, expert: str) -> None:
-        place = pair.places[expert]
-        self._note(pair.id, place.slot)
-        del pair.places[expert]
+    def _drop(self, pair: ReleasedPair, expert: str) -> None:
+        seat = pair.seats[expert]
+        self._note(pair.id, seat.slot)
+        del pair.seats[expert]
         self.hands.get(expert, {}).pop(pair.id, None)
 
     def _note(self, number: int, slot: int) -> None:
-        """Remember how the place at a slot was before it changes."""
+        """Remember how the seat at a slot was before it changes."""
         if (number, slot) not in self.touched:
             self.touched[number, slot] = self._row(number, slot)
 
-    def _row(self, number: int, slot: int) -> PlaceRow | None:
-        for place in self.pairs[number].places.values():
-            if place.slot == slot:
-                return number, slot, place.expert, place.until, place.turn, int(place.voted)
+    def _row(self, number: int, slot: int) -> SeatRow | None:
+        for seat in self.pairs[number].seats.values():
+            if seat.slot == slot:
+                return number, slot, seat.expert, seat.until, seat.turn, int(seat.voted)
         return None
 
-    def changed_places(self) -> tuple[list[PlaceRow], list[PlaceRow]]:
-        """Rows of places as they were in the database, and as they are now; only of those that differ."""
+    def changed_seats(self) -> tuple[list[SeatRow], list[SeatRow]]:
+        """Rows of seats as they were in the database, and as they are now; only of those that differ."""
         pairs = [(before, self._row(*at)) for at, before in self.touched.items()]
         differing = [(before, after) for before, after in pairs if before != after]
         old = [before for before, _ in differing if before is not None]

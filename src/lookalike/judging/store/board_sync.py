@@ -6,14 +6,24 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from lookalike.judging.store.board import Board, VoteRow
-from lookalike.judging.store.release import Settings
-from lookalike.judging.store.schema import EXPERTS, LATER, META, PAIRS, PLACES, VOTES, read_meta, write_meta
-from lookalike.judging.store.types import Expert
+from lookalike.judging.store.board import Board
+from lookalike.judging.store.release import JudgingSettings
+from lookalike.judging.store.schema import (
+    ALL_EXPERTS,
+    LATER,
+    META,
+    PAIRS,
+    SEATS,
+    VOTE_ROWS,
+    VOTES,
+    read_meta,
+    write_meta,
+)
+from lookalike.judging.store.types import Expert, VoteRow
 
 CHUNK = 500  # values of one statement
 
-__all__ = ["Follower", "chunks", "known_clients", "settings_of"]
+__all__ = ["Follower", "chunks", "settings_of", "votes_by_client"]
 
 
 def _meta(key: str) -> sa.ScalarSelect[Any]:
@@ -23,27 +33,24 @@ def _meta(key: str) -> sa.ScalarSelect[Any]:
 _STATE = sa.select(_meta("revision"), _meta("epoch"), sa.select(sa.func.max(VOTES.c.number)).scalar_subquery())
 _VOTES = sa.select(VOTES.c.query, VOTES.c.item, VOTES.c.expert, VOTES.c.answer, VOTES.c.time).order_by(VOTES.c.number)
 _NEW_VOTES = _VOTES.where(VOTES.c.number > sa.bindparam("last"))
-_PLACES = sa.select(
-    PLACES.c.pair, PLACES.c.slot, PLACES.c.expert, PLACES.c.until, PLACES.c.turn, PLACES.c.voted
-).order_by(PLACES.c.pair, PLACES.c.slot)
-_HELD = _PLACES.where(PLACES.c.voted == 0)
-_PLACES_OF = _PLACES.where(PLACES.c.pair.in_(sa.bindparam("pairs", expanding=True)))
+_SEATS = sa.select(SEATS.c.pair, SEATS.c.slot, SEATS.c.expert, SEATS.c.until, SEATS.c.turn, SEATS.c.voted).order_by(
+    SEATS.c.pair, SEATS.c.slot
+)
+_HELD = _SEATS.where(SEATS.c.voted == 0)
+_SEATS_OF = _SEATS.where(SEATS.c.pair.in_(sa.bindparam("pairs", expanding=True)))
 _PAIRS = sa.select(PAIRS.c.id, PAIRS.c.query, PAIRS.c.item, PAIRS.c.block, PAIRS.c.wanted).order_by(
     PAIRS.c.block, PAIRS.c.id
 )
 _NEW_PAIRS = _PAIRS.where(PAIRS.c.id > sa.bindparam("last"))
-_EXPERTS = sa.select(EXPERTS.c.name, EXPERTS.c.link_number, EXPERTS.c.expires, EXPERTS.c.revoked)
 _LATER = sa.select(LATER.c.pair, LATER.c.expert, LATER.c.at)
-_CLIENTS = sa.select(VOTES.c.client, VOTES.c.expert, VOTES.c.query, VOTES.c.item, VOTES.c.answer).where(
-    VOTES.c.client.in_(sa.bindparam("clients", expanding=True))
-)
+_SENT_VOTES = VOTE_ROWS.order_by(None).where(VOTES.c.client.in_(sa.bindparam("clients", expanding=True)))
 _ADD_VOTE = sa.insert(VOTES)
-_ADD_PLACE = sa.insert(PLACES)
-_REMOVE_PLACE = sa.delete(PLACES).where(  # one with a vote is never removed, whatever the board says
-    PLACES.c.pair == sa.bindparam("at_pair"),
-    PLACES.c.slot == sa.bindparam("at_slot"),
-    PLACES.c.expert == sa.bindparam("of"),
-    PLACES.c.voted == 0,
+_ADD_SEAT = sa.insert(SEATS)
+_REMOVE_SEAT = sa.delete(SEATS).where(  # one with a vote is never removed, whatever the board says
+    SEATS.c.pair == sa.bindparam("at_pair"),
+    SEATS.c.slot == sa.bindparam("at_slot"),
+    SEATS.c.expert == sa.bindparam("of"),
+    SEATS.c.voted == 0,
 )
 _REMOVE_LATER = sa.delete(LATER).where(LATER.c.pair == sa.bindparam("at_pair"), LATER.c.expert == sa.bindparam("of"))
 _ADD_LATER = sa.insert(LATER)
@@ -55,7 +62,7 @@ class Follower:
 
     def __init__(self) -> None:
         self.board: Board | None = None
-        self.settings = Settings()
+        self.settings = JudgingSettings()
         self.meta: dict[str, str] = {}
         self._revision = self._epoch = ""
         self._last_vote = self._last_pair = 0
@@ -84,13 +91,13 @@ class Follower:
         board = Board(self.settings.seed, self.settings.experts_per_pair)
         self._last_pair = 0
         self._add_pairs(connection, board)
-        for query, item, expert, answer, time in connection.execute(_VOTES):
-            board.add_vote(query, item, expert, answer, time)
-        for row in connection.execute(_PLACES):
-            board.put_place(tuple(row))
+        for row in connection.execute(_VOTES):
+            board.add_vote(*row)
+        for row in connection.execute(_SEATS):
+            board.put_seat(tuple(row))
         self._read_people(connection, board)
         for pair in board.pairs.values():
-            if not pair.voters.keys() <= pair.places.keys():
+            if not pair.voters.keys() <= pair.seats.keys():
                 board.seat_voters(pair)
         self.board = board
         return board
@@ -101,13 +108,13 @@ class Follower:
         votes = connection.execute(_NEW_VOTES, {"last": self._last_vote}).all()
         changed = {board.ids[query, item] for query, item, *_ in votes if (query, item) in board.ids}
         board.drop_held()
-        for query, item, expert, answer, time in votes:
-            board.add_vote(query, item, expert, answer, time)
+        for row in votes:
+            board.add_vote(*row)
         for numbers in chunks(sorted(changed)):
-            for row in connection.execute(_PLACES_OF, {"pairs": numbers}):
-                board.put_place(tuple(row))
+            for row in connection.execute(_SEATS_OF, {"pairs": numbers}):
+                board.put_seat(tuple(row))
         for row in connection.execute(_HELD):
-            board.put_place(tuple(row))
+            board.put_seat(tuple(row))
         self._read_people(connection, board)
         for number in sorted(changed):
             board.seat_voters(board.pairs[number])
@@ -132,7 +139,7 @@ class Follower:
             self._mark(connection)
 
     def _read_people(self, connection: sa.Connection, board: Board) -> None:
-        board.experts = {row.name: Expert(*row) for row in connection.execute(_EXPERTS)}
+        board.experts = {row.name: Expert(*row) for row in connection.execute(ALL_EXPERTS)}
         board.put_off = {}
         for pair, expert, at in connection.execute(_LATER):
             if pair in board.pairs:
@@ -144,16 +151,16 @@ class Follower:
         assert board is not None
         if not (board.changed or people):
             return
-        old, new = board.changed_places()
+        old, new = board.changed_seats()
         if old:
             connection.execute(
-                _REMOVE_PLACE, [{"at_pair": pair, "at_slot": slot, "of": expert} for pair, slot, expert, *_ in old]
+                _REMOVE_SEAT, [{"at_pair": pair, "at_slot": slot, "of": expert} for pair, slot, expert, *_ in old]
             )
         if new:
             names = ("pair", "slot", "expert", "until", "turn", "voted")
-            connection.execute(_ADD_PLACE, [dict(zip(names, row, strict=True)) for row in new])
+            connection.execute(_ADD_SEAT, [dict(zip(names, row, strict=True)) for row in new])
         if board.new_votes:
-            connection.execute(_ADD_VOTE, [_columns(vote) for vote in board.new_votes])
+            connection.execute(_ADD_VOTE, [vote._asdict() for vote in board.new_votes])
             self._last_vote = connection.execute(sa.select(sa.func.max(VOTES.c.number))).scalar_one()
         if board.put_off_changed:
             gone = [{"at_pair": pair, "of": expert} for pair, expert in board.put_off_changed]
@@ -182,36 +189,24 @@ class Follower:
         self.load(connection)
 
 
-def settings_of(meta: dict[str, str]) -> Settings:
+def settings_of(meta: dict[str, str]) -> JudgingSettings:
     """The settings that a database has."""
     if "order" not in meta:
-        return Settings()
+        return JudgingSettings()
     budget = int(meta["budget"]) if "budget" in meta else None
-    return Settings(int(meta["experts_per_pair"]), meta["order"], budget, int(meta["seed"]))
+    return JudgingSettings(int(meta["experts_per_pair"]), meta["order"], budget, int(meta["seed"]))
 
 
-def known_clients(connection: sa.Connection, clients: list[str]) -> dict[str, tuple[str, str, str, int]]:
-    """What is in the record under ids of clients: expert, query, item, answer."""
-    found = {}
-    for some in chunks(clients):
-        for client, *content in connection.execute(_CLIENTS, {"clients": some}):
-            found[client] = tuple(content)
-    return found
+def votes_by_client(connection: sa.Connection, clients: list[str]) -> dict[str, VoteRow]:
+    """The votes in the database that have these ids of clients, by id."""
+    votes = {}
+    for part in chunks(clients):
+        for row in connection.execute(_SENT_VOTES, {"clients": part}):
+            votes[row.client] = VoteRow(*row)
+    return votes
 
 
 def chunks(values: list[Any]) -> Iterator[list[Any]]:
     """A list in parts that a statement can take."""
     for start in range(0, len(values), CHUNK):
         yield values[start : start + CHUNK]
-
-
-def _columns(vote: VoteRow) -> dict[str, Any]:
-    return {
-        "query": vote.query,
-        "item": vote.item,
-        "expert": vote.expert,
-        "answer": vote.answer,
-        "time": vote.time,
-        "seconds": vote.seconds,
-        "client": vote.client,
-    }

@@ -221,8 +221,8 @@ class PostgreSQL:
 
     def __init__(self, url: sa.URL) -> None:
         self.url = url.set(drivername="postgresql+psycopg")
-        places = [url.host, *_texts(url.query.get("host", "")), "this machine"]
-        self.words = f"PostgreSQL, {url.database or 'postgres'} on {next(filter(None, places))}"
+        hosts = [url.host, *_texts(url.query.get("host", "")), "this machine"]
+        self.words = f"PostgreSQL, {url.database or 'postgres'} on {next(filter(None, hosts))}"
         milliseconds = int(WAIT * 1000)
         mine = f"-c lock_timeout={milliseconds} -c synchronous_commit=on"
         options = " ".join([*_texts(url.query.get("options", ())), mine])

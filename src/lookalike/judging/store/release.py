@@ -9,16 +9,17 @@ import numpy as np
 from lookalike.discovery.judging_order import ORDERS, next_pairs
 from lookalike.discovery.pool import Pool
 from lookalike.judging.store.board import Board
+from lookalike.study.study import Study
 
 AT_ONCE = 50  # pairs, at least, that the adaptive order releases
 
-__all__ = ["Releases", "Settings"]
+__all__ = ["JudgingSettings", "Released", "Releases", "StudyReleases"]
 
 Released = tuple[str, str, int]  # query, item, block
 
 
 @dataclass(frozen=True)
-class Settings:
+class JudgingSettings:
     """How judging is organised. budget: pairs that are judged in all, None for the whole pool."""
 
     experts_per_pair: int = 3
@@ -93,3 +94,18 @@ class Releases:
         queries = list(dict.fromkeys(self.pool.queries[rows].tolist()))
         block = {query: first + number for number, query in enumerate(queries)}
         return [(*self.pairs[row], block[int(self.pool.queries[row])]) for row in rows]
+
+
+class StudyReleases:
+    """The releases of a study, made again when its settings, its pool or its gold pairs have changed."""
+
+    def __init__(self, study: Study) -> None:
+        self._study = study
+        self._made: tuple[str, Releases] | None = None  # for which mark, and the releases
+
+    def at(self, mark: str) -> Releases:
+        """The releases that a database with this mark is to have."""
+        if self._made is None or self._made[0] != mark:
+            gold = self._study.gold()
+            self._made = mark, Releases(self._study.pool(), [] if gold is None else gold.pairs)
+        return self._made[1]

@@ -5,8 +5,23 @@ from typing import Any
 import sqlalchemy as sa
 
 from lookalike.discovery.vote_log import NEWEST, SCHEMA
+from lookalike.judging.store.types import VoteRow
 
-__all__ = ["EXPERTS", "LATER", "META", "MISSING", "PAIRS", "PLACES", "VOTES", "make_newest", "read_meta", "write_meta"]
+__all__ = [
+    "ALL_EXPERTS",
+    "ALL_VOTES",
+    "EXPERTS",
+    "LATER",
+    "META",
+    "MISSING",
+    "PAIRS",
+    "SEATS",
+    "VOTES",
+    "VOTE_ROWS",
+    "make_newest",
+    "read_meta",
+    "write_meta",
+]
 
 _TABLES = sa.MetaData()
 _NUMBER = sa.BigInteger().with_variant(sa.Integer, "sqlite")  # SQLite numbers rows by columns of this type only
@@ -49,7 +64,7 @@ PAIRS = sa.Table(
     sa.UniqueConstraint("query", "item"),
     sqlite_autoincrement=True,  # a number never names another pair later
 )
-PLACES = sa.Table(
+SEATS = sa.Table(
     "places",
     _TABLES,
     sa.Column("pair", _NUMBER, primary_key=True, autoincrement=False),
@@ -61,7 +76,7 @@ PLACES = sa.Table(
     sa.UniqueConstraint("pair", "expert"),
     sa.Index("places_of_expert", "expert", "pair"),
 )
-sa.Index("places_held", PLACES.c.voted, sqlite_where=PLACES.c.voted == 0, postgresql_where=PLACES.c.voted == 0)
+sa.Index("places_held", SEATS.c.voted, sqlite_where=SEATS.c.voted == 0, postgresql_where=SEATS.c.voted == 0)
 LATER = sa.Table(
     "later",
     _TABLES,
@@ -77,6 +92,14 @@ MISSING = sa.Table(
     sa.Column("side", sa.Text, primary_key=True),
     sa.Column("at", _TIME, nullable=False),
 )
+
+ALL_EXPERTS = sa.select(EXPERTS.c.name, EXPERTS.c.link_number, EXPERTS.c.expires, EXPERTS.c.revoked).order_by(
+    EXPERTS.c.name
+)
+ALL_VOTES = sa.select(
+    VOTES.c.query, VOTES.c.item, VOTES.c.expert, VOTES.c.answer, VOTES.c.time, VOTES.c.seconds
+).order_by(VOTES.c.number)
+VOTE_ROWS = sa.select(*(VOTES.c[name] for name in VoteRow._fields)).order_by(VOTES.c.number)
 
 _APPEND_ONLY = """
 CREATE FUNCTION votes_stay() RETURNS trigger LANGUAGE plpgsql AS $$

@@ -5,25 +5,35 @@ import hashlib
 import json
 import secrets
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 import sqlalchemy as sa
 
-from lookalike.judging.store.databases import SQLite
-from lookalike.judging.store.schema import EXPERTS, VOTES, make_newest, read_meta, write_meta
-from lookalike.judging.store.types import Expert
+from lookalike.judging.store.databases import Database, PostgreSQL, SQLite
+from lookalike.judging.store.schema import ALL_EXPERTS, EXPERTS, VOTE_ROWS, VOTES, make_newest, read_meta, write_meta
+from lookalike.judging.store.types import Expert, VoteRow
 from lookalike.study.study import Study
 
 SETTINGS = ("experts_per_pair", "order", "budget", "seed", "question", "guide", "address", "port")
 BROUGHT = "content:"  # how the id begins that a vote without a client's gets where it is brought to
-CONTENT = ("query", "item", "expert", "answer", "time", "seconds")
 
-__all__ = ["bring_links", "bring_settings", "bring_votes", "check_study", "own_record"]
+__all__ = ["bring_links", "bring_settings", "bring_votes", "own_record", "prepare"]
 
-_EVERYBODY = sa.select(EXPERTS.c.name, EXPERTS.c.link_number, EXPERTS.c.expires, EXPERTS.c.revoked)
+
+def prepare(database: Database, study: Study) -> None:
+    """Make the tables; a server's database also gets the votes that the study has."""
+    with database.writing() as connection:
+        make_newest(connection, database.words)
+        if isinstance(database, PostgreSQL):
+            _check_study(connection, study, database.words)
+    if isinstance(database, PostgreSQL):
+        with own_record(study) as (_, own), own.reading() as theirs, database.writing() as ours:
+            bring_votes(theirs, ours)
+            bring_links(theirs, ours)
+            if "order" not in read_meta(ours):
+                bring_settings(theirs, ours)
 
 
 @contextlib.contextmanager
@@ -38,7 +48,7 @@ def own_record(study: Study) -> Iterator[tuple[Path, SQLite]]:
         own.forget()
 
 
-def check_study(connection: sa.Connection, study: Study, words: str) -> None:
+def _check_study(connection: sa.Connection, study: Study, words: str) -> None:
     """Raise for a database that holds the judging of another study."""
     mine, held = study.collection.digest, read_meta(connection).get("collection")
     if held is None:
@@ -53,30 +63,30 @@ def bring_votes(source: sa.Connection, target: sa.Connection) -> int:
     A vote is known by its client's id. One without is known by its content: of several that are the same, the first is
     the first of those there, and so on. So it does not matter which database it came to first, or was restored from.
     """
-    known = {name for name, _ in _named(target)}
-    fresh = [{**row, "client": name} for name, row in _named(source) if name not in known]
-    if fresh:
-        target.execute(sa.insert(VOTES), fresh)
-    return len(fresh)
+    clients = {vote.client for vote in _named_votes(target)}
+    new_votes = [vote._asdict() for vote in _named_votes(source) if vote.client not in clients]
+    if new_votes:
+        target.execute(sa.insert(VOTES), new_votes)
+    return len(new_votes)
 
 
-def _named(connection: sa.Connection) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """Every vote without its number, by a name that is the same in each database."""
-    seen: Counter[str] = Counter()
-    for row in connection.execute(sa.select(VOTES).order_by(VOTES.c.number)).mappings():
-        name = row["client"]
-        if name is None or name.startswith(BROUGHT):
-            content = json.dumps([row[column] for column in CONTENT]).encode()
+def _named_votes(connection: sa.Connection) -> Iterator[VoteRow]:
+    """Every vote with an id that is the same in each database: a client's, or one made of its content."""
+    copies: Counter[str] = Counter()
+    for row in connection.execute(VOTE_ROWS):
+        vote = VoteRow(*row)
+        if vote.client is None or vote.client.startswith(BROUGHT):
+            content = json.dumps(vote[:-1]).encode()
             name = f"{BROUGHT}{hashlib.blake2b(content, digest_size=16).hexdigest()}"
-            seen[name] += 1
-            name = f"{name}:{seen[name]}"
-        yield name, {column: row[column] for column in CONTENT}
+            copies[name] += 1
+            vote = vote._replace(client=f"{name}:{copies[name]}")
+        yield vote
 
 
 def bring_links(source: sa.Connection, target: sa.Connection) -> None:
     """Let the target know every expert of the source, and every link that is worth nothing there."""
-    here = {row.name: Expert(*row) for row in target.execute(_EVERYBODY)}
-    for row in source.execute(_EVERYBODY).all():
+    here = {row.name: Expert(*row) for row in target.execute(ALL_EXPERTS)}
+    for row in source.execute(ALL_EXPERTS).all():
         theirs, ours = Expert(*row), here.get(row.name, Expert(row.name, 0))
         revoked = theirs.link_number == ours.link_number and theirs.revoked is not None and ours.revoked is None
         if theirs.link_number > ours.link_number or revoked:

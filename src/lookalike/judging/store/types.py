@@ -2,7 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from lookalike.discovery.votes import WORDS
 
@@ -18,14 +18,15 @@ __all__ = [
     "ExpertError",
     "Handed",
     "Imported",
+    "JudgingTask",
     "Progress",
-    "RefusedError",
     "Status",
     "StoreAwayError",
     "StoreFullError",
     "Taken",
-    "Task",
     "Verdict",
+    "VoteRefusedError",
+    "VoteRow",
     "check_expert_name",
 ]
 
@@ -47,11 +48,11 @@ class StoreFullError(RuntimeError):
     """There is no space left on the disk; nothing was kept, and trying again once there is space is right."""
 
 
-class RefusedError(ValueError):
+class VoteRefusedError(ValueError):
     """Something that is not done because of what was asked; nothing has changed."""
 
 
-class ExpertError(RefusedError):
+class ExpertError(VoteRefusedError):
     """Someone who may not judge: `reason` is unknown, revoked, expired, or renewed (by an older link)."""
 
     def __init__(self, name: str, reason: Literal["unknown", "revoked", "expired", "renewed"]) -> None:
@@ -85,7 +86,7 @@ class Expert:
 
 
 @dataclass(frozen=True)
-class Task:
+class JudgingTask:
     """A pair in an expert's hand; query and item are ids of the study."""
 
     pair: int
@@ -120,6 +121,21 @@ class Answer:
             isinstance(self.seconds, int | float) and 0 <= self.seconds < 2**53 and math.isfinite(self.seconds)
         ):
             raise ValueError(f"seconds must be a number from 0, got {self.seconds!r:.120}")
+
+
+class VoteRow(NamedTuple):
+    """A vote as the database keeps it: a row of the table votes.
+
+    time: in milliseconds since 1970, None where unknown; client: the id of the answer, None for a vote from a file.
+    """
+
+    query: str
+    item: str
+    expert: str
+    answer: int
+    time: int | None
+    seconds: float | None = None
+    client: str | None = None
 
 
 @dataclass(frozen=True)
@@ -161,8 +177,8 @@ class Briefing:
 class Handed:
     """What a page of an expert goes on with. recent: pairs judged last, newest first, with the answer that counts."""
 
-    tasks: list[Task]
-    recent: list[tuple[Task, int]]
+    tasks: list[JudgingTask]
+    recent: list[tuple[JudgingTask, int]]
     progress: Progress
 
 

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
+from lookalike.core.retry import retry
 from lookalike.judging.store.types import StoreAwayError, StoreFullError
 
 MOST = 256  # operations of one transaction
@@ -111,21 +112,21 @@ class Writer:
                 operation.done.set_result(outcome)
 
     def _attempt_in_time(self, operations: list[Operation]) -> list[Any]:
+        """The outcomes of operations; a database that is away is tried again, as long as there is patience."""
         deadline = time.monotonic() + (0 if self.away else self._patience)
-        pause = 0.02
-        while True:
+
+        def attempt() -> list[Any]:
             try:
-                outcomes = self._attempt(operations)
-            except StoreAwayError:
-                self._recover()
-                self.away = time.monotonic() + pause > deadline
-                if self.away:
-                    raise
-                time.sleep(pause)
-                pause = min(2 * pause, 1.0)
+                return self._attempt(operations)
             except BaseException:
                 self._recover()
                 raise
-            else:
-                self.away = False
-                return outcomes
+
+        def check(error: StoreAwayError, _: int, pause: float) -> None:
+            self.away = time.monotonic() + pause > deadline
+            if self.away:
+                raise error
+
+        outcomes = retry(attempt, StoreAwayError, check, first=0.02, longest=1.0)
+        self.away = False
+        return outcomes

@@ -4,8 +4,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lookalike.core.errors import InputError
 from lookalike.core.files import write_text
-from lookalike.report import check_installed
+from lookalike.report.installed import check_installed
 
 if TYPE_CHECKING:
     from lookalike.discovery import Judgements, Leaderboard, Pool, Votes
@@ -18,7 +19,7 @@ __all__ = ["JudgedStudy", "render_collection", "write_collection"]
 
 @dataclass(frozen=True)
 class JudgedStudy:
-    """What experts made of a study: its leaderboard, and what it was made from."""
+    """The leaderboard of a study that experts judged, and what it was made from."""
 
     board: "Leaderboard"
     pool: "Pool | None" = None
@@ -33,7 +34,7 @@ def render_collection(survey: "Survey", study: "Study", judged: JudgedStudy | No
     study: whose pictures are shown. judged: adds the leaderboard to the same page.
     """
     if not len(survey.ids):
-        raise ValueError("there is no item in the collection to show")
+        raise InputError("there is no item in the collection to show")
     check_installed()
     from lookalike.report.collection.page import page
 

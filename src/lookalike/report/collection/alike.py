@@ -1,8 +1,8 @@
-"""Near-duplicates and look-alikes on a page: groups and pairs as pictures, by one model at a time."""
+"""Sections on near-duplicates and look-alikes: groups and pairs as pictures, by one model at a time."""
 
 from collections.abc import Iterable
 
-from lookalike.report.collection.thumbnails import Thumbnails
+from lookalike.report.collection.thumbnails import InlineThumbnails
 from lookalike.report.collection.words import MANY, apart, rule, usual, within
 from lookalike.report.html import choice, text
 from lookalike.report.numbers import plural
@@ -17,7 +17,7 @@ FEW = 4  # models that are a row of buttons rather than a list
 __all__ = ["duplicates_section", "lookalikes_section"]
 
 
-def duplicates_section(survey: Survey, pictures: Thumbnails) -> str:
+def duplicates_section(survey: Survey, pictures: InlineThumbnails) -> str:
     """Groups of near-duplicates by every model; nothing without models."""
     if not survey.alike:
         return ""
@@ -27,12 +27,12 @@ def duplicates_section(survey: Survey, pictures: Thumbnails) -> str:
         files = f" {plural(survey.same_files, 'file')} are byte for byte the same as another."
     return (
         '<section id="duplicates"><h2>Near-duplicates</h2><p class="reading">Items connected by steps from one '
-        "near-duplicate to the next; the range is that of all distances within a group: a wide one is a chain."
+        "near-duplicate to the next. The range is that of all distances within a group: a wide range means a chain."
         f"{files}</p>{_chooser(survey, 'near-by')}{panels}</section>"
     )
 
 
-def lookalikes_section(survey: Survey, pictures: Thumbnails) -> str:
+def lookalikes_section(survey: Survey, pictures: InlineThumbnails) -> str:
     """The nearest pairs of different labels by every model; nothing without labels."""
     shown = [name for name in _order(survey) if survey.alike[name].near.pairs]
     if survey.across is None or not shown:
@@ -56,11 +56,11 @@ def _order(survey: Survey) -> list[str]:
 
 def _chooser(survey: Survey, name: str) -> str:
     models = _order(survey)
-    places = list(survey.models)
+    names = list(survey.models)
     if len(models) <= FEW:
-        inner = choice(name, "Model", [(str(places.index(model)), text(model)) for model in models])
+        inner = choice(name, "Model", [(str(names.index(model)), text(model)) for model in models])
     else:
-        options = "".join(f'<option value="{places.index(model)}">{text(model)}</option>' for model in models)
+        options = "".join(f'<option value="{names.index(model)}">{text(model)}</option>' for model in models)
         inner = f'<label>Model <select id="{name}">{options}</select></label>'
     return f'<div class="controls by">{inner}</div>' if inner else ""
 
@@ -70,19 +70,19 @@ def _panel(survey: Survey, model: str, inner: str) -> str:
     return f'<div class="by-model" data-by="{list(survey.models).index(model)}"{hidden}>{inner}</div>'
 
 
-def _duplicates(survey: Survey, found: Alike, pictures: Thumbnails) -> str:
-    groups = found.near.groups
-    said = [rule(found)]
-    if len(survey.ids) > found.compared:
-        said.append(f"Of {plural(len(survey.ids), 'item')}, {found.compared:,} were drawn and compared.")
+def _duplicates(survey: Survey, alike: Alike, pictures: InlineThumbnails) -> str:
+    groups = alike.near.groups
+    sentences = [rule(alike)]
+    if len(survey.ids) > alike.compared:
+        sentences.append(f"Of {plural(len(survey.ids), 'item')}, {alike.compared:,} were drawn and compared.")
     if not groups:
-        return f'<p class="rule">{text(" ".join(said))} There are none.</p>'
-    same = f", {found.same_vectors:,} of them with the same vector as another" if found.same_vectors else ""
-    said.insert(0, f"{plural(found.near.grouped, 'item')} in {plural(len(groups), 'group')}{same}.")
+        return f'<p class="rule">{text(" ".join(sentences))} There are none.</p>'
+    same = f", {alike.same_vectors:,} of them with the same vector as another" if alike.same_vectors else ""
+    sentences.insert(0, f"{plural(alike.near.grouped, 'item')} in {plural(len(groups), 'group')}{same}.")
     shown = _interesting(survey, groups)
     more = f'<p class="more">{_rest(groups, len(shown))}</p>' if len(groups) > len(shown) else ""
-    inner = "".join(_group(survey, group, found.unit, pictures) for group in shown)
-    return f'<p class="rule">{text(" ".join(said))}</p><ol class="clusters">{inner}</ol>{more}'
+    inner = "".join(_group(survey, group, alike.unit, pictures) for group in shown)
+    return f'<p class="rule">{text(" ".join(sentences))}</p><ol class="clusters">{inner}</ol>{more}'
 
 
 def _interesting(survey: Survey, groups: list[Group]) -> list[Group]:
@@ -109,10 +109,10 @@ def _rest(groups: list[Group], shown: int) -> str:
     return text(f"{shown} of {len(groups):,} groups are shown. By size: {told}{last}.")
 
 
-def _group(survey: Survey, group: Group, unit: str, pictures: Thumbnails) -> str:
+def _group(survey: Survey, group: Group, unit: str, pictures: InlineThumbnails) -> str:
     names = _names(survey, group)
     shown = group.items[: ITEMS if len(group.items) <= ITEMS else ITEMS - 1].tolist()
-    tiles = "".join(f"<li{_title(survey, item)}>{pictures.of(item, _said(survey, item))}</li>" for item in shown)
+    tiles = "".join(f"<li{_title(survey, item)}>{pictures.of(item, _description(survey, item))}</li>" for item in shown)
     more = f'<li class="rest">+{len(group.items) - len(shown):,}</li>' if len(group.items) > len(shown) else ""
     several = f'<b class="several">{len(names):,} {MANY[survey.across]}</b>' if len(names) > 1 and survey.across else ""
     span = within(group.nearest, group.farthest, unit)
@@ -123,26 +123,26 @@ def _group(survey: Survey, group: Group, unit: str, pictures: Thumbnails) -> str
     )
 
 
-def _lookalikes(survey: Survey, found: Alike, pictures: Thumbnails) -> str:
-    near = found.near
+def _lookalikes(survey: Survey, alike: Alike, pictures: InlineThumbnails) -> str:
+    near = alike.near
     if not near.pairs:
         return '<p class="rule">This model has no such pair.</p>'
     if near.beyond == near.pairs:
-        said = f"The nearest first; none of them are near-duplicates. {usual(found)}"
-        return f'<p class="rule">{text(said)}</p>{_list(survey, near.pairs[: 2 * PAIRS], found, pictures)}'
+        reading = f"The nearest first; none of them are near-duplicates. {usual(alike)}"
+        return f'<p class="rule">{text(reading)}</p>{_list(survey, near.pairs[: 2 * PAIRS], alike, pictures)}'
     return (
-        f"<h3>The nearest of all</h3>{_list(survey, near.pairs[:PAIRS], found, pictures)}"
-        f'<h3>Alike, but not near-duplicates</h3><p class="rule">{text(usual(found))}</p>'
-        f"{_list(survey, near.beyond[:PAIRS], found, pictures) if near.beyond else '<p>There are none.</p>'}"
+        f"<h3>The nearest of all</h3>{_list(survey, near.pairs[:PAIRS], alike, pictures)}"
+        f'<h3>Alike, but not near-duplicates</h3><p class="rule">{text(usual(alike))}</p>'
+        f"{_list(survey, near.beyond[:PAIRS], alike, pictures) if near.beyond else '<p>There are none.</p>'}"
     )
 
 
-def _list(survey: Survey, pairs: list[Pair], found: Alike, pictures: Thumbnails) -> str:
-    inner = "".join(_pair(survey, pair, found.unit, pictures) for pair in pairs)
+def _list(survey: Survey, pairs: list[Pair], alike: Alike, pictures: InlineThumbnails) -> str:
+    inner = "".join(_pair(survey, pair, alike.unit, pictures) for pair in pairs)
     return f'<ol class="disputes couples">{inner}</ol>'
 
 
-def _pair(survey: Survey, pair: Pair, unit: str, pictures: Thumbnails) -> str:
+def _pair(survey: Survey, pair: Pair, unit: str, pictures: InlineThumbnails) -> str:
     sides = "".join(_side(survey, item, pictures) for item in (pair.first, pair.second))
     return (
         f'<li class="pair"><div class="two">{sides}</div><p><b>{text(apart(pair.distance, unit))}</b>'
@@ -160,21 +160,21 @@ def _shared(survey: Survey, pair: Pair) -> str:
     return f" · both {text(one)}" if one == other else f' · <span class="several">{text(one)} and {text(other)}</span>'
 
 
-def _side(survey: Survey, item: int, pictures: Thumbnails) -> str:
+def _side(survey: Survey, item: int, pictures: InlineThumbnails) -> str:
     labels = survey.identities if survey.across == "identity" else survey.categories
     assert labels is not None
     name, label = text(survey.ids[item]), text(labels[item])
     return (
-        f'<figure>{pictures.of(item, _said(survey, item))}<figcaption title="{name}"><b>{label}</b><br>{name}'
+        f'<figure>{pictures.of(item, _description(survey, item))}<figcaption title="{name}"><b>{label}</b><br>{name}'
         "</figcaption></figure>"
     )
 
 
 def _title(survey: Survey, item: int) -> str:
-    return f' title="{text(_said(survey, item))}"'
+    return f' title="{text(_description(survey, item))}"'
 
 
-def _said(survey: Survey, item: int) -> str:
+def _description(survey: Survey, item: int) -> str:
     return ", ".join(dict.fromkeys(_labels(survey, item)))
 
 

@@ -1,4 +1,4 @@
-"""Models compared on a page: how well each finds the query's identity and category, beside what experts say."""
+"""The section that compares models: how well each finds the same identity and category, and experts' judgements."""
 
 import math
 from collections.abc import Callable, Iterable
@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 from lookalike.metrics.metric import Metric
 from lookalike.report.bars import Bar, interval_bars
 from lookalike.report.collection.words import called
-from lookalike.report.discovery.standing import Number, Standing
-from lookalike.report.discovery.standing import called as called_on_board
-from lookalike.report.discovery.words import interval
-from lookalike.report.figure import Figure, Panel
+from lookalike.report.figure import Figure, FigurePanel
 from lookalike.report.html import data_table, mark, short, text
+from lookalike.report.leaderboard.standing import Number, Standing
+from lookalike.report.leaderboard.standing import called as called_on_board
+from lookalike.report.leaderboard.words import interval
 from lookalike.report.numbers import MISSING, number, plural
 from lookalike.study.survey import Retrieval, Survey
 
@@ -43,36 +43,36 @@ def comparison_section(survey: Survey, board: "Leaderboard | None") -> tuple[str
     if not survey.retrieval:
         return "", None
     columns = _columns(survey, board)
-    said = " ".join(_asked(found) for found in survey.retrieval)
+    asked = " ".join(_asked(retrieval) for retrieval in survey.retrieval)
     html = (
         '<section id="models"><h2>Which model finds what</h2>'
-        f'<p class="reading">{text(said)} Numbers are expected over ties; below them, 95\u202f% intervals over '
+        f'<p class="reading">{text(asked)} Numbers are expected over ties; below them, 95\u202f% intervals over '
         'queries. Bold: best.</p><div class="scroll fit plain" tabindex="0" role="region" aria-label="Models compared">'
         f"{_table(survey, columns)}</div></section>"
     )
     return html, _figure(survey, columns)
 
 
-def _asked(found: Retrieval) -> str:
-    drawn = f"{len(found.queries):,} of the {plural(found.eligible, 'item')}"
-    if len(found.queries) == found.eligible:
-        drawn = f"all {plural(found.eligible, 'item')}"
-    if found.label == "identity":
+def _asked(retrieval: Retrieval) -> str:
+    drawn = f"{len(retrieval.queries):,} of the {plural(retrieval.eligible, 'item')}"
+    if len(retrieval.queries) == retrieval.eligible:
+        drawn = f"all {plural(retrieval.eligible, 'item')}"
+    if retrieval.label == "identity":
         return f"Identity: {drawn} with another image of the same thing search for it; the query itself does not rank."
-    out = "images of the query’s own identity do not rank" if found.without_identity else "the query does not rank"
+    out = "images of the query’s own identity do not rank" if retrieval.without_identity else "the query does not rank"
     return f"Category: {drawn} with others of their category search for these; {out}."
 
 
 def _columns(survey: Survey, board: "Leaderboard | None") -> list[_Column]:
     columns = [
         _Column(
-            GROUPS[found.label],
+            GROUPS[retrieval.label],
             called(metric.label),
-            partial(_found, found, metric),
-            partial(_found_ends, found, metric),
+            partial(_retrieval_mean, retrieval, metric),
+            partial(_retrieval_ends, retrieval, metric),
         )
-        for found in survey.retrieval
-        for metric in found.metrics
+        for retrieval in survey.retrieval
+        for metric in retrieval.metrics
     ]
     if board is None:
         return columns
@@ -92,11 +92,11 @@ def _ends(standing: Standing, of: Number, model: str) -> tuple[float, float]:
     return standing.interval(model, *of)
 
 
-def _found(retrieval: Retrieval, metric: Metric, model: str) -> float:
+def _retrieval_mean(retrieval: Retrieval, metric: Metric, model: str) -> float:
     return retrieval.evaluations[model][metric].mean if model in retrieval.evaluations else math.nan
 
 
-def _found_ends(retrieval: Retrieval, metric: Metric, model: str) -> tuple[float, float]:
+def _retrieval_ends(retrieval: Retrieval, metric: Metric, model: str) -> tuple[float, float]:
     return retrieval.intervals[model][metric] if model in retrieval.intervals else (math.nan, math.nan)
 
 
@@ -106,7 +106,7 @@ def _table(survey: Survey, columns: list[_Column]) -> str:
         for group in dict.fromkeys(column.group for column in columns)
     )
     heads = "".join(
-        f"<th scope='col'{_first(columns, place)}>{text(column.title)}</th>" for place, column in enumerate(columns)
+        f"<th scope='col'{_first(columns, index)}>{text(column.title)}</th>" for index, column in enumerate(columns)
     )
     best = [_highest(map(column.value, survey.models)) for column in columns]
     ranked = survey.retrieval[0].ranking()
@@ -120,7 +120,7 @@ def _table(survey: Survey, columns: list[_Column]) -> str:
 
 
 def _kind(words: str) -> str:
-    """What a model is, shorter.
+    """The kind of a model, shortened.
 
     >>> _kind("embeddings of 1,280 numbers, cosine"), _kind("codes of 64 bits"), _kind("run")
     ('1,280 numbers, cosine', '64 bits', 'run')
@@ -132,14 +132,14 @@ def _highest(values: Iterable[float]) -> float:
     return max((value for value in values if not math.isnan(value)), default=math.nan)
 
 
-def _first(columns: list[_Column], place: int) -> str:
-    return " class='first'" if place == 0 or columns[place - 1].group != columns[place].group else ""
+def _first(columns: list[_Column], index: int) -> str:
+    return " class='first'" if index == 0 or columns[index - 1].group != columns[index].group else ""
 
 
 def _row(survey: Survey, model: str, columns: list[_Column], best: list[float]) -> str:
-    place = list(survey.models).index(model)
+    index = list(survey.models).index(model)
     cells = [
-        f"<th scope='row' title='{text(model)}'>{mark(place)} {text(short(model, 28))}</th>",
+        f"<th scope='row' title='{text(model)}'>{mark(index)} {text(short(model, 28))}</th>",
         f"<td class='kind'>{text(_kind(survey.models[model]))}</td>",
     ]
     for at, (column, highest) in enumerate(zip(columns, best, strict=True)):
@@ -149,7 +149,7 @@ def _row(survey: Survey, model: str, columns: list[_Column], best: list[float]) 
         below = f"<small>{text(ends)}</small>" if ends and not math.isnan(value) else ""
         inner = f"<b>{shown}</b>" if value == highest and len(survey.models) > 1 else shown
         cells.append(f"<td{_first(columns, at)}>{inner}{below}</td>")
-    return f"<tr data-model='{place}'>{''.join(cells)}</tr>"
+    return f"<tr data-model='{index}'>{''.join(cells)}</tr>"
 
 
 def _figure(survey: Survey, columns: list[_Column]) -> Figure:
@@ -163,7 +163,7 @@ def _figure(survey: Survey, columns: list[_Column]) -> Figure:
         bars = [Bar(model, column.value(model), column.interval(model)) for model in models]
         title = f"{column.group}: {column.title}"
         told = "; ".join(f"{bar.model} {number(bar.value)} ({interval(bar.interval)})" for bar in bars)
-        panels.append(Panel(text(title), f"{title}. {told}.", interval_bars(bars)))
+        panels.append(FigurePanel(text(title), f"{title}. {told}.", interval_bars(bars)))
         rows += [(bar.model, title, number(bar.value), interval(bar.interval) or MISSING) for bar in bars]
     return Figure(
         "identification",

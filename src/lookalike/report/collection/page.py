@@ -1,4 +1,4 @@
-"""The page of a collection: its parts, filled."""
+"""The page of a collection."""
 
 import math
 from typing import TYPE_CHECKING, Any
@@ -6,13 +6,13 @@ from typing import TYPE_CHECKING, Any
 from lookalike.report.collection import JudgedStudy
 from lookalike.report.collection.alike import duplicates_section, lookalikes_section
 from lookalike.report.collection.comparison import comparison_section
-from lookalike.report.collection.thumbnails import Thumbnails
+from lookalike.report.collection.thumbnails import InlineThumbnails
 from lookalike.report.collection.tradeoff import tradeoff_figure
 from lookalike.report.collection.words import MANY, TASKS, apart, good_enough, summary
-from lookalike.report.discovery.page import Parts, parts
-from lookalike.report.discovery.words import interval
 from lookalike.report.document import about, document, filled, resource
 from lookalike.report.html import Card, cards, mark, menu, text
+from lookalike.report.leaderboard.page import Parts, parts
+from lookalike.report.leaderboard.words import interval
 from lookalike.report.numbers import number, percent, plural
 from lookalike.study.survey import Survey
 
@@ -26,7 +26,7 @@ __all__ = ["page"]
 
 def page(survey: Survey, study: "Study", judged: JudgedStudy | None) -> str:
     """The whole page as text."""
-    pictures = Thumbnails(study)
+    pictures = InlineThumbnails(study)
     duplicates, lookalikes = duplicates_section(survey, pictures), lookalikes_section(survey, pictures)
     compared, bars = comparison_section(survey, judged.board if judged is not None else None)
     tradeoff = tradeoff_figure(survey.tradeoff) if survey.tradeoff is not None else None
@@ -34,13 +34,13 @@ def page(survey: Survey, study: "Study", judged: JudgedStudy | None) -> str:
     figures = [figure for figure in (bars, tradeoff) if figure is not None]
     links = [("duplicates", "Near-duplicates", duplicates), ("lookalikes", "Look-alikes", lookalikes)]
     links += [("models", "Models", compared), ("tradeoff", "Trade-off", "yes" if tradeoff else "")]
-    known = [(name, title) for name, title, section in links if section]
+    sections = [(name, title) for name, title, section in links if section]
     if board is not None:
-        known += [("leaderboard", "Leaderboard"), *board.links]
+        sections += [("leaderboard", "Leaderboard"), *board.links]
     sentences = summary(survey)
     body = {
         "title": text(survey.title),
-        "menu": menu([*known, ("about", "About")]),
+        "menu": menu([*sections, ("about", "About")]),
         "summary": f"<p>{text(sentences[0])}</p><p>{text(' '.join(sentences[1:]))}</p>",
         "cards": cards("In short", _cards(survey)),
         "skipped": _skipped(survey),
@@ -62,8 +62,8 @@ def page(survey: Survey, study: "Study", judged: JudgedStudy | None) -> str:
         f"{survey.title} · what is in it",
         " ".join(sentences),
         filled(resource("collection/page.html"), body),
-        styles=["page.css", "discovery/page.css", "collection/page.css"],
-        scripts=["common.js", "collection/page.js", *(["discovery/page.js"] if board else [])],
+        styles=["page.css", "leaderboard/page.css", "collection/page.css"],
+        scripts=["common.js", "collection/page.js", *(["leaderboard/page.js"] if board else [])],
         data={"models": list(survey.models), "charts": charts | (board.charts if board else {})},
         pictures="\n".join(filter(None, [pictures.style(), board.pictures if board else ""])),
     )
@@ -77,22 +77,22 @@ def _board(survey: Survey, study: "Study", judged: JudgedStudy | None) -> Parts 
 
 def _cards(survey: Survey) -> list[Card]:
     """The numbers to see first."""
-    found = []
+    shown = []
     if survey.lead is not None:
         alike = survey.alike[survey.lead]
         near, tag = alike.near, _tag(survey, survey.lead)
         share = percent(near.grouped / alike.compared)
         groups = f"{share} of all, in {plural(len(near.groups), 'group')}" if near.groups else "of all items"
-        found.append(Card("Near-duplicates", f"{near.grouped:,}", groups, tag))
+        shown.append(Card("Near-duplicates", f"{near.grouped:,}", groups, tag))
         if near.pairs and survey.across is not None:
             first = near.pairs[0]
             why = f"the nearest of different {MANY[survey.across]}"
-            found.append(Card("Most alike", apart(first.distance, alike.unit), why, tag))
+            shown.append(Card("Most alike", apart(first.distance, alike.unit), why, tag))
     for retrieval in survey.retrieval:
         best = retrieval.ranking()[0]
         ends = interval(retrieval.intervals[best][retrieval.main])
         value = number(retrieval.evaluations[best]["AP"].mean)
-        found.append(
+        shown.append(
             Card(f"Finds {TASKS[retrieval.label]}", value, f"AP, 95\u202f% interval {ends}", _tag(survey, best))
         )
     option = good_enough(survey.tradeoff) if survey.tradeoff is not None else None
@@ -100,14 +100,14 @@ def _cards(survey: Survey) -> list[Card]:
         kept = percent(option.agreement) if math.isnan(option.quality) else number(option.quality)
         of = f"of the {survey.tradeoff.k} nearest" if math.isnan(option.quality) else "AP"
         less = f"{survey.tradeoff.options[0].bytes / option.bytes:,.0f} times less memory, {kept} {of}"
-        found.append(
+        shown.append(
             Card("Short codes", f"{option.n_bits} bits", less, text(f"{option.name} of {survey.tradeoff.model}"))
         )
-    return found
+    return shown
 
 
 def _opened(figure: str) -> str:
-    """The same with its table of numbers open: there the figure is read."""
+    """The same figure with its table of numbers open."""
     return figure.replace('<details class="data">', '<details class="data" open>')
 
 
@@ -157,6 +157,6 @@ def _about(survey: Survey) -> dict[str, Any]:
 
 
 def _renamed(board: Parts) -> dict[str, Any]:
-    """What the leaderboard says of itself, beside what is said of the collection."""
-    taken = {"study", "items", "seed"}
-    return {name: value for name, value in board.about.items() if name not in taken}
+    """Facts about the leaderboard that are not among those of the collection."""
+    said_above = {"study", "items", "seed"}
+    return {name: value for name, value in board.about.items() if name not in said_above}

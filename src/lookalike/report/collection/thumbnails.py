@@ -1,10 +1,10 @@
-"""The pictures of items, each once on a page however often it is shown."""
+"""Pictures of items on a page. Each is stored once, however often it is shown."""
 
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lookalike.datasets.pictures import fitted, guarded
+from lookalike.core.decode import default_limit, fitted
 from lookalike.report.html import text
 from lookalike.report.inline_images import PIXELATED, uri
 
@@ -13,10 +13,10 @@ if TYPE_CHECKING:
 
 PIXELS = 144  # a picture's longest side
 
-__all__ = ["Thumbnails"]
+__all__ = ["InlineThumbnails"]
 
 
-class Thumbnails:
+class InlineThumbnails:
     """Pictures of a study's items, and the style that holds them."""
 
     def __init__(self, study: "Study") -> None:
@@ -24,12 +24,12 @@ class Thumbnails:
         self._classes: dict[int, str] = {}
         self._rules: list[str] = []
 
-    def of(self, item: int, said: str) -> str:
-        """The picture of an item, or a place that says its id; said: what it shows, for those who do not see it."""
+    def of(self, item: int, description: str) -> str:
+        """The picture of an item, or its id where there is none. description: for readers who do not see pictures."""
         if item not in self._classes:
             self._classes[item] = self._read(item)
         if self._classes[item]:
-            return f'<i class="picture {self._classes[item]}" role="img" aria-label="{text(said)}"></i>'
+            return f'<i class="picture {self._classes[item]}" role="img" aria-label="{text(description)}"></i>'
         return f'<span class="absent"><small>no picture</small>{text(self._study.catalogue.ids[item])}</span>'
 
     def style(self) -> str:
@@ -50,7 +50,7 @@ def _decoded(study: "Study", item: int) -> np.ndarray | None:
     if path is None or not path.is_file():
         return None
     try:
-        with guarded():
+        with default_limit():
             return fitted(path, PIXELS)
-    except Exception:  # whatever is wrong with a file, its place says its id
+    except Exception:  # whatever is wrong with a file, its id is shown instead
         return None

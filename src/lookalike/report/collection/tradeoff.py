@@ -1,4 +1,4 @@
-"""Bits against quality, memory and speed on a page."""
+"""The figure of bits against quality, memory and speed."""
 
 import math
 from collections.abc import Callable
@@ -6,9 +6,9 @@ from collections.abc import Callable
 import altair as alt
 
 from lookalike.report.collection.words import TASKS, memory
-from lookalike.report.discovery.words import interval
-from lookalike.report.figure import Figure, Panel
+from lookalike.report.figure import Figure, FigurePanel
 from lookalike.report.html import data_table, mark, text
+from lookalike.report.leaderboard.words import interval
 from lookalike.report.numbers import MISSING, number, plural
 from lookalike.report.vega import Layer, Look, Rows, Spec, drawn, layer
 from lookalike.study.survey import StorageOption, Tradeoff
@@ -18,49 +18,56 @@ MILLION = 1_000_000
 __all__ = ["tradeoff_figure"]
 
 
-def tradeoff_figure(found: Tradeoff) -> Figure:
+def tradeoff_figure(tradeoff: Tradeoff) -> Figure:
     """Charts over the bytes that an item takes: agreement, AP where labels are, and speed."""
     wanted: list[tuple[str, str, Callable[[StorageOption], float], Callable[[StorageOption], tuple[float, float]]]] = [
-        (f"The {found.k} nearest found again", "share", lambda option: option.agreement, lambda o: o.agreement_interval)
+        (
+            f"The {tradeoff.k} nearest found again",
+            "share",
+            lambda option: option.agreement,
+            lambda o: o.agreement_interval,
+        )
     ]
-    if found.label is not None:
-        wanted.append((f"AP, {TASKS[found.label]}", "AP", lambda o: o.quality, lambda o: o.quality_interval))
+    if tradeoff.label is not None:
+        wanted.append((f"AP, {TASKS[tradeoff.label]}", "AP", lambda o: o.quality, lambda o: o.quality_interval))
     wanted.append(("Queries a second, one core", "queries", lambda o: o.per_second, _unknown))
     panels = []
     for title, axis, value, ends in wanted:
-        told = "; ".join(f"{_name(option)} {_number(value(option))}" for option in found.options)
-        rows = [_point(option, value(option), ends(option)) for option in found.options]
-        panels.append(Panel(text(title), f"{title}, over bytes an item. {told}.", _chart(rows, axis, _hashers(found))))
+        told = "; ".join(f"{_name(option)} {_number(value(option))}" for option in tradeoff.options)
+        rows = [_point(option, value(option), ends(option)) for option in tradeoff.options]
+        panels.append(
+            FigurePanel(text(title), f"{title}, over bytes an item. {told}.", _chart(rows, axis, _hashers(tradeoff)))
+        )
     return Figure(
         "tradeoff",
         "Trade-off",
         "What shorter codes cost",
-        _reading(found),
+        _reading(tradeoff),
         panels,
-        _table(found),
+        _table(tradeoff),
         least="19rem",
         most=len(panels),
     )
 
 
-def _reading(found: Tradeoff) -> str:
-    left_out = "".join(f"<br>Left out: {text(name)}: {text(why)}" for name, why in found.left_out)
+def _reading(tradeoff: Tradeoff) -> str:
+    left_out = "".join(f"<br>Left out: {text(name)}: {text(why)}" for name, why in tradeoff.left_out)
     return (
-        f"{_legend(found)}Learned from the embeddings of {text(found.model)}; dashed: the embeddings themselves. "
-        f"Found again: of the first {found.k} by a code, the share that is as near as the {found.k}th by the "
-        f"embeddings, for {plural(found.queries, 'item')} drawn; tied codes in random order. Speed: exact search in "
+        f"{_legend(tradeoff)}Learned from the embeddings of {text(tradeoff.model)}; dashed: the embeddings themselves. "
+        f"Found again: of the first {tradeoff.k} by a code, the share that is as near as the {tradeoff.k}th by the "
+        f"embeddings, for {plural(tradeoff.queries, 'item')} drawn; tied codes in random order. Speed: exact search in "
         f"this run, on this machine.{left_out}"
     )
 
 
-def _hashers(found: Tradeoff) -> list[str]:
-    return list(dict.fromkeys(option.name for option in found.options if option.n_bits is not None))
+def _hashers(tradeoff: Tradeoff) -> list[str]:
+    return list(dict.fromkeys(option.name for option in tradeoff.options if option.n_bits is not None))
 
 
-def _legend(found: Tradeoff) -> str:
-    """Which sign is whose."""
+def _legend(tradeoff: Tradeoff) -> str:
+    """The sign of each hasher."""
     signs = [
-        f'<span class="sign">{mark(at, dash=True)} {text(name)}</span> ' for at, name in enumerate(_hashers(found))
+        f'<span class="sign">{mark(at, dash=True)} {text(name)}</span> ' for at, name in enumerate(_hashers(tradeoff))
     ]
     return "".join(signs) + ("<br>" if signs else "")
 
@@ -104,10 +111,10 @@ def _chart(points: list[dict[str, object]], axis: str, names: list[str]) -> Spec
         rule = layer().mark_rule(stroke="var(--soft)", strokeDash=[5, 4], strokeWidth=1.25).encode(y=y)
         layers.append((whole, rule))
         layers.append((whole, base.mark_point(filled=True, size=90, color="var(--ink)").encode(y=y, tooltip=tips)))
-        said = base.mark_text(align="right", dx=4, dy=-12 if speed else 14, fill="var(--soft)").encode(
+        names_beside = base.mark_text(align="right", dx=4, dy=-12 if speed else 14, fill="var(--soft)").encode(
             y=y, text="name:N"
         )
-        layers.append((whole, said))
+        layers.append((whole, names_beside))
     if codes:
         layers.append((codes, base.mark_line().encode(y=y, color=look.colour, strokeDash=look.dash)))
         spread = [row for row in codes if "low" in row]
@@ -124,9 +131,9 @@ def _chart(points: list[dict[str, object]], axis: str, names: list[str]) -> Spec
     return drawn(260, *layers)
 
 
-def _table(found: Tradeoff) -> str:
-    quality = found.label is not None
-    first = found.options[0]
+def _table(tradeoff: Tradeoff) -> str:
+    quality = tradeoff.label is not None
+    first = tradeoff.options[0]
     head = ["option", "bits", "bytes an item", "times smaller", "a million items", "found again", "95 %"]
     head += [*(["AP", "95 %"] if quality else []), "queries a second"]
     rows = [
@@ -141,7 +148,7 @@ def _table(found: Tradeoff) -> str:
             *([number(option.quality), _span(option.quality_interval)] if quality else []),
             _number(option.per_second),
         )
-        for option in found.options
+        for option in tradeoff.options
     ]
     return data_table(head, rows)
 

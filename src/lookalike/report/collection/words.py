@@ -1,8 +1,8 @@
-"""What a survey says, in words."""
+"""Sentences about a survey."""
 
 import math
 
-from lookalike.report.discovery.words import interval, signed
+from lookalike.report.leaderboard.words import interval, signed
 from lookalike.report.numbers import number, percent, plural
 from lookalike.study.survey import Alike, Retrieval, StorageOption, Survey, Tradeoff
 
@@ -37,7 +37,7 @@ def apart(value: float, unit: str) -> str:
 
 
 def within(nearest: float, farthest: float, unit: str) -> str:
-    """From the nearest to the farthest.
+    """The range of distances within a group, as text.
 
     >>> within(0, 4, "bits"), within(1.0, 0.96, "cosine"), within(1.0, 1.0, "cosine"), within(0.5, 0.5, "distance")
     ('0 to 4 bits', 'cosine 0.960 to 1', 'identical', 'distance 0.5')
@@ -60,27 +60,27 @@ def _plain(value: float, unit: str) -> str:
     return "1" if value == 1 else ">0.999" if value >= 0.9995 else number(value)
 
 
-def rule(found: Alike) -> str:
-    """When two items are near-duplicates, and why."""
-    near = found.near
-    shown = _plain(near.limit, found.unit)
+def rule(alike: Alike) -> str:
+    """A sentence on when two items are near-duplicates, and why."""
+    near = alike.near
+    shown = _plain(near.limit, alike.unit)
     nearer = {
         "bits": f"differ in at most {plural(int(near.limit), 'bit')}",
         "cosine": f"have a cosine of at least {shown}",
         "distance": f"are at most {shown} apart",
     }
-    derived = "one bit of 16" if found.unit == "bits" else "a quarter of the usual distance"
+    derived = "one bit of 16" if alike.unit == "bits" else "a quarter of the usual distance"
     why = "as was asked for" if near.chosen else derived
-    return f"Two items are near-duplicates if they {nearer[found.unit]} ({why}). {usual(found)}"
+    return f"Two items are near-duplicates if they {nearer[alike.unit]} ({why}). {usual(alike)}"
 
 
-def usual(found: Alike) -> str:
-    """How far items are apart that have nothing to do with each other."""
-    return f"The median of two items drawn by chance is {apart(found.near.usual, found.unit)}."
+def usual(alike: Alike) -> str:
+    """A sentence on the usual distance of two items."""
+    return f"The median of two items drawn by chance is {apart(alike.near.usual, alike.unit)}."
 
 
 def called(label: str) -> str:
-    """What a reader calls a metric.
+    """The name of a metric for readers.
 
     >>> called("RR"), called("Hit@1")
     ('MRR', 'Hit@1')
@@ -102,14 +102,14 @@ def memory(n_bytes: float) -> str:
 
 
 def summary(survey: Survey) -> list[str]:
-    """A sentence for what there is, what repeats, what is mistaken for what, who finds best, what is saved."""
-    found = [_size(survey)]
+    """Sentences on the size, near-duplicates, look-alikes, the best model and short codes."""
+    sentences = [_size(survey)]
     if survey.lead is not None:
-        found += _near(survey, survey.alike[survey.lead])
-    found += [lead_sentence(retrieval) for retrieval in survey.retrieval[:1]]
+        sentences += _near(survey, survey.alike[survey.lead])
+    sentences += [lead_sentence(retrieval) for retrieval in survey.retrieval[:1]]
     if survey.tradeoff is not None:
-        found += _saved(survey.tradeoff)
-    return found
+        sentences += _saved(survey.tradeoff)
+    return sentences
 
 
 def _size(survey: Survey) -> str:
@@ -121,45 +121,47 @@ def _size(survey: Survey) -> str:
     return f"{', '.join(counts)}; seen by {vectors}."
 
 
-def _near(survey: Survey, found: Alike) -> list[str]:
-    near = found.near
-    by = f"By {found.model}"
+def _near(survey: Survey, alike: Alike) -> list[str]:
+    near = alike.near
+    by = f"By {alike.model}"
     if near.groups:
         groups = plural(len(near.groups), "group")
-        said = [f"{by}, {near.grouped:,} of {plural(found.compared, 'item')} are near-duplicates, in {groups}."]
+        sentences = [f"{by}, {near.grouped:,} of {plural(alike.compared, 'item')} are near-duplicates, in {groups}."]
     else:
-        said = [f"{by}, no two of {plural(found.compared, 'item')} are near-duplicates."]
+        sentences = [f"{by}, no two of {plural(alike.compared, 'item')} are near-duplicates."]
     if near.pairs and survey.across is not None:
-        alike = sum(_as_near(pair.distance, near.limit, found.unit) for pair in near.pairs)
-        if alike:
-            most = "At least " if alike == len(near.pairs) else ""
-            pairs = plural(alike, "pair")
-            said.append(f"{most}{pairs} of different {MANY[survey.across]} {'is' if alike == 1 else 'are'} among them.")
-    return said
+        n_alike = sum(_as_near(pair.distance, near.limit, alike.unit) for pair in near.pairs)
+        if n_alike:
+            most = "At least " if n_alike == len(near.pairs) else ""
+            pairs = plural(n_alike, "pair")
+            sentences.append(
+                f"{most}{pairs} of different {MANY[survey.across]} {'is' if n_alike == 1 else 'are'} among them."
+            )
+    return sentences
 
 
 def _as_near(distance: float, limit: float, unit: str) -> bool:
     return distance >= limit if unit == "cosine" else distance <= limit
 
 
-def lead_sentence(found: Retrieval) -> str:
-    """Who finds the label best, and whether that is more than luck."""
-    ranked = found.ranking()
+def lead_sentence(retrieval: Retrieval) -> str:
+    """A sentence on which model finds the label best, and whether that is more than luck."""
+    ranked = retrieval.ranking()
     first = ranked[0]
-    value, ends = found.evaluations[first]["AP"].mean, found.intervals[first][found.main]
-    lead = f"{first} finds {TASKS[found.label]} best: AP {number(value)} ({interval(ends)})"
-    if found.lead is None:
+    value, ends = retrieval.evaluations[first]["AP"].mean, retrieval.intervals[first][retrieval.main]
+    lead = f"{first} finds {TASKS[retrieval.label]} best: AP {number(value)} ({interval(ends)})"
+    if retrieval.lead is None:
         return f"{lead}."
-    gap = found.lead
+    gap = retrieval.lead
     sure = "more than other queries would change" if gap.low > 0 else "too close to call"
     by = f"{signed(gap.difference)} ({signed(gap.low)} to {signed(gap.high)})"
-    second = f"{gap.second} ({number(found.evaluations[gap.second]['AP'].mean)})"
+    second = f"{gap.second} ({number(retrieval.evaluations[gap.second]['AP'].mean)})"
     return f"{lead}, against {second} by {by}: {sure}."
 
 
-def good_enough(found: Tradeoff) -> StorageOption | None:
+def good_enough(tradeoff: Tradeoff) -> StorageOption | None:
     """The shortest code that keeps 95 % of the embeddings' AP (without labels, half of their neighbours)."""
-    embeddings, *others = found.options
+    embeddings, *others = tradeoff.options
     for option in sorted(others, key=lambda option: (option.bytes, -option.agreement)):
         if math.isnan(option.quality):
             if option.agreement >= 0.5:
@@ -169,15 +171,15 @@ def good_enough(found: Tradeoff) -> StorageOption | None:
     return None
 
 
-def _saved(found: Tradeoff) -> list[str]:
-    option = good_enough(found)
+def _saved(tradeoff: Tradeoff) -> list[str]:
+    option = good_enough(tradeoff)
     if option is None:
         return []
-    embeddings = found.options[0]
+    embeddings = tradeoff.options[0]
     smaller = f"{embeddings.bytes / option.bytes:,.0f} times less memory"
     name = f"{option.name} at {option.n_bits} bits"
     if math.isnan(option.quality):
-        kept = f"keeps {percent(option.agreement)} of the {found.k} nearest"
+        kept = f"keeps {percent(option.agreement)} of the {tradeoff.k} nearest"
     else:
         kept = f"has an AP of {number(option.quality)}, the embeddings {number(embeddings.quality)}"
-    return [f"{name} takes {smaller} than the embeddings of {found.model} and {kept}."]
+    return [f"{name} takes {smaller} than the embeddings of {tradeoff.model} and {kept}."]

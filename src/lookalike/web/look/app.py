@@ -16,8 +16,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from lookalike.study.finder import NearestGroup, grouped, nearness
-from lookalike.web.guard import RefusedError, Tokens
-from lookalike.web.look.snapshot import Model, Shelf, Shelves
+from lookalike.web.guard import RequestRefusedError, Tokens
+from lookalike.web.look.snapshot import Shelf, Shelves, ShownModel
 from lookalike.web.look.uploads import Upload, Uploads
 from lookalike.web.server import LIMIT, Pages, Sent, create_app, read_form
 from lookalike.web.thumbnails import THUMBNAIL, VIEW, Drawing, Drawn, Thumbnails, able_to_draw, lent, shown, version_of
@@ -85,7 +85,7 @@ def state_of(
     }
     models = tuple(dict.fromkeys(filter(None, model)))
     if len(models) > MOST_MODELS:
-        raise RefusedError(
+        raise RequestRefusedError(
             422, f"At most {MOST_MODELS} models can stand side by side, the address names {len(models)}."
         )
     return State(q.strip(), tuple(wanted.items()), models, k, order, page)
@@ -95,10 +95,10 @@ Stated = Annotated[State, Depends(state_of)]
 
 
 @dataclass(frozen=True)
-class Answer:
+class SearchAnswer:
     """What one model finds, or why it finds nothing."""
 
-    model: Model
+    model: ShownModel
     unit: str = ""
     near: Callable[[Any], str] = str  # how near that is, in words
     groups: tuple[NearestGroup, ...] = ()
@@ -135,7 +135,9 @@ class Looking:
         items = items if mask is None else items[mask[items]]
         n_pages = max(1, -(-len(items) // PER_PAGE))
         if state.page > n_pages:
-            raise RefusedError(404, f"There is no page {state.page:,}: these {len(items):,} items fill {n_pages:,}.")
+            raise RequestRefusedError(
+                404, f"There is no page {state.page:,}: these {len(items):,} items fill {n_pages:,}."
+            )
         shown = items[(state.page - 1) * PER_PAGE : state.page * PER_PAGE].tolist()
         values = {"items": shown, "total": len(items), "n_pages": n_pages, "like": state.but(page=1)}
         return self._page("grid.html", shelf, state, here=("/", {}), **values)
@@ -145,7 +147,7 @@ class Looking:
         shelf, state = self._settled(state)
         item = shelf.position(name)
         if item is None:
-            raise RefusedError(404, f"The study has no item {name[:200]!r}.")
+            raise RequestRefusedError(404, f"The study has no item {name[:200]!r}.")
         answers = self._answers(shelf, state, item)
         values = {"item": item, "upload": None, "token": None, "answers": answers}
         return self._page("like.html", shelf, state, here=("/like", {"item": name}), **values)
@@ -163,7 +165,7 @@ class Looking:
         """Take a picture, and go to what looks like it."""
         file = (await read_form(request)).get("picture")
         if not isinstance(file, Sent) or not file.name:
-            raise RefusedError(422, "No picture was chosen. Choose an image file, or drop one on the page.")
+            raise RequestRefusedError(422, "No picture was chosen. Choose an image file, or drop one on the page.")
         token = await self.draw(self._taken, file)
         return RedirectResponse(state.but(page=1).at("/like", picture=token), 303)
 
@@ -176,7 +178,7 @@ class Looking:
                 words = (
                     str(error).replace(str(path), name).partition(": raise it")[0].replace(" of max_pixels", " allowed")
                 )
-                raise RefusedError(422, f"{words}. Bring a JPEG, PNG, WebP, GIF, BMP or TIFF.") from error
+                raise RequestRefusedError(422, f"{words}. Bring a JPEG, PNG, WebP, GIF, BMP or TIFF.") from error
         return self.uploads.add(upload)
 
     # Pictures
@@ -189,7 +191,7 @@ class Looking:
         """The picture of the item at a position, as a thumbnail or filling a screen."""
         shelf = self.shelves.now()
         if not re.fullmatch("[0-9]{1,12}", item) or int(item) >= len(shelf):
-            raise RefusedError(404, f"The study has {len(shelf):,} items, by their positions from 0.")
+            raise RequestRefusedError(404, f"The study has {len(shelf):,} items, by their positions from 0.")
         path = shelf.path(int(item))
         version = version_of(path, longest)
         if version is not None and f'"{version}"' in request.headers.get("if-none-match", ""):
@@ -200,7 +202,7 @@ class Looking:
         """A picture that was brought, if it is still held."""
         upload = self.uploads.get(token)
         if upload is None:
-            raise RefusedError(
+            raise RequestRefusedError(
                 410, "This picture is no longer held: the server keeps the last ones, until it ends. Bring it again."
             )
         return upload
@@ -213,36 +215,38 @@ class Looking:
         known = [model.name for model in shelf.models]
         if unknown := [name for name in state.models if name not in known]:
             has = f"it has {', '.join(known)}" if known else "it has none with vectors"
-            raise RefusedError(404, f"The study has no model {unknown[0][:100]!r} to search by: {has}.")
+            raise RequestRefusedError(404, f"The study has no model {unknown[0][:100]!r} to search by: {has}.")
         return shelf, state
 
     def _mask(self, shelf: Shelf, search: str, state: State) -> np.ndarray | None:
         try:
             return shelf.mask(search, dict(state.wanted))
         except ValueError as error:
-            raise RefusedError(404, f"{error}.") from error
+            raise RequestRefusedError(404, f"{error}.") from error
 
-    def _answers(self, shelf: Shelf, state: State, query: Any) -> list[Answer]:
+    def _answers(self, shelf: Shelf, state: State, query: Any) -> list[SearchAnswer]:
         among = self._mask(shelf, "", state)
         known = {model.name: model for model in shelf.models}
         chosen = state.models or tuple(known)[:1]
         return [self._answer(shelf, known[name], query, state.k, among) for name in chosen]
 
-    def _answer(self, shelf: Shelf, model: Model, query: Any, k: int, among: np.ndarray | None) -> Answer:
+    def _answer(self, shelf: Shelf, model: ShownModel, query: Any, k: int, among: np.ndarray | None) -> SearchAnswer:
         if model.problem is not None:
-            return Answer(model, problem=model.problem)
+            return SearchAnswer(model, problem=model.problem)
         try:
             finder = shelf.finder(model.name)
             if not isinstance(query, int) and not finder.can_encode:
                 words = "was added from a file, without an encoder: it can search by items, not by new pictures."
-                return Answer(model, problem=f"{model.name} {words}")
+                return SearchAnswer(model, problem=f"{model.name} {words}")
             looks = shelf.looks(model.name, query, k, among)
         except (ValueError, OSError, ModuleNotFoundError, MemoryError) as error:
             said = str(error) or "there is not enough memory"
-            return Answer(model, problem=said if isinstance(query, int) else said.replace(str(query), "this picture"))
+            return SearchAnswer(
+                model, problem=said if isinstance(query, int) else said.replace(str(query), "this picture")
+            )
         item = query if isinstance(query, int) else None
         same = {other: shelf.shared(item, other) for other in looks.items.tolist()}
-        return Answer(model, *nearness(finder), tuple(grouped(looks)), same)
+        return SearchAnswer(model, *nearness(finder), tuple(grouped(looks)), same)
 
     def _page(
         self, template: str, shelf: Shelf, state: State, here: tuple[str, dict[str, str]], **values: Any
@@ -275,7 +279,7 @@ def create_look_app(study: "Study", *, hosts: Iterable[str] = (), thumbnails: Th
     @app.get("/like")
     async def like(state: Stated, item: str | None = None, picture: str | None = None) -> Response:
         if (item is None) == (picture is None):
-            raise RefusedError(422, "The address must name an item or a picture.")
+            raise RequestRefusedError(422, "The address must name an item or a picture.")
         if picture is not None:
             return await looking.draw(looking.like_picture, picture, state)
         return await run_in_threadpool(looking.like_item, str(item), state)

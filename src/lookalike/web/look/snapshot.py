@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lookalike.core.codes import Codes
-from lookalike.encoders.decoding import MAX_PIXELS, opened
+from lookalike.core.decode import MAX_PIXELS, decode_file
 from lookalike.study.finder import Finder, Looks, default_model
 from lookalike.study.model import UNREADABLE, unreadable
 from lookalike.web.thumbnails import ROOM
@@ -19,14 +19,14 @@ from lookalike.web.thumbnails import ROOM
 if TYPE_CHECKING:
     from lookalike.study.study import Study
 
-__all__ = ["Column", "Model", "Shelf", "Shelves"]
+__all__ = ["CatalogueColumn", "Shelf", "Shelves", "ShownModel"]
 
 CHOICES = 60  # values of a column up to which they are listed to choose from
 FINDERS = 6  # models that are held in memory
 
 
 @dataclass(frozen=True)
-class Column:
+class CatalogueColumn:
     """A column that items can be filtered by: one of its values, or part of one where there are many."""
 
     name: str
@@ -35,7 +35,7 @@ class Column:
 
 
 @dataclass(frozen=True)
-class Model:
+class ShownModel:
     """A model in words; `problem` says why it cannot be used."""
 
     name: str
@@ -59,7 +59,7 @@ class Shelf:
     # Items
 
     @cached_property
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[CatalogueColumn]:
         """Those that items can be filtered by: labels and text that not all items share."""
         catalogue = self.catalogue
         known = {"category": catalogue.categories, "identity": catalogue.identities}
@@ -124,7 +124,7 @@ class Shelf:
     # Models
 
     @cached_property
-    def models(self) -> list[Model]:
+    def models(self) -> list[ShownModel]:
         """Those with vectors, first the one to search by unless told: a run ranks only the queries that it names."""
         found = [self._described(name) for name in self.study.models()]
         usable = [model for model in found if model.kind != "run"]
@@ -132,16 +132,16 @@ class Shelf:
         first = default_model(self.study, whole) if whole else None
         return sorted(usable, key=lambda model: model.name != first)
 
-    def _described(self, name: str) -> Model:
+    def _described(self, name: str) -> ShownModel:
         try:
             stored = self.study.model(name)
         except UNREADABLE as error:
-            return Model(name, "cannot be used", "cannot be used", problem=unreadable(name, error))
+            return ShownModel(name, "cannot be used", "cannot be used", problem=unreadable(name, error))
         if isinstance(stored.gallery, Codes):
             size = stored.hasher or f"{stored.gallery.n_bits:,} bits"
         else:
             size = "" if stored.gallery is None else f"{stored.gallery.shape[1]:,} numbers"
-        return Model(name, stored.kind, size, stored.encoder)
+        return ShownModel(name, stored.kind, size, stored.encoder)
 
     def finder(self, model: str) -> Finder:
         """The finder of a model, made when it is first asked for."""
@@ -159,7 +159,7 @@ class Shelf:
         if isinstance(query, int):
             return finder.like_item(query, k, among=among)
         with self._encoding, ROOM.lent() as take:  # an encoder works for one at a time
-            picture = opened(query, MAX_PIXELS, finder.enough, take)
+            picture = decode_file(query, MAX_PIXELS, finder.enough, take)
             return finder.like_picture(picture, k, among=among)
 
     def shared(self, item: int | None, other: int) -> str | None:
@@ -201,11 +201,11 @@ class Shelves:
         return states
 
 
-def _column(name: str, values: np.ndarray) -> Column:
+def _column(name: str, values: np.ndarray) -> CatalogueColumn:
     distinct, counts = np.unique(values, return_counts=True)
     few = len(distinct) <= CHOICES
     choices = tuple((str(value), int(n)) for value, n in zip(distinct, counts, strict=True) if value) if few else None
-    return Column(name, choices, len(distinct))
+    return CatalogueColumn(name, choices, len(distinct))
 
 
 def _holds(values: np.ndarray, part: str) -> np.ndarray:

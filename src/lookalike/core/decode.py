@@ -1,0 +1,231 @@
+"""Image files to pixels: upright, red, green and blue, on white; an error says in a sentence why a file is refused."""
+
+import contextlib
+import functools
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lookalike.core.checks import whole_number
+from lookalike.core.errors import FileError, MissingPackageError, Option
+from lookalike.core.file_errors import no_memory
+
+if TYPE_CHECKING:
+    from PIL import Image
+
+__all__ = [
+    "MAX_PIXELS",
+    "SUFFIXES",
+    "ImageError",
+    "decode",
+    "decode_file",
+    "default_limit",
+    "fitted",
+    "pillow",
+    "pixel_limit",
+    "square",
+    "upright",
+]
+
+SUFFIXES = frozenset(
+    [
+        ".avif",
+        ".bmp",
+        ".gif",
+        ".j2k",
+        ".jfif",
+        ".jp2",
+        ".jpe",
+        ".jpeg",
+        ".jpg",
+        ".mpo",
+        ".pbm",
+        ".pgm",
+        ".png",
+        ".pnm",
+        ".ppm",
+        ".tif",
+        ".tiff",
+        ".webp",
+    ]
+)
+MAX_SIDE = 1 << 18  # pixels: a thin line of millions would take a machine's memory to resize
+MAX_PIXELS = 89_478_485  # Pillow's own limit: a quarter of a gigabyte in three colours
+# Pillow knows other formats too, but these run programs (PostScript) or take almost any file for an image.
+FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF", "WEBP")
+
+
+class ImageError(FileError):
+    """An image file cannot be decoded."""
+
+
+def pillow() -> ModuleType:
+    """Pillow's module Image, or an error that says how to get it."""
+    try:
+        from PIL import Image
+    except ModuleNotFoundError as error:
+        text = "reading images needs Pillow, which is not installed: pip install pillow"
+        raise MissingPackageError(text, package=error.name, extra="images") from error
+    return Image
+
+
+# Limits: Pillow keeps its limit in a global variable and a warning filter, which all threads share
+
+
+@contextlib.contextmanager
+def default_limit() -> Iterator[None]:
+    """Within this block, in all threads, Pillow raises for images above its own limit; it gives no other warnings."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="PIL")
+        warnings.simplefilter("error", pillow().DecompressionBombWarning)
+        yield
+
+
+@contextlib.contextmanager
+def pixel_limit(max_pixels: int) -> Iterator[None]:
+    """Within this block, in all threads, `decode_file` may be called: Pillow's limit is at least `max_pixels`."""
+    max_pixels = whole_number("max_pixels", max_pixels)
+    Image: Any = pillow()  # noqa: N806
+    limit = Image.MAX_IMAGE_PIXELS
+    with default_limit():
+        Image.MAX_IMAGE_PIXELS = None if limit is None else max(limit, max_pixels)
+        try:
+            yield
+        finally:
+            Image.MAX_IMAGE_PIXELS = limit
+
+
+# Images of any size
+
+
+def decode(path: str | Path, *, max_pixels: int = MAX_PIXELS, enough: int | None = None) -> np.ndarray:
+    """The image in a file, (height, width, 3) of uint8: as its camera was held, transparent parts white.
+
+    If a file has several images, the first is taken. An image of more than `max_pixels` is refused before it is
+    decoded. A JPEG that is more than twice as large as an encoder needs is decoded smaller, with at least `enough`
+    pixels on either side.
+    """
+    with pixel_limit(max_pixels):
+        return decode_file(path, max_pixels, enough)
+
+
+def decode_file(
+    path: str | Path, max_pixels: int, enough: int | None, before: Callable[[int], None] | None = None
+) -> np.ndarray:
+    """The same as `decode`, within a `pixel_limit`. before: called with the number of pixels that are decoded next."""
+    path = Path(path)
+    if not path.exists():
+        raise FileNotFoundError(f"there is no file {path}")
+    if not path.is_file():  # a pipe would be waited for
+        kind = "a folder" if path.is_dir() else "not a file"
+        raise ImageError(f"{path} is {kind}: pass the paths of image files", path=path)
+    Image = pillow()  # noqa: N806
+    try:
+        if not path.stat().st_size:
+            raise ImageError(f"{path} is empty", path=path)
+        # If it is given a path, Pillow maps plain TIFFs to memory, and scrambles those that are to be turned
+        with path.open("rb") as file, Image.open(file, formats=_formats()) as image:
+            _check_size(image.size, max_pixels, path)
+            if enough is not None:
+                image.draft(None, (enough, enough))
+            if before is not None:
+                before(image.size[0] * image.size[1])
+            image.load()
+            _check_size(image.size, max_pixels, path)  # some formats tell only now
+            return np.asarray(_plain(image))
+    except ImageError:
+        raise
+    except Image.UnidentifiedImageError as error:
+        text = f"{path} is not an image: it is something else, or damaged at its start"
+        raise ImageError(text, path=path) from error
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise _too_large(path, "more pixels than", max_pixels) from error
+    except MemoryError as error:
+        raise no_memory(path) from error
+    except Exception as error:  # readers of images raise whatever a damaged file provokes
+        if isinstance(error, OSError) and error.filename is not None:  # of the system, about this file
+            raise
+        reason = (str(error) or type(error).__name__).partition("\n")[0]
+        raise ImageError(f"{path} is damaged or cannot be read: {reason}", path=path) from error
+
+
+@functools.cache
+def _formats() -> list[str]:
+    """The formats that this Pillow can read."""
+    Image = pillow()  # noqa: N806
+    Image.init()
+    return [kind for kind in FORMATS if kind in Image.OPEN]
+
+
+def _check_size(size: tuple[int, int], max_pixels: int, path: Path) -> None:
+    if max(size) > MAX_SIDE:
+        text = f"{path} has {size[0]:,} × {size[1]:,} pixels, more than {MAX_SIDE:,} in a line"
+        raise ImageError(text, path=path)
+    if size[0] * size[1] > max_pixels:
+        raise _too_large(path, f"{size[0]:,} × {size[1]:,} pixels, more than", max_pixels)
+
+
+def _too_large(path: Path, has: str, max_pixels: int) -> ImageError:
+    start, end = f"{path} has {has} the {max_pixels:,} of ", ": raise it if the image is to be trusted"
+    return ImageError(start, Option("max_pixels"), end, path=path)
+
+
+# Images of a size that is asked for
+
+
+def square(path: Path, size: int) -> np.ndarray:
+    """The middle square of an image, (size, size, 3) of uint8; each pixel is the mean of the area that it covers."""
+    Image = pillow()  # noqa: N806
+    with Image.open(path) as image:
+        image.draft(None, (4 * size, 4 * size))  # a large JPEG is decoded no larger than is useful
+        turned = upright(image)
+    side = min(turned.size)
+    left, top = ((length - side) // 2 for length in turned.size)
+    box = (left, top, left + side, top + side)
+    return np.array(turned.resize((size, size), Image.Resampling.BOX, box=box))
+
+
+def fitted(path: Path, size: int) -> np.ndarray:
+    """An image made to fit into size × size, (height, width, 3) of uint8; a smaller one stays as it is."""
+    with pillow().open(path) as image:
+        image.draft(None, (2 * size, 2 * size))
+        turned = upright(image)
+    turned.thumbnail((size, size))
+    return np.array(turned)
+
+
+# Orientation and colour
+
+
+def upright(image: "Image.Image") -> "Image.Image":
+    """An image as its camera was held, in RGB and on white."""
+    from PIL import Image, ImageOps
+
+    is_deep = image.mode.startswith("I;16") or (image.mode == "I" and image.format == "PPM")  # of 16 bits
+    image = ImageOps.exif_transpose(image)
+    if is_deep:  # Pillow would clip rather than scale
+        image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
+    elif image.mode in ("I", "F"):  # numbers of any range: from their lowest to their highest
+        values = np.asarray(image, np.float64)
+        finite = values[np.isfinite(values)]
+        low, high = (finite.min(), finite.max()) if finite.size else (0.0, 0.0)
+        values = np.nan_to_num(values, nan=low, posinf=high, neginf=low)
+        image = Image.fromarray(((values - low) / ((high - low) or 1.0) * 255).astype(np.uint8))
+    if image.has_transparency_data:
+        image = image.convert("RGBA")
+        image = Image.alpha_composite(Image.new("RGBA", image.size, "white"), image)
+    return image.convert("RGB")
+
+
+def _plain(image: Any) -> Any:
+    """The same as `upright`; an image that is RGB without transparency, as most are, is not copied."""
+    from PIL import ImageOps
+
+    if image.mode != "RGB" or image.has_transparency_data:
+        return upright(image)
+    ImageOps.exif_transpose(image, in_place=True)
+    return image

@@ -1,0 +1,96 @@
+"""Files of votes: CSV and Parquet with the columns query, item, expert, answer, time and seconds."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lookalike.core.csv_files import read_csv, write_csv
+from lookalike.core.errors import FileError
+from lookalike.core.file_errors import reading
+from lookalike.core.files import PARQUET, provenance, read_arrays, writing
+from lookalike.core.ids import RowError, text_ids
+from lookalike.discovery.vote_columns import WORDS, answer_column, seconds_column, time_column
+
+__all__ = ["read_vote_columns", "write_vote_columns"]
+
+_NEEDED = ("query", "item", "expert", "answer")
+_COLUMNS = (*_NEEDED, "time", "seconds")
+
+
+def read_vote_columns(path: str | Path) -> dict[str, np.ndarray | None]:
+    """The checked columns of a .csv or .parquet file by name; None for times or seconds that it does not have."""
+    path = Path(path)
+    if path.suffix not in (".csv", ".parquet"):
+        raise FileError(f"cannot read {path}: the name must end in .csv or .parquet", path=path)
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
+    columns, error = _read_csv(path) if path.suffix == ".csv" else _read_parquet(path)
+    checked: dict[str, np.ndarray | None] = {
+        name: text_ids(columns[name], name, error) for name in ("query", "item", "expert")
+    }
+    checked["answer"] = answer_column(columns["answer"], error)
+    checked["time"] = time_column(columns["time"], error) if "time" in columns else None
+    checked["seconds"] = seconds_column(columns["seconds"], error) if "seconds" in columns else None
+    return checked
+
+
+def write_vote_columns(path: str | Path, columns: Mapping[str, np.ndarray], digest: str, *, raw: bool) -> None:
+    """Write columns to a .csv or .parquet file. digest: the fingerprint of the votes, which Parquet keeps."""
+    path = Path(path)
+    if path.suffix == ".csv":
+        _write_csv(path, columns, raw)
+    elif path.suffix == ".parquet":
+        _write_parquet(path, columns, digest)
+    else:
+        raise FileError(f"cannot write {path}: the name must end in .csv or .parquet", path=path)
+
+
+def _read_csv(path: Path) -> tuple[Mapping[str, Sequence[Any]], RowError]:
+    table = read_csv(path, _NEEDED)
+
+    def error(row: int, problem: str) -> FileError:
+        line = table.lines[row]
+        return FileError(f"{path}, line {line}: {problem}", path=path, line=line)
+
+    return table.columns, error
+
+
+def _read_parquet(path: Path) -> tuple[Mapping[str, Sequence[Any]], RowError]:
+    import pyarrow.parquet as pq
+
+    def error(row: int, problem: str) -> FileError:
+        return FileError(f"{path}, row {row}: {problem}", path=path)
+
+    _, about = read_arrays(path, ())
+    if about.get("lookalike", "votes") != "votes":
+        raise FileError(f"{path} holds {about['lookalike']}, not votes", path=path)
+    names = pq.read_schema(path).names
+    for name in _COLUMNS:
+        if names.count(name) != 1 and (name in _NEEDED or name in names):
+            listed = ", ".join(map(repr, names)) or "nothing"
+            raise FileError(f"{path} must have one column {name!r}, got {listed}", path=path)
+    with reading(path, PARQUET):
+        table = pq.read_table(path, columns=[name for name in names if name in _COLUMNS])
+        return {name: table[name].to_pylist() for name in table.column_names}, error
+
+
+def _write_csv(path: Path, columns: Mapping[str, np.ndarray], raw: bool) -> None:
+    times = [math.nan if time == "NaT" else f"{time}Z" for time in np.datetime_as_string(columns["time"]).tolist()]
+    values = {name: array.tolist() for name, array in columns.items()}
+    words = [WORDS[answer] for answer in values["answer"]]
+    write_csv(path, values | {"answer": words, "time": times}, raw=raw)
+
+
+def _write_parquet(path: Path, columns: Mapping[str, np.ndarray], digest: str) -> None:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    arrays = {name: pa.array(array) for name, array in columns.items()}
+    arrays["time"] = pa.array(columns["time"], pa.timestamp("ms", tz="UTC"))
+    about = provenance("votes", votes=len(columns["answer"]), digest=digest)
+    with writing(path) as file:
+        pq.write_table(pa.table(arrays, metadata={"lookalike": json.dumps(about)}), file)

@@ -1,0 +1,75 @@
+"""A pair that experts judge: its seats, who has them, and the votes that count."""
+
+from dataclasses import dataclass, field
+
+LONGEST = 3_600_000  # milliseconds that a seat may be held without a vote
+
+__all__ = ["LONGEST", "ReleasedPair", "Seat", "SeatRow", "Voters"]
+
+Voters = dict[str, tuple[int, int]]  # by expert, the time and the answer of the vote that counts
+SeatRow = tuple[int, int, str, int, int, int]  # pair, slot, expert, until, turn, voted
+
+
+@dataclass(slots=True)
+class Seat:
+    """The right of an expert to judge a pair.
+
+    slot: the number of the seat at the pair. until: when somebody else may take it, in milliseconds since 1970; nobody
+    may once there is a vote. turn: the expert's seats are numbered in the order in which they were given.
+    """
+
+    slot: int
+    expert: str
+    until: int
+    turn: int
+    voted: bool
+
+    def live(self, now: int) -> bool:
+        """Whether nobody may take it. If it ends later than any seat can, the clock was wrong that made it."""
+        return self.voted or now < self.until <= now + LONGEST
+
+
+@dataclass(slots=True)
+class ReleasedPair:
+    """A pair that is released to experts. wanted: how many are to judge it; None for a gold pair: everybody."""
+
+    id: int
+    query: str
+    item: str
+    block: int
+    wanted: int | None
+    voters: Voters
+    seats: dict[str, Seat] = field(default_factory=dict)  # by expert
+
+    @property
+    def gold(self) -> bool:
+        """Whether everybody judges it."""
+        return self.wanted is None
+
+    @property
+    def complete(self) -> bool:
+        """Whether it has all its votes."""
+        return self.wanted is not None and len(self.voters) >= self.wanted
+
+    def has_room(self, now: int) -> bool:
+        """Whether an expert without a seat and without a vote can get a seat."""
+        if self.wanted is None:
+            return True
+        held = sum([not seat.voted and seat.live(now) for seat in self.seats.values()])
+        return len(self.voters) + held < self.wanted
+
+    def free_slot(self, now: int) -> int:
+        """A slot that nobody holds, or else the one that ran out first. The pair must have room."""
+        by_slot = {seat.slot: seat for seat in self.seats.values()}
+        if self.wanted is None:
+            return max(by_slot, default=-1) + 1
+        return min(range(self.wanted), key=lambda slot: _rank(by_slot.get(slot), now))
+
+
+def _rank(seat: Seat | None, now: int) -> tuple[int, int]:
+    """The order in which slots are given away: empty ones, then those that ran out, then held ones, voted ones last."""
+    if seat is None:
+        return 0, 0
+    if not seat.live(now):
+        return 1, seat.until
+    return (3 if seat.voted else 2), seat.until

@@ -1,0 +1,140 @@
+"""A leaderboard as a page shows it: names of metrics, the leading metric, who built the pool, doubtful numbers."""
+
+import math
+from typing import NamedTuple
+
+from lookalike.discovery.contest import OF_PAIRS
+from lookalike.discovery.leaderboard import LOW, Leaderboard
+from lookalike.evaluation.results import Evaluation
+from lookalike.metrics.metric import Metric
+from lookalike.report.html import mark, text
+
+# what tells hits in the top k, the likeliest first
+RANKS = ("VSDHR", "VSDMRR", "Hit", "P", "R", "nDCG", "AP", "RR")
+NAMES = {"VSDHR": "hit rate", "VSDMRR": "reciprocal rank", "Judged": "judged", "P": "precision", "R": "recall"}
+BUILT, LATER = "built the pool", "came later"
+
+__all__ = ["BUILT", "LATER", "Number", "Standing", "called", "kind"]
+
+
+class Number(NamedTuple):
+    """A number that every model has: a metric on all judged pairs, or without those that the model alone proposed."""
+
+    metric: Metric
+    own_out: bool = False
+
+
+class Standing:
+    """The models of a leaderboard, in its order, and their numbers.
+
+    main: the area that stands for all others. lead: the number that models are compared by, neutral to those that built
+    the pool where there is such a one.
+    """
+
+    def __init__(self, board: Leaderboard) -> None:
+        self.board = board
+        self.models, self.metrics = list(board.evaluations), board.metrics
+        areas = [metric for metric in self.metrics if metric.name in OF_PAIRS]
+        self.main = min(areas or self.metrics, key=lambda metric: metric != Metric.parse("AUC"))  # or the first
+        self.hits = next((metric for name in RANKS for metric in self.metrics if metric.name == name), None)
+        self.grouped = any(board.helped.values()) and not all(board.helped.values())
+        self.has_pool = any(board.helped.values())
+        without_own = next(iter(board.own_out.values())).scores if self.has_pool else {}
+        self.numbers = [*(Number(metric, True) for metric in without_own), *map(Number, self.metrics)]
+        self.lead = self._lead()
+
+    def _lead(self) -> Number:
+        """The number that models are ranked by: own pairs left out, or sampled negatives, or else the area itself."""
+        sampled = Metric.parse("AUC(negatives='sampled')")
+        for number in (Number(self.main, True), Number(sampled)):
+            if number in self.numbers and not any(
+                math.isnan(self.value(model, *number)) > math.isnan(self.value(model, self.main))
+                for model in self.models
+            ):
+                return number
+        return Number(self.main)
+
+    @property
+    def groups(self) -> list[tuple[str, list[str]]]:
+        """Models that built the pool and models that came later, the best first; or one group without a name."""
+        ranked = self.ranking(*self.lead)
+        if not self.grouped:
+            return [("", ranked)]
+        sides = ((BUILT, True), (LATER, False))
+        return [(name, [model for model in ranked if self.board.helped[model] == side]) for name, side in sides]
+
+    def ranking(self, metric: Metric, own_out: bool = False) -> list[str]:
+        """Models by a number, the best first, those without a value last."""
+        values = {model: self.value(model, metric, own_out) for model in self.models}
+        return sorted(self.models, key=lambda model: (math.isnan(values[model]), -values[model]))
+
+    def evaluation(self, model: str, own_out: bool = False) -> Evaluation:
+        """All numbers of a model, or those without the pairs that it alone proposed."""
+        return self.board.own_out[model] if own_out else self.board[model]
+
+    def value(self, model: str, metric: Metric, own_out: bool = False) -> float:
+        """The number to report; nan where it was not measured."""
+        scores = self.evaluation(model, own_out).scores
+        return scores[metric].mean if metric in scores else math.nan
+
+    def interval(self, model: str, metric: Metric, own_out: bool = False) -> tuple[float, float]:
+        """Its 95 % interval over queries; nan where there is none."""
+        intervals = self.board.own_out_intervals if own_out else self.board.intervals
+        return intervals.get(model, {}).get(metric, (math.nan, math.nan))
+
+    def own_out(self, model: str, metric: Metric) -> float:
+        """The metric without the pairs that the model alone proposed; nan where it was not measured."""
+        return self.value(model, metric, own_out=True)
+
+    def upper(self, model: str, metric: Metric) -> float:
+        """The metric if everything that nobody judged were relevant; nan where it was not measured."""
+        scores = self.board.upper[model].scores
+        return scores[metric].mean if metric in scores else math.nan
+
+    def judged(self, model: str) -> float:
+        """The least share of its top k that was judged; nan where it was not measured."""
+        return min((score.mean for score in self.board.judged[model].scores.values()), default=math.nan)
+
+    def doubtful(self, model: str, metric: Metric) -> bool:
+        """Whether a rank metric is in doubt, since too little of the model's top was judged."""
+        of_ranks = metric.name not in (*OF_PAIRS, "Judged") and metric.options().get("part") != "residual"
+        return of_ranks and self.judged(model) < LOW
+
+    def mark(self, model: str) -> str:
+        """The sign of a model in charts: hollow for those that came later."""
+        return mark(self.models.index(model), hollow=self.grouped and not self.board.helped[model])
+
+    def tag(self, model: str) -> str:
+        """The sign and the name, as HTML."""
+        return f"{self.mark(model)} {text(model)}"
+
+
+def called(metric: Metric, own_out: bool = False) -> str:
+    """The name of a number for readers.
+
+    >>> [called(Metric.parse(name)) for name in ("VSDHR@6", "AUC", "AUC(average='micro', negatives='sampled')")]
+    ['hit rate @6', 'AUC (macro)', 'AUC (micro, sampled)']
+    >>> called(Metric.parse("AUC"), own_out=True)
+    'AUC (macro), own left out'
+    """
+    if own_out:
+        return f"{called(metric)}, own left out"
+    at = "" if metric.cutoff is None else f" @{metric.cutoff}"
+    if "negatives" in metric.options():
+        return f"{metric.name}{_rest(metric, 'average', 'negatives')} ({kind(metric)})"
+    if metric.name == "RBP":
+        residual = metric.options()["part"] == "residual"
+        return f"RBP{_rest(metric, 'part')}{' residual' if residual else ''}{at}"
+    return f"{NAMES[metric.name]}{_rest(metric)}{at}" if metric.name in NAMES else metric.label
+
+
+def kind(area: Metric) -> str:
+    """How an area is averaged, and its negatives if they are not the judged ones."""
+    options = area.options()
+    return options["average"] + ("" if options["negatives"] == "judged" else f", {options['negatives']}")
+
+
+def _rest(metric: Metric, *shown: str) -> str:
+    """Parameters that differ from the default, but for those shown elsewhere."""
+    others = [f"{name}={value}" for name, value in metric.parameters if name not in shown]
+    return f" ({', '.join(others)})" if others else ""
