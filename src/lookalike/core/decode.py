@@ -60,7 +60,9 @@ FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF"
 
 
 class ImageError(FileError):
-    """An image file cannot be decoded."""
+    """An image file cannot be decoded. reason: why, without the file's name, for lists of files."""
+
+    reason: str = ""
 
 
 def pillow() -> ModuleType:
@@ -122,11 +124,11 @@ def decode_file(
         raise FileNotFoundError(f"there is no file {path}")
     if not path.is_file():  # a pipe would be waited for
         kind = "a folder" if path.is_dir() else "not a file"
-        raise ImageError(f"{path} is {kind}: pass the paths of image files", path=path)
+        raise _refused(path, "is ", f"{kind}: pass the paths of image files")
     Image = pillow()  # noqa: N806
     try:
         if not path.stat().st_size:
-            raise ImageError(f"{path} is empty", path=path)
+            raise _refused(path, "is ", "empty")
         # If it is given a path, Pillow maps plain TIFFs to memory, and scrambles those that are to be turned
         with path.open("rb") as file, Image.open(file, formats=_formats()) as image:
             _check_size(image.size, max_pixels, path)
@@ -140,8 +142,7 @@ def decode_file(
     except ImageError:
         raise
     except Image.UnidentifiedImageError as error:
-        text = f"{path} is not an image: it is something else, or damaged at its start"
-        raise ImageError(text, path=path) from error
+        raise _refused(path, "is ", "not an image: it is something else, or damaged at its start") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise _too_large(path, "more pixels than", max_pixels) from error
     except MemoryError as error:
@@ -150,7 +151,7 @@ def decode_file(
         if isinstance(error, OSError) and error.filename is not None:  # of the system, about this file
             raise
         reason = (str(error) or type(error).__name__).partition("\n")[0]
-        raise ImageError(f"{path} is damaged or cannot be read: {reason}", path=path) from error
+        raise _refused(path, "is ", f"damaged or cannot be read: {reason}") from error
 
 
 @functools.cache
@@ -163,15 +164,21 @@ def _formats() -> list[str]:
 
 def _check_size(size: tuple[int, int], max_pixels: int, path: Path) -> None:
     if max(size) > MAX_SIDE:
-        text = f"{path} has {size[0]:,} × {size[1]:,} pixels, more than {MAX_SIDE:,} in a line"
-        raise ImageError(text, path=path)
+        raise _refused(path, "", f"has {size[0]:,} × {size[1]:,} pixels, more than {MAX_SIDE:,} in a line")
     if size[0] * size[1] > max_pixels:
         raise _too_large(path, f"{size[0]:,} × {size[1]:,} pixels, more than", max_pixels)
 
 
 def _too_large(path: Path, has: str, max_pixels: int) -> ImageError:
-    start, end = f"{path} has {has} the {max_pixels:,} of ", ": raise it if the image is to be trusted"
-    return ImageError(start, Option("max_pixels"), end, path=path)
+    start, end = f"has {has} the {max_pixels:,} of ", ": raise it if the image is to be trusted"
+    return _refused(path, "", start, Option("max_pixels"), end)
+
+
+def _refused(path: Path, verb: str, *reason: str | Option) -> ImageError:
+    """The error that says why an image is refused, as a sentence about the file and as a reason alone."""
+    error = ImageError(f"{path} {verb}", *reason, path=path)
+    error.reason = "".join(map(str, reason))
+    return error
 
 
 # Images of a size that is asked for

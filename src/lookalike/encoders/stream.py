@@ -7,11 +7,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from lookalike.core.checks import whole_number
-from lookalike.core.decode import MAX_PIXELS, decode_file, pixel_limit
+from lookalike.core.decode import MAX_PIXELS, ImageError, decode_file, pixel_limit
 from lookalike.core.errors import InputTypeError
 from lookalike.core.progress import report
 from lookalike.encoders.base import Encoder
@@ -21,8 +22,18 @@ __all__ = ["EncodedFiles", "encode_files"]
 AHEAD = 2  # batches that are decoded while one is encoded
 
 
+class _Refusal(NamedTuple):
+    """Why a file has no row."""
+
+    sentence: str
+    reason: str  # without the name of the file
+
+
 class EncodedFiles:
-    """The rows of files, batch by batch; `reasons` says why some files have none."""
+    """The rows of files, batch by batch; `reasons` says why some files have none.
+
+    short_reasons: the same without the names of the files, for lists that have the names already.
+    """
 
     def __init__(
         self,
@@ -41,22 +52,26 @@ class EncodedFiles:
         self.threads = (os.cpu_count() or 1) if threads is None else whole_number("threads", threads)
         self.enough = None if whole else encoder.enough
         self.reasons: dict[int, str] = {}
+        self.short_reasons: dict[int, str] = {}
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Positions in `paths`, in order, (n,) of int64, and their rows, (n, n_features) of float32."""
         self.reasons.clear()
+        self.short_reasons.clear()
         start = time.monotonic()
         with pixel_limit(self.max_pixels), ThreadPoolExecutor(self.threads, "decoding") as pool:
             waiting = iter(self.paths)
-            ahead: deque[Future[np.ndarray | str]] = deque()
+            ahead: deque[Future[np.ndarray | _Refusal]] = deque()
             try:
                 for first in range(0, len(self.paths), self.batch):
                     wanted = (1 + AHEAD) * self.batch - len(ahead)
                     ahead.extend(pool.submit(self._prepared, path) for path in islice(waiting, wanted))
                     few = [ahead.popleft().result() for _ in range(min(self.batch, len(ahead)))]
                     outcomes = dict(enumerate(few, first))
-                    self.reasons |= {row: reason for row, reason in outcomes.items() if isinstance(reason, str)}
-                    readable = {row: image for row, image in outcomes.items() if not isinstance(image, str)}
+                    readable = {row: image for row, image in outcomes.items() if not isinstance(image, _Refusal)}
+                    for row, outcome in outcomes.items():
+                        if isinstance(outcome, _Refusal):
+                            self.reasons[row], self.short_reasons[row] = outcome
                     vectors = self.encoder._rows([*readable.values()]) if readable else None
                     self._report(first + len(few), time.monotonic() - start)
                     if vectors is not None:
@@ -65,18 +80,21 @@ class EncodedFiles:
                 for future in ahead:
                     future.cancel()
 
-    def _prepared(self, path: Path) -> np.ndarray | str:
+    def _prepared(self, path: Path) -> np.ndarray | _Refusal:
         """A picture as the encoder takes it, or why there is none."""
         try:
             picture = decode_file(path, self.max_pixels, self.enough)
+        except ImageError as error:
+            return _Refusal(str(error), error.reason)
         except (ValueError, OSError, MemoryError) as error:
-            return str(error)
+            return _Refusal(str(error), str(error))
         try:
             return self.encoder._prepare_file(picture)
         except ValueError as error:
-            return f"{path} cannot be encoded: {error}"
+            reason = f"cannot be encoded: {error}"
         except MemoryError:
-            return f"{path} cannot be encoded: it takes more memory than there is"
+            reason = "cannot be encoded: it takes more memory than there is"
+        return _Refusal(f"{path} {reason}", reason)
 
     def _report(self, done: int, seconds: float) -> None:
         rate = done / max(seconds, 1e-9)

@@ -1,4 +1,4 @@
-"""A learned hasher: a network in the place of a projection, otherwise a hasher like all others."""
+"""A learned hasher: a network instead of a projection, otherwise a hasher like all others."""
 
 import copy
 import math
@@ -23,7 +23,7 @@ __all__ = ["LearnedHasher"]
 
 
 class LearnedHasher(Hasher):
-    """Learned from labels by a network whose activations' signs are the bits.
+    """A hasher learned from labels: a network gives an activation for each bit, and its sign is the bit.
 
     loss: "tie-aware-ap", "tie-aware-dcg" (He et al. 2018), "dsh" (Liu et al. 2016), "dispersed-dsh",
     "dispersed-dsh-hierarchy" (Ding et al. 2018) or "cross-entropy", with `options` of that loss. network: "linear" or

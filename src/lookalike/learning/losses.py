@@ -1,7 +1,7 @@
 """Losses of a batch of activations, to learn hash functions with: ranking metrics under ties, and pairs with a margin.
 
-Each takes activations (n_examples, n_bits), real numbers whose signs become the bits, and says which examples belong
-together by `labels` or by `affinity`:
+Each takes activations (n_examples, n_bits): real numbers, their signs become the bits. Which examples belong together
+is given by `labels` or by `affinity`:
 
 labels: one for each example; or a 0/1 matrix of tags (n_examples, tags), where the grade is the number shared.
 affinity: grades (n_examples, n_examples), whole numbers from 0; row i says how relevant the others are to i, which need
@@ -58,7 +58,7 @@ def tie_aware_ap(
     """1 - the mean AP of the batch, each example ranking the others by the relaxed codes tanh(alpha · activations).
 
     He et al. 2018. On binary codes this is the tie-aware AP itself; between them it is smooth ("exact"), or, with
-    relaxation="paper", as printed there with logarithms, whose limits are shifted by 1/2 to keep them finite. Relevant
+    relaxation="paper", as printed there with logarithms, with limits shifted by 1/2 to keep them finite. Relevant
     is what has a grade of at least `rel`; examples to which nothing is relevant are left out of the mean. alpha=None
     takes activations for relaxed codes in [-1, 1]. compiled: use the compiled loops; None: on CPU tensors.
 

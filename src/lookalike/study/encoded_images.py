@@ -73,22 +73,24 @@ class EncodedImages:
         contents, paths = [*first], [root / file.path for file in first.values()]
         encoded = encode_files(paths, self.encoder, batch=BATCH, threads=threads, max_pixels=self.max_pixels)
         new: dict[str, np.ndarray] = {}
+        faults: dict[int, str] = {}  # of files that could be decoded
         done, last = 0, time.monotonic()
         for positions, block in encoded:
             for position, vector in zip(positions.tolist(), block, strict=True):
                 if fault := _changed(paths[position], first[contents[position]]) or _fault(vector, self.encoder):
-                    encoded.reasons[position] = fault
+                    faults[position] = fault
                 else:
                     new[contents[position]] = vector
             if time.monotonic() - last > KEEP_EVERY:
                 end = (int(positions[-1]) // BATCH + 1) * BATCH
-                failed = {at: reason for at, reason in encoded.reasons.items() if done <= at < end}
-                self._write(new, _shortened(failed, contents, paths))
+                reasons = encoded.short_reasons | faults
+                self._write(new, {contents[at]: reasons[at] for at in sorted(reasons) if done <= at < end})
                 self.vectors |= new
                 new, done, last = {}, end, time.monotonic()
         self.vectors |= new
-        self.reasons |= _shortened(encoded.reasons, contents, paths)
-        return len(first) - len(encoded.reasons)
+        reasons = encoded.short_reasons | faults
+        self.reasons |= {contents[at]: reasons[at] for at in sorted(reasons)}
+        return len(first) - len(reasons)
 
     def _write(self, vectors: Mapping[str, np.ndarray], reasons: Mapping[str, str]) -> None:
         """Write vectors, so that a kill does not lose them."""
@@ -123,11 +125,6 @@ def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:
     vectors = dict(zip(arrays["contents"].astype(str).tolist(), arrays["rows"], strict=True))
     reasons = dict(zip(arrays["failed"].astype(str).tolist(), arrays["reasons"].tolist(), strict=True))
     return vectors, reasons
-
-
-def _shortened(reasons: Mapping[int, str], contents: Sequence[str], paths: Sequence[Path]) -> dict[str, str]:
-    """Reasons by content, without the path that each begins with."""
-    return {contents[at]: reason.removeprefix(f"{paths[at]} ").removeprefix("is ") for at, reason in reasons.items()}
 
 
 def _changed(path: Path, file: ImageFile) -> str | None:

@@ -12,7 +12,7 @@ from lookalike.core.errors import FileError
 __all__ = ["UNREADABLE", "Recipe", "Run", "Stored", "recipe_of", "stored_vectors", "unreadable"]
 
 Run = dict[str, dict[str, float]]
-UNREADABLE = (ValueError, OSError, MemoryError)  # what a model raises whose file is damaged, gone or too large
+UNREADABLE = (ValueError, OSError, MemoryError)  # raised by a model if its file is damaged, gone or too large
 
 
 @dataclass(frozen=True)
