@@ -33,6 +33,7 @@ from starlette.testclient import TestClient
 from helpers.commands import assert_refused
 from helpers.pages import HOSTILE, Reader
 from helpers.shops import DAMAGED, DAMAGES, MISSING, N_VIEWS, damage_model, make_hostile, make_shop, picture
+from lookalike.core.errors import InputError
 from lookalike.study.finder import Finder
 from lookalike.study.study import Study
 from lookalike.web import guard as guarding
@@ -42,6 +43,7 @@ from lookalike.web.look import app as look
 from lookalike.web.look import snapshot as shelf
 from lookalike.web.look import uploads
 from lookalike.web.look.app import State, create_look_app
+from lookalike.web.server import listen
 from lookalike.web.thumbnails import Thumbnails, render
 
 OWN = "http://localhost:8000"
@@ -986,7 +988,10 @@ def test_bad_input_ends_with_one_sentence(study: Study, tmp_path: Path, capsys: 
         assert_refused(capsys, tmp_path, command, words)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        assert_refused(capsys, tmp_path, f"look {study.path} --port {port}", "choose another --port")
+        assert_refused(capsys, tmp_path, f"look {study.path} --port {port}", "choose another")
+        with pytest.raises(InputError, match="choose another port, or 0") as error:
+            listen("127.0.0.1", port)
+        assert error.value.sentence(lambda option: option.flag).endswith("choose another --port, or 0")
 
 
 @pytest.mark.parametrize("package", ["fastapi", "httptools", "jinja2", "uvicorn", "python_multipart"])

@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from lookalike.core.errors import FileError, InputError
+
 __all__ = ["EXPERT", "ORGANISER", "Keys", "Pass"]
 
 EXPERT: Literal["expert"] = "expert"
@@ -51,7 +53,7 @@ class Keys:
 
     def __init__(self, key: bytes) -> None:
         if len(key) < SIZE:
-            raise ValueError(f"a key has {SIZE} bytes or more, got {len(key)}")
+            raise InputError(f"a key has {SIZE} bytes or more, got {len(key)}", parameter="key")
         self._key = key
         self._derived: dict[str, bytes] = {}
 
@@ -64,7 +66,9 @@ class Keys:
         _tighten(path)
         key = path.read_bytes()
         if len(key) != SIZE:
-            raise ValueError(f"{path} is damaged: remove it and start again, then give every expert a new link")
+            raise FileError(
+                f"{path} is damaged: remove it and start again, then give every expert a new link", path=path
+            )
         return cls(key)
 
     def derived(self, purpose: str) -> bytes:
@@ -152,7 +156,9 @@ def _tighten(path: Path) -> None:
     try:
         path.chmod(0o600)
     except OSError as error:
-        raise ValueError(f"others can read {path}, and it is not yours to change: chmod 600 {path}") from error
+        raise FileError(
+            f"others can read {path}, and it is not yours to change: chmod 600 {path}", path=path
+        ) from error
     logger.warning(
         "others could read %s, which signs all links: now only you can; remove it to make all links new", path
     )

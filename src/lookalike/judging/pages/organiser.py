@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from lookalike.core.errors import InputError
 from lookalike.discovery.dawid_skene import RULES
 from lookalike.discovery.formats import write_judgements
 from lookalike.discovery.votes import WORDS
@@ -112,7 +113,7 @@ class Organising:
                 raise RequestRefusedError(422, "The name of an expert is missing.")
             try:
                 words = act(name, _moment(days))
-            except ValueError as error:
+            except InputError as error:
                 raise RequestRefusedError(422, sentence(error)) from error
             self._figures = None
             if request.headers.get("hx-request") == "true":
@@ -125,7 +126,7 @@ class Organising:
         """Let somebody new judge."""
         check_expert_name(name)
         if self.store.expert(name) is not None:
-            raise ValueError(f"there is an expert {name!r} already")
+            raise InputError(f"there is an expert {name!r} already")
         self.store.add_expert(name, expires)
         return f"{name} was added"
 
@@ -158,7 +159,7 @@ class Organising:
                     raise RequestRefusedError(404, "Nothing has been judged yet: there is nothing to export.")
                 try:
                     write_judgements(path, judgements.queries, judgements.items, judgements.grades)
-                except ValueError as error:  # an id that the format cannot hold
+                except InputError as error:  # an id that the format cannot hold
                     raise RequestRefusedError(422, sentence(error)) from error
             body = path.read_bytes()
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.study.name).strip("-.")[:60] or "study"
@@ -185,7 +186,7 @@ def _moment(days: str) -> int | None:
     except ValueError:
         number = 0.0
     if not 0 < number <= MOST_DAYS:
-        raise ValueError(f"a link works for so many days, up to {MOST_DAYS:,}, or without end, got {given!r:.100}")
+        raise InputError(f"a link works for so many days, up to {MOST_DAYS:,}, or without end, got {given!r:.100}")
     return now_ms() + round(number * DAY)
 
 

@@ -13,9 +13,10 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from lookalike.core.errors import LookalikeError
 from lookalike.judging.pages.app import create_judge_app
 from lookalike.judging.pages.links import Keys
-from lookalike.judging.store.store import Store, StoreAwayError, StoreFullError
+from lookalike.judging.store.store import Store
 from lookalike.study.study import Study
 from lookalike.web.server import serve
 
@@ -140,7 +141,7 @@ def main(handle: str) -> None:
             Service(given["study"], given["database"], tuple(given["hosts"]), given["secure"]).run(listening)
     except KeyboardInterrupt:  # Ctrl-C in a terminal goes to workers too
         pass
-    except (ValueError, OSError, StoreAwayError, StoreFullError) as error:
+    except (LookalikeError, OSError) as error:
         logger.error("%s", error)  # a sentence; whoever serves can do something about it
         sys.exit(CANNOT)
 

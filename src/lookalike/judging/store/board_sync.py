@@ -91,8 +91,8 @@ class Follower:
         board = Board(self.settings.seed, self.settings.experts_per_pair)
         self._last_pair = 0
         self._add_pairs(connection, board)
-        for row in connection.execute(_VOTES):
-            board.add_vote(*row)
+        for vote in connection.execute(_VOTES):
+            board.add_vote(*vote)
         for row in connection.execute(_SEATS):
             board.put_seat(tuple(row))
         self._read_people(connection, board)
@@ -108,8 +108,8 @@ class Follower:
         votes = connection.execute(_NEW_VOTES, {"last": self._last_vote}).all()
         changed = {board.ids[query, item] for query, item, *_ in votes if (query, item) in board.ids}
         board.drop_held()
-        for row in votes:
-            board.add_vote(*row)
+        for vote in votes:
+            board.add_vote(*vote)
         for numbers in chunks(sorted(changed)):
             for row in connection.execute(_SEATS_OF, {"pairs": numbers}):
                 board.put_seat(tuple(row))

@@ -15,6 +15,7 @@ from urllib.parse import unquote_to_bytes
 
 import sqlalchemy as sa
 
+from lookalike.core.errors import InputError, MissingPackageError
 from lookalike.discovery.vote_log import check_record, create_record
 from lookalike.judging.store.types import StoreAwayError, StoreFullError
 
@@ -51,15 +52,15 @@ def _url_of(text: str) -> sa.URL:
 
     >>> _url_of("postgresql://judge:p%40ss@db.example/shop").password
     'p@ss'
-    >>> _url_of("postgresql://judge:p@ss@db.example/shop")
+    >>> _url_of("mysql://judge:p@ss@db.example/shop")
     Traceback (most recent call last):
         ...
-    ValueError: the database must be like postgresql://USER:PASSWORD@HOST:PORT/NAME: an @ in a password is written %40
+    lookalike.core.errors.InputError: the database must be postgresql://… or the path of a file, got mysql://…
     """
     kind, _, rest = text.partition("://")
     if kind.partition("+")[0] not in ("postgresql", "postgres"):
-        known = f", got {kind}://…" if re.fullmatch("[a-z0-9+]{1,30}", kind) else ""
-        raise ValueError(f"the database must be postgresql://… or the path of a file{known}")
+        shown = f", got {kind}://…" if re.fullmatch("[a-z0-9+]{1,30}", kind) else ""
+        raise InputError(f"the database must be postgresql://… or the path of a file{shown}")
     bracketed = re.match(r"(?:[^@]*@)?\[([^\]/?]*)\](?=[:/?]|$)", rest)
     if not rest:
         raise _malformed("it names no server and no database")
@@ -86,13 +87,13 @@ def _url_of(text: str) -> sa.URL:
     return url
 
 
-def _malformed(why: str) -> ValueError:
-    return ValueError(f"the database must be like postgresql://USER:PASSWORD@HOST:PORT/NAME: {why}")
+def _malformed(why: str) -> InputError:
+    return InputError(f"the database must be like postgresql://USER:PASSWORD@HOST:PORT/NAME: {why}")
 
 
-def _is_text(said: bytes) -> bool:
+def _is_text(body: bytes) -> bool:
     try:
-        return "\0" not in said.decode()
+        return "\0" not in body.decode()
     except UnicodeDecodeError:
         return False
 
@@ -224,8 +225,8 @@ class PostgreSQL:
         hosts = [url.host, *_texts(url.query.get("host", "")), "this machine"]
         self.words = f"PostgreSQL, {url.database or 'postgres'} on {next(filter(None, hosts))}"
         milliseconds = int(WAIT * 1000)
-        mine = f"-c lock_timeout={milliseconds} -c synchronous_commit=on"
-        options = " ".join([*_texts(url.query.get("options", ())), mine])
+        own_options = f"-c lock_timeout={milliseconds} -c synchronous_commit=on"
+        options = " ".join([*_texts(url.query.get("options", ())), own_options])
         times = {"connect_timeout": 5, "keepalives_idle": 10, "tcp_user_timeout": milliseconds}
         _check_options(self.url)
         self._engine = sa.create_engine(
@@ -260,8 +261,8 @@ class PostgreSQL:
         except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.InternalError) as error:
             if getattr(error.orig, "sqlstate", None) == "53100":  # disk_full
                 raise _full("the disk of the database") from error
-            said = " ".join(str(error.orig).split())
-            raise StoreAwayError(f"the database cannot be used now, {self.words}: {said}") from error
+            message = " ".join(str(error.orig).split())
+            raise StoreAwayError(f"the database cannot be used now, {self.words}: {message}") from error
 
 
 def _check_options(url: sa.URL) -> None:
@@ -270,12 +271,14 @@ def _check_options(url: sa.URL) -> None:
         from psycopg import ProgrammingError
         from psycopg.conninfo import make_conninfo
     except ImportError as error:
-        raise ModuleNotFoundError(
-            "PostgreSQL needs psycopg, which is not installed or not whole: pip install 'lookalike[judge]'"
+        raise MissingPackageError(
+            "PostgreSQL needs psycopg, which is not installed or not whole: pip install 'lookalike[judge]'",
+            package="psycopg",
+            extra="judge",
         ) from error
     try:
-        given = url.get_dialect()().create_connect_args(url)[1]
-        make_conninfo(**{name: value for name, value in given.items() if name != "context"})  # which is SQLAlchemy's
+        options = url.get_dialect()().create_connect_args(url)[1]
+        make_conninfo(**{name: value for name, value in options.items() if name != "context"})  # SQLAlchemy's own
     except (ProgrammingError, sa.exc.ArgumentError):
         raise _malformed("after a ? stand options of PostgreSQL, and one of these is none") from None
 
@@ -319,8 +322,8 @@ def _lock(handle: int, deadline: float, folder: Path) -> None:
             time.sleep(0.001)
 
 
-def _texts(given: str | Iterable[str]) -> list[str]:
-    return [given] if isinstance(given, str) else list(given)
+def _texts(values: str | Iterable[str]) -> list[str]:
+    return [values] if isinstance(values, str) else list(values)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

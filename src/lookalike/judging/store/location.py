@@ -4,6 +4,7 @@ import os
 import secrets
 from pathlib import Path
 
+from lookalike.core.errors import FileError
 from lookalike.study.study import Study
 
 __all__ = ["forget_database", "remember_database", "remembered_database"]
@@ -17,9 +18,9 @@ def remembered_database(study: Study) -> str | None:
     try:
         url = file.read_text(encoding="utf-8").strip()
     except UnicodeDecodeError as error:
-        raise ValueError(f"{file} is damaged: it is no text") from error
+        raise FileError(f"{file} is damaged: it is not text", path=file) from error
     if "://" not in url:
-        raise ValueError(f"{file} is damaged: it does not hold the URL of a database")
+        raise FileError(f"{file} is damaged: it does not hold the URL of a database", path=file)
     return url
 
 

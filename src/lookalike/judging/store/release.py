@@ -6,11 +6,13 @@ from functools import cached_property
 
 import numpy as np
 
+from lookalike.core.checks import choice, whole_number
 from lookalike.discovery.judging_order import ORDERS, next_pairs
 from lookalike.discovery.pool import Pool
 from lookalike.judging.store.board import Board
 from lookalike.study.study import Study
 
+MOST = 2**31 - 1  # what an INTEGER of PostgreSQL holds
 AT_ONCE = 50  # pairs, at least, that the adaptive order releases
 
 __all__ = ["JudgingSettings", "Released", "Releases", "StudyReleases"]
@@ -28,14 +30,11 @@ class JudgingSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        least = {"experts_per_pair": 1, "budget": 0, "seed": 0}
-        for name, bound in least.items():
-            value = getattr(self, name)
-            whole = isinstance(value, int) and not isinstance(value, bool) and bound <= value < 2**31
-            if not whole and not (name == "budget" and value is None):
-                raise ValueError(f"{name} must be a whole number from {bound}, got {value!r}")
-        if self.order not in ORDERS:
-            raise ValueError(f"order must be one of {', '.join(map(repr, ORDERS))}, got {self.order!r}")
+        whole_number("experts_per_pair", self.experts_per_pair, 1, MOST)
+        if self.budget is not None:
+            whole_number("budget", self.budget, 0, MOST)
+        whole_number("seed", self.seed, 0, MOST)
+        choice("order", self.order, ORDERS)
 
 
 class Releases:

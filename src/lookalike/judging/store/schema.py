@@ -4,6 +4,7 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from lookalike.core.errors import FileError, InputError
 from lookalike.discovery.vote_log import NEWEST, SCHEMA
 from lookalike.judging.store.types import VoteRow
 
@@ -117,7 +118,7 @@ def make_newest(connection: sa.Connection, where: str) -> None:
         connection.exec_driver_sql(_APPEND_ONLY)
         _begin_meta(connection)
     elif (schema := int(read_meta(connection)["schema"])) > NEWEST:
-        raise ValueError(f"{where} was written by a newer lookalike, in form {schema}: upgrade to read it")
+        raise FileError(f"{where} was written by a newer lookalike, in form {schema}: upgrade to read it", path=where)
 
 
 def _is_ours(connection: sa.Connection, where: str) -> bool:
@@ -127,7 +128,7 @@ def _is_ours(connection: sa.Connection, where: str) -> bool:
         return False
     columns = {column["name"] for column in sa.inspect(connection).get_columns("meta")} if "meta" in there else set()
     if not {"key", "value"} <= columns or "schema" not in read_meta(connection):
-        raise ValueError(
+        raise InputError(
             f"{where} holds tables of something else, such as {min(there)}: use an empty database or schema"
         )
     return True
@@ -136,7 +137,7 @@ def _is_ours(connection: sa.Connection, where: str) -> bool:
 def _make_newest_sqlite(connection: sa.Connection, where: str) -> None:
     schema = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
     if schema > NEWEST:
-        raise ValueError(f"{where} was written by a newer lookalike, in form {schema}: upgrade to read it")
+        raise FileError(f"{where} was written by a newer lookalike, in form {schema}: upgrade to read it", path=where)
     if schema <= SCHEMA:
         connection.exec_driver_sql("ALTER TABLE votes ADD COLUMN client TEXT")
         connection.exec_driver_sql("CREATE UNIQUE INDEX votes_client ON votes (client)")

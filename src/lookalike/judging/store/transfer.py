@@ -11,6 +11,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from lookalike.core.errors import StudyError
 from lookalike.judging.store.databases import Database, PostgreSQL, SQLite
 from lookalike.judging.store.schema import ALL_EXPERTS, EXPERTS, VOTE_ROWS, VOTES, make_newest, read_meta, write_meta
 from lookalike.judging.store.types import Expert, VoteRow
@@ -50,11 +51,11 @@ def own_record(study: Study) -> Iterator[tuple[Path, SQLite]]:
 
 def _check_study(connection: sa.Connection, study: Study, words: str) -> None:
     """Raise for a database that holds the judging of another study."""
-    mine, held = study.collection.digest, read_meta(connection).get("collection")
+    own, held = study.collection.digest, read_meta(connection).get("collection")
     if held is None:
-        write_meta(connection, collection=mine)
-    elif held != mine:
-        raise ValueError(f"{words} holds the judging of another study, with other queries or items: use another one")
+        write_meta(connection, collection=own)
+    elif held != own:
+        raise StudyError(f"{words} holds the judging of another study, with other queries or items: use another one")
 
 
 def bring_votes(source: sa.Connection, target: sa.Connection) -> int:
@@ -101,6 +102,6 @@ def bring_links(source: sa.Connection, target: sa.Connection) -> None:
 def bring_settings(source: sa.Connection, target: sa.Connection) -> None:
     """Give the target the settings of the source, and what is asked and where; pairs are released by `configure`."""
     theirs, ours = read_meta(source), read_meta(target)
-    given = {name: theirs.get(name) for name in SETTINGS}
-    if "order" in theirs and given != {name: ours.get(name) for name in SETTINGS}:
-        write_meta(target, **given, epoch=secrets.token_hex(16))
+    settings = {name: theirs.get(name) for name in SETTINGS}
+    if "order" in theirs and settings != {name: ours.get(name) for name in SETTINGS}:
+        write_meta(target, **settings, epoch=secrets.token_hex(16))

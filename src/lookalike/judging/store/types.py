@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from lookalike.core.errors import InputError, StoreError
 from lookalike.discovery.votes import WORDS
 
 ORGANISED = 100  # characters that a name or a client's id may have
@@ -40,16 +41,16 @@ often: the expert has changed this answer, or all answers together, too often wi
 """
 
 
-class StoreAwayError(RuntimeError):
-    """The database cannot be reached just now; nothing was kept, and trying again later is right."""
+class StoreAwayError(StoreError):
+    """The database does not answer at this moment. Nothing was kept; trying again later can help."""
 
 
-class StoreFullError(RuntimeError):
-    """There is no space left on the disk; nothing was kept, and trying again once there is space is right."""
+class StoreFullError(StoreError):
+    """There is no space left on the disk. Nothing was kept; trying again helps once there is space."""
 
 
-class VoteRefusedError(ValueError):
-    """Something that is not done because of what was asked; nothing has changed."""
+class VoteRefusedError(InputError):
+    """The store does not do what was asked, and nothing has changed."""
 
 
 class ExpertError(VoteRefusedError):
@@ -110,17 +111,17 @@ class Answer:
 
     def __post_init__(self) -> None:
         if not isinstance(self.client, str) or not 0 < len(self.client) <= ORGANISED or not self.client.isprintable():
-            raise ValueError(f"the id of an answer is text of 1 to {ORGANISED} characters, got {self.client!r:.120}")
+            raise InputError(f"the id of an answer is text of 1 to {ORGANISED} characters, got {self.client!r:.120}")
         for name, value in {"pair": self.pair, "answer": self.answer, "at": self.at}.items():
             whole = isinstance(value, int) and not isinstance(value, bool)
             if not (whole and abs(value or 0) < 2**63) and not (name == "at" and value is None):
-                raise ValueError(f"{name!r} of an answer must be a whole number, got {value!r:.120}")
+                raise InputError(f"{name!r} of an answer must be a whole number, got {value!r:.120}")
         if self.answer not in WORDS:
-            raise ValueError(f"an answer is 1 (similar), 0 (not similar) or -1 (can't tell), got {self.answer!r:.120}")
+            raise InputError(f"an answer is 1 (similar), 0 (not similar) or -1 (can't tell), got {self.answer!r:.120}")
         if self.seconds is not None and not (
             isinstance(self.seconds, int | float) and 0 <= self.seconds < 2**53 and math.isfinite(self.seconds)
         ):
-            raise ValueError(f"seconds must be a number from 0, got {self.seconds!r:.120}")
+            raise InputError(f"seconds must be a number from 0, got {self.seconds!r:.120}")
 
 
 class VoteRow(NamedTuple):
@@ -168,9 +169,9 @@ class Briefing:
 
     def __post_init__(self) -> None:
         if not isinstance(self.question, str) or len(self.question) > LINE or len(self.question.splitlines()) > 1:
-            raise ValueError(f"the question is one line of at most {LINE} letters, got {self.question!r:.300}")
+            raise InputError(f"the question is one line of at most {LINE} letters, got {self.question!r:.300}")
         if not isinstance(self.guide, str) or len(self.guide) > PAGE:
-            raise ValueError(f"the guide is text of at most {PAGE:,} letters")
+            raise InputError(f"the guide is text of at most {PAGE:,} letters")
 
 
 @dataclass(frozen=True)
@@ -230,7 +231,7 @@ def check_expert_name(name: str) -> None:
     """Raise for what is no name of an expert."""
     good = isinstance(name, str) and 0 < len(name) <= ORGANISED and name.isprintable() and name == name.strip()
     if not good:
-        raise ValueError(
+        raise InputError(
             f"the name of an expert is text on one line of 1 to {ORGANISED} characters, with no space at its ends, "
             f"got {name!r:.120}"
         )

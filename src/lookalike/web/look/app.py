@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from lookalike.core.errors import InputError
 from lookalike.study.finder import Group, grouped, nearness
 from lookalike.web.guard import RequestRefusedError, Tokens
 from lookalike.web.look.snapshot import Shelf, Shelves, ShownModel
@@ -221,7 +222,7 @@ class Looking:
     def _mask(self, shelf: Shelf, search: str, state: State) -> np.ndarray | None:
         try:
             return shelf.mask(search, dict(state.wanted))
-        except ValueError as error:
+        except InputError as error:
             raise RequestRefusedError(404, f"{error}.") from error
 
     def _answers(self, shelf: Shelf, state: State, query: Any) -> list[SearchAnswer]:

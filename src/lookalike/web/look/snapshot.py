@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lookalike.core.codes import Codes
+from lookalike.core.errors import InputError
 from lookalike.encoders.decoding import MAX_PIXELS, opened
 from lookalike.study.finder import Finder, Looks, default_model
 from lookalike.study.model import UNREADABLE, unreadable
@@ -77,7 +78,7 @@ class Shelf:
         masks = []
         for name, value in wanted.items():
             if name not in known:
-                raise ValueError(f"items cannot be filtered by {name!r}: the study has no such column of labels")
+                raise InputError(f"items cannot be filtered by {name!r}: the study has no such column of labels")
             values = self.catalogue.column(name).astype(str)
             masks.append(values == value if known[name].choices is not None else _holds(values, value))
         if search:
