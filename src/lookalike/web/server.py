@@ -92,8 +92,8 @@ def create_app(
     async def proven(request: Request) -> None:
         if request.method in SAFE:
             return
-        given = request.headers.get("x-csrf-token") or (await read_form(request)).get("csrf")
-        if not tokens.right(given, subject(request)):
+        token = request.headers.get("x-csrf-token") or (await read_form(request)).get("csrf")
+        if not tokens.right(token, subject(request)):
             raise RequestRefusedError(
                 403, "This page is from before the server was started anew. Load it again, then repeat."
             )
@@ -119,8 +119,8 @@ def create_app(
         return pages.problem(refusal.status, refusal.sentence, Request(scope))
 
     def unknown(request: Request, error: Any) -> Response:
-        known = {404: "There is no such page.", 405: "This page takes no such request."}
-        sentence = known.get(error.status_code, str(error.detail))
+        sentences = {404: "There is no such page.", 405: "This page takes no such request."}
+        sentence = sentences.get(error.status_code, str(error.detail))
         return pages.problem(error.status_code, sentence, request)
 
     def unfit(request: Request, error: Any) -> Response:
@@ -156,9 +156,9 @@ class Sent:
 
 async def read_form(request: Request) -> dict[str, str | Sent]:
     """What a form sent, read once and held in memory alone."""
-    known: dict[str, str | Sent] | None = getattr(request.state, "form", None)
-    if known is not None:
-        return known
+    form_before: dict[str, str | Sent] | None = getattr(request.state, "form", None)
+    if form_before is not None:
+        return form_before
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise RequestRefusedError(422, "A form was expected, of the kind multipart/form-data.")
     body = await request.body()

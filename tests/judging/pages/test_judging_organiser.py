@@ -15,7 +15,6 @@ from lookalike.discovery.agreement import agreement
 from lookalike.discovery.dawid_skene import RULES
 from lookalike.discovery.formats import read_judgements
 from lookalike.discovery.votes import Votes
-from lookalike.judging.pages import organiser as organising
 from lookalike.judging.pages.statistics import Figures, disagreements
 
 # The organiser
@@ -177,7 +176,7 @@ def test_other_exports_are_refused(world: World) -> None:
 
 
 def test_pages_of_disagreements(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(organising, "PER_PAGE", 2)
+    monkeypatch.setattr("lookalike.judging.pages.organiser.PER_PAGE", 2)
     votes = judged(world)
     organiser = world.organiser()
     shown: list[str] = []
@@ -198,7 +197,7 @@ def test_before_anything_is_judged_the_page_says_so(world: World) -> None:
 
 
 def test_the_organiser_sees_the_terms_in_force(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(organising, "FRESH", 0.0)
+    monkeypatch.setattr("lookalike.judging.pages.organiser.FRESH", 0.0)
     said = "2 experts judge each pair, in the order of depth, with no budget: all 60 pairs of the pool."
     assert f"{said} Asked: “Do they look alike?”, without a guide." in world.organiser().read("/organise").text
     world.store.configure(experts_per_pair=1, order="adaptive", budget=20)

@@ -13,8 +13,11 @@ import pytest
 
 from helpers.benches import NOW, PEOPLE, Bench, assert_exactly, say, voters
 from helpers.judges import judge, judge_together, make_study
+from lookalike.core.files import digest
 from lookalike.discovery.judging_order import next_pairs
 from lookalike.discovery.votes import Votes
+from lookalike.judging.store.configure import make_plan
+from lookalike.judging.store.release import JudgingSettings
 from lookalike.judging.store.store import Store
 from lookalike.judging.store.types import LAST_MOMENT
 from lookalike.study.study import Study
@@ -259,3 +262,9 @@ def test_times_end_with_the_year_9999(bench: Bench) -> None:
     assert str(store.votes().times.max()) < "9999-12-31T23:59:59.001"
     with pytest.raises(ValueError, match="year 9999"):
         store.import_votes(Votes([task.query], [task.item], ["ann"], [1], np.array([2**62], "datetime64[ms]")))
+
+
+def test_the_mark_of_a_release_is_the_one_that_databases_hold(study: Study) -> None:
+    """Another mark for the same settings would release pairs again in every study that is being judged."""
+    text = "Settings(experts_per_pair=3, order='depth', budget=None, seed=0)"
+    assert make_plan(study, JudgingSettings()).mark == digest(np.array([study.pool().digest, text]))

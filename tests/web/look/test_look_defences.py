@@ -18,9 +18,8 @@ from helpers.looking import OWN, SECRET, bring, links, png, problem, token
 from helpers.pages import HOSTILE, Reader
 from helpers.shops import picture
 from lookalike.study.study import Study
-from lookalike.web import guard as guarding
-from lookalike.web import server as serving
-from lookalike.web.look import app as look
+from lookalike.web import guard, server
+from lookalike.web.look import app
 from lookalike.web.look.app import create_look_app
 
 # Defences
@@ -62,7 +61,7 @@ def test_static_files_are_kept_by_version(client: TestClient) -> None:
 
 
 def test_htmx_is_the_one_that_is_written_down() -> None:
-    folder = Path(serving.__file__).parent / "static"
+    folder = Path(server.__file__).parent / "static"
     said = (folder / "README.md").read_text()
     assert hashlib.sha256((folder / "htmx.min.js").read_bytes()).hexdigest() in said
     version = re.search(r'version:"([\d.]+)"', (folder / "htmx.min.js").read_text())
@@ -72,7 +71,7 @@ def test_htmx_is_the_one_that_is_written_down() -> None:
 
 
 def test_the_colours_are_those_of_reports() -> None:
-    package = Path(serving.__file__).parents[1]
+    package = Path(server.__file__).parents[1]
     report, web = ((package / name).read_text() for name in ("report/page.css", "web/static/base.css"))
     shared = re.findall(r"--(?:paper|surface|ink|soft|line|accent|accent-soft|tie|hit|miss): [^;]+;", web)
     assert len(shared) == 20
@@ -196,7 +195,7 @@ def test_other_sites_may_link_here_but_not_embed(client: TestClient) -> None:
 
 
 def test_requests_that_are_too_large_are_refused_whatever_they_promise(client: TestClient) -> None:
-    large = b"0" * (serving.LIMIT + 1)
+    large = b"0" * (server.LIMIT + 1)
     assert "at most 32 MB" in problem(bring(client, large), 413)
     kind = (b"content-type", b"multipart/form-data; boundary=b")
     start = b'--b\r\nContent-Disposition: form-data; name="picture"; filename="a"\r\n\r\n'
@@ -207,8 +206,8 @@ def test_requests_that_are_too_large_are_refused_whatever_they_promise(client: T
 
 def test_what_many_send_at_once_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Three send 40 bytes each, of which 100 may be held: one of them is refused, and is soon welcome again."""
-    monkeypatch.setattr(guarding, "MOST_HELD", 100)
-    app = serving.create_app(serving.Pages(), tokens=(tokens := guarding.Tokens()), limit=50)
+    monkeypatch.setattr(guard, "MOST_HELD", 100)
+    app = server.create_app(server.Pages(), tokens=(tokens := guard.Tokens()), limit=50)
 
     @app.post("/")
     async def sent(request: Request) -> Response:
@@ -280,7 +279,7 @@ def test_what_goes_wrong_inside_is_not_shown(study: Study, monkeypatch: Any, cap
     def broken(*_: Any) -> None:
         raise RuntimeError(f"secret inside: {SECRET}")
 
-    monkeypatch.setattr(look.Looking, "grid", broken)
+    monkeypatch.setattr(app.Looking, "grid", broken)
     with TestClient(create_look_app(study), base_url=OWN) as opened:
         assert "Something went wrong" in problem(opened.get("/"), 500)
         assert opened.get("/like?item=hat/p01-0.png").status_code == 200  # the server goes on

@@ -20,9 +20,7 @@ from helpers.pages import Reader
 from helpers.shops import DAMAGED, MISSING, N_VIEWS, picture
 from lookalike.study.finder import Finder
 from lookalike.study.study import Study
-from lookalike.web.look import app as look
-from lookalike.web.look import snapshot as shelf
-from lookalike.web.look import uploads
+from lookalike.web.look import app, snapshot, uploads
 from lookalike.web.look.app import State
 from lookalike.web.thumbnails import Thumbnails, render
 
@@ -32,10 +30,10 @@ from lookalike.web.thumbnails import Thumbnails, render
 def test_the_grid_shows_the_catalogue_a_page_at_a_time(client: TestClient, study: Study) -> None:
     first, second = page(client, "/"), page(client, "/", page=2)
     assert "72 items" in first.text
-    assert (len(ids(first)), len(ids(second))) == (look.PER_PAGE, N_ITEMS - look.PER_PAGE)
+    assert (len(ids(first)), len(ids(second))) == (app.PER_PAGE, N_ITEMS - app.PER_PAGE)
     assert sorted(ids(first) + ids(second)) == sorted(study.catalogue.ids.tolist())
     listed = page(client, "/", order="listed")
-    assert ids(listed) == study.catalogue.ids[: look.PER_PAGE].tolist() != ids(first)
+    assert ids(listed) == study.catalogue.ids[: app.PER_PAGE].tolist() != ids(first)
     following = [attributes["href"] for tag, attributes in first.found if attributes.get("rel") == "next"]
     assert following == ["/?page=2"]
     assert ids(Reader(client.get(str(following[0])).text)) == ids(second)
@@ -66,10 +64,10 @@ def test_the_catalogue_is_filtered_by_labels_and_searched_by_id(client: TestClie
 def test_values_of_a_column_are_chosen_from_a_list_or_where_there_are_many_typed(
     study: Study, monkeypatch: Any
 ) -> None:
-    few = {column.name: column for column in shelf.Shelf(study).columns}
+    few = {column.name: column for column in snapshot.Shelf(study).columns}
     assert dict(few["category"].choices or ()) == {"bag": 24, "hat": 24, "shoe": 24}
-    monkeypatch.setattr(shelf, "CHOICES", 5)
-    many = shelf.Shelf(study)
+    monkeypatch.setattr(snapshot, "CHOICES", 5)
+    many = snapshot.Shelf(study)
     columns = {column.name: column for column in many.columns}
     assert (columns["identity"].choices, columns["identity"].n_values) == (None, 12)
     mask = many.mask("", {"identity": "P0"})

@@ -28,9 +28,8 @@ from helpers.pages import Reader
 from helpers.shops import DAMAGES, damage_model, make_shop
 from lookalike.core.errors import InputError
 from lookalike.study.study import Study
-from lookalike.web import guard as guarding
-from lookalike.web import thumbnails as pictures
-from lookalike.web.look import snapshot as shelf
+from lookalike.web import guard, thumbnails
+from lookalike.web.look import snapshot
 from lookalike.web.look.app import create_look_app
 from lookalike.web.server import listen
 from lookalike.web.thumbnails import Thumbnails
@@ -66,9 +65,9 @@ def decoding(monkeypatch: pytest.MonkeyPatch) -> list[list[int]]:
 def test_pictures_are_decoded_by_few_threads_within_so_many_pixels(
     study: Study, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decoding: list[list[int]]
 ) -> None:
-    room = pictures.Room(200_000)
-    monkeypatch.setattr(pictures, "ROOM", room)
-    monkeypatch.setattr(shelf, "ROOM", room)
+    room = thumbnails.Room(200_000)
+    monkeypatch.setattr(thumbnails, "ROOM", room)
+    monkeypatch.setattr(snapshot, "ROOM", room)
     sizes = [(250, 600), (10, 10), (300, 400), (1_000, 1_000), (100, 400), (250, 250)]
     large = [png(np.full((*size, 3), 90, np.uint8)) for size in sizes]
     with TestClient(create_look_app(study, thumbnails=Thumbnails(tmp_path / "kept")), base_url=OWN) as opened:
@@ -89,9 +88,9 @@ def test_pictures_are_decoded_by_few_threads_within_so_many_pixels(
 
 def test_a_page_never_waits_for_a_picture(study: Study, monkeypatch: pytest.MonkeyPatch) -> None:
     """However many are asked for, and however long they take."""
-    monkeypatch.setattr(pictures, "ROOM", pictures.Room(1_000_000))
+    monkeypatch.setattr(thumbnails, "ROOM", thumbnails.Room(1_000_000))
     with TestClient(create_look_app(study), base_url=OWN) as opened, ThreadPoolExecutor(50) as browsers:
-        with pictures.ROOM.lent() as take:
+        with thumbnails.ROOM.lent() as take:
             take(1_000_000)
             waiting = [browsers.submit(opened.get, "/views/0") for _ in range(50)]
             assert "72 items" in page(opened, "/").text
@@ -100,7 +99,7 @@ def test_a_page_never_waits_for_a_picture(study: Study, monkeypatch: pytest.Monk
 
 
 def test_room_is_given_in_turn_and_given_back() -> None:
-    room, order = pictures.Room(10), []
+    room, order = thumbnails.Room(10), []
 
     def use(pixels: int) -> None:
         with room.lent() as take:
@@ -155,10 +154,10 @@ def test_a_model_that_cannot_be_read_says_so_and_others_go_on(study: Study, tmp_
 
 
 def test_tokens_are_for_one_subject_and_one_key() -> None:
-    tokens = guarding.Tokens()
+    tokens = guard.Tokens()
     assert tokens.right(tokens.make("a"), "a")
     assert not tokens.right(tokens.make("a"), "b")
-    assert not guarding.Tokens().right(tokens.make("a"), "a")
+    assert not guard.Tokens().right(tokens.make("a"), "a")
 
 
 # The command

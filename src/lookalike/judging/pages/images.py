@@ -63,11 +63,11 @@ class Images:
 
     def handed(self, name: str, side: str, given: str, request: Request) -> Response:
         """An image that was handed to this expert, or 404 where it cannot be shown, which the page puts in words."""
-        found = re.fullmatch(r"([0-9]{1,15})\.([A-Za-z0-9_-]{43})", given)
-        if found is None or side not in ("query", "item") or int(found[1]) >= 2**48:
+        parts = re.fullmatch(r"([0-9]{1,15})\.([A-Za-z0-9_-]{43})", given)
+        if parts is None or side not in ("query", "item") or int(parts[1]) >= 2**48:
             raise RequestRefusedError(404, "There is no such image.")
-        position = self.keys.revealed(f"picture {side}", int(found[1]))
-        if not self.keys.proves(found[2], "picture", name, side, position):
+        position = self.keys.revealed(f"picture {side}", int(parts[1]))
+        if not self.keys.proves(parts[2], "picture", name, side, position):
             raise RequestRefusedError(404, "There is no such image for you.")
         return self._view(self._path(side, position), request)
 

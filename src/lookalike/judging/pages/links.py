@@ -79,8 +79,8 @@ class Keys:
 
     def proof(self, purpose: str, *facts: object) -> str:
         """A short text that only the holder of the key can make, for these facts."""
-        said = json.dumps([str(fact) for fact in facts]).encode()
-        return _text(hmac.new(self.derived(purpose), said, hashlib.sha256).digest())
+        body = json.dumps([str(fact) for fact in facts]).encode()
+        return _text(hmac.new(self.derived(purpose), body, hashlib.sha256).digest())
 
     def proves(self, proof: str, purpose: str, *facts: object) -> bool:
         """Whether this is that text; how long it takes to tell does not depend on what was given."""
@@ -107,23 +107,23 @@ class Keys:
         return left << 24 | right
 
     def _mixed(self, purpose: str, turn: int, half: int) -> int:
-        said = f"{turn} {half}".encode()
-        return int.from_bytes(hmac.digest(self.derived(f"disguise {purpose}"), said, "sha256")[:3])
+        body = f"{turn} {half}".encode()
+        return int.from_bytes(hmac.digest(self.derived(f"disguise {purpose}"), body, "sha256")[:3])
 
-    def signed(self, purpose: str, given: Pass) -> str:
+    def signed(self, purpose: str, visitor: Pass) -> str:
         """A pass as text for an address or a cookie, with its proof."""
-        said = _text(json.dumps(asdict(given), separators=(",", ":")).encode())
-        return f"{said}.{self.proof(purpose, said)}"
+        text = _text(json.dumps(asdict(visitor), separators=(",", ":")).encode())
+        return f"{text}.{self.proof(purpose, text)}"
 
     def read(self, purpose: str, token: str | None) -> Pass | None:
         """The pass in a text, if it was signed here for this purpose."""
         if token is None or len(token) > LONGEST:
             return None
-        said, _, proof = token.partition(".")
-        if not self.proves(proof, purpose, said):
+        text, _, proof = token.partition(".")
+        if not self.proves(proof, purpose, text):
             return None
         try:
-            return Pass(**json.loads(base64.urlsafe_b64decode(said + "=" * (-len(said) % 4))))
+            return Pass(**json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))))
         except (ValueError, TypeError):  # signed by another version of this
             return None
 

@@ -86,8 +86,8 @@ class Organising:
         with self._counting:
             now = time.monotonic()
             if self._figures is None or now - self._figures[0] > FRESH:
-                found = Figures.of(self.store.status(), self.store.votes(), self.study.gold(), now_ms())
-                self._figures = (time.monotonic(), found)
+                figures = Figures.of(self.store.status(), self.store.votes(), self.study.gold(), now_ms())
+                self._figures = (time.monotonic(), figures)
             return self._figures[1]
 
     def thumbnail(self, side: str, given: str, request: Request) -> Response:
@@ -178,19 +178,19 @@ def _state(expert: Expert) -> str:
 
 def _moment(days: str) -> int | None:
     """So many days from now, in milliseconds since 1970; None where nothing is said."""
-    given = days.strip()
-    if not given:
+    text = days.strip()
+    if not text:
         return None
     try:
-        number = float(given)
+        number = float(text)
     except ValueError:
         number = 0.0
     if not 0 < number <= MOST_DAYS:
-        raise InputError(f"a link works for so many days, up to {MOST_DAYS:,}, or without end, got {given!r:.100}")
+        raise InputError(f"a link works for so many days, up to {MOST_DAYS:,}, or without end, got {text!r:.100}")
     return now_ms() + round(number * DAY)
 
 
 def sentence(error: Exception) -> str:
     """What an error says, as a sentence on a page."""
-    said = str(error)
-    return f"{said[:1].upper()}{said[1:]}."
+    text = str(error)
+    return f"{text[:1].upper()}{text[1:]}."

@@ -115,13 +115,13 @@ class _Worker:
 
 def _first_line() -> bytes:
     """What the parent says first."""
-    said = b""
-    while not said.endswith(b"\n"):
+    line = b""
+    while not line.endswith(b"\n"):
         more = os.read(0, 65_536)
         if not more:
             sys.exit(CANNOT)  # it is gone already
-        said += more
-    return said
+        line += more
+    return line
 
 
 def _end_with_parent() -> None:
@@ -134,11 +134,11 @@ def _end_with_parent() -> None:
 def main(handle: str) -> None:
     """Be a worker."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    given = json.loads(_first_line())
+    service = json.loads(_first_line())
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         with socket.socket(fileno=int(handle)) as listening:
-            Service(given["study"], given["database"], tuple(given["hosts"]), given["secure"]).run(listening)
+            Service(service["study"], service["database"], tuple(service["hosts"]), service["secure"]).run(listening)
     except KeyboardInterrupt:  # Ctrl-C in a terminal goes to workers too
         pass
     except (LookalikeError, OSError) as error:

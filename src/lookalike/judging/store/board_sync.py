@@ -131,10 +131,10 @@ class Follower:
         if rows:
             connection.execute(sa.insert(PAIRS), rows)
             assert self.board is not None
-            known = self._last_pair
+            last_before = self._last_pair
             self._add_pairs(connection, self.board)
             for number, pair in self.board.pairs.items():
-                if number > known and pair.voters:
+                if number > last_before and pair.voters:
                     self.board.seat_voters(pair)
             self._mark(connection)
 

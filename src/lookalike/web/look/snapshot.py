@@ -63,24 +63,24 @@ class Shelf:
     def columns(self) -> list[CatalogueColumn]:
         """Those that items can be filtered by: labels and text that not all items share."""
         catalogue = self.catalogue
-        known = {"category": catalogue.categories, "identity": catalogue.identities}
+        labels = {"category": catalogue.categories, "identity": catalogue.identities}
         text = {name: values for name, values in catalogue.attributes.items() if values.dtype.kind in "Ub"}
-        found = [
+        columns = [
             _column(name, np.asarray(values).astype(str))
-            for name, values in {**known, **text}.items()
+            for name, values in {**labels, **text}.items()
             if values is not None
         ]
-        return [column for column in found if column.n_values > 1]
+        return [column for column in columns if column.n_values > 1]
 
     def mask(self, search: str, wanted: Mapping[str, str]) -> np.ndarray | None:
         """Items whose id holds the search, and whose columns are what is wanted; None where nothing is asked."""
-        known = {column.name: column for column in self.columns}
+        columns = {column.name: column for column in self.columns}
         masks = []
         for name, value in wanted.items():
-            if name not in known:
+            if name not in columns:
                 raise InputError(f"items cannot be filtered by {name!r}: the study has no such column of labels")
             values = self.catalogue.column(name).astype(str)
-            masks.append(values == value if known[name].choices is not None else _holds(values, value))
+            masks.append(values == value if columns[name].choices is not None else _holds(values, value))
         if search:
             masks.append(_holds(self.catalogue.ids, search))
         return np.logical_and.reduce(masks) if masks else None
@@ -112,8 +112,8 @@ class Shelf:
     def facts(self, item: int) -> list[tuple[str, str]]:
         """All columns of an item but its id."""
         catalogue = self.catalogue
-        known = {"category": catalogue.categories, "identity": catalogue.identities, **catalogue.attributes}
-        facts = [(name, str(column[item])) for name, column in known.items() if column is not None]
+        columns = {"category": catalogue.categories, "identity": catalogue.identities, **catalogue.attributes}
+        facts = [(name, str(column[item])) for name, column in columns.items() if column is not None]
         if catalogue.paths is not None:
             facts.append(("file", str(catalogue.paths[item])))
         return [(name, value) for name, value in facts if value]
@@ -127,8 +127,8 @@ class Shelf:
     @cached_property
     def models(self) -> list[ShownModel]:
         """Those with vectors, first the one to search by unless told: a run ranks only the queries that it names."""
-        found = [self._described(name) for name in self.study.models()]
-        usable = [model for model in found if model.kind != "run"]
+        models = [self._described(name) for name in self.study.models()]
+        usable = [model for model in models if model.kind != "run"]
         whole = [model.name for model in usable if model.problem is None]
         first = default_model(self.study, whole) if whole else None
         return sorted(usable, key=lambda model: model.name != first)
@@ -165,8 +165,8 @@ class Shelf:
 
     def shared(self, item: int | None, other: int) -> str | None:
         """What two items have in common."""
-        known = {"identity": self.catalogue.identities, "category": self.catalogue.categories}
-        for name, column in known.items():
+        columns = {"identity": self.catalogue.identities, "category": self.catalogue.categories}
+        for name, column in columns.items():
             if item is not None and column is not None and column[item] and column[item] == column[other]:
                 return name
         return None
