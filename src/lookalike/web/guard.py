@@ -1,4 +1,4 @@
-"""What stands between the network and a page: hosts, other sites, sizes, headers, and errors without details."""
+"""Checks between the network and a page: host names, other sites, sizes and headers; errors show no details."""
 
 import asyncio
 import contextlib
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 class RequestRefusedError(Exception):
-    """A request that is answered with a status and one sentence."""
+    """A request is refused with a status and one sentence."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)

@@ -293,3 +293,7 @@ def test_websockets_are_closed(client: TestClient) -> None:
     with pytest.raises(WebSocketDisconnect) as closed, client.websocket_connect("/"):
         pass
     assert closed.value.code == 1008
+
+
+def test_a_body_that_comes_too_slowly_gets_a_title_of_its_own() -> None:
+    assert b"Too slow" in server.Pages().problem(408, "It did not arrive in time.").body

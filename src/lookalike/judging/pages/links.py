@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Pass:
-    """Whom a link or a session is for: a role, a name, the number of the link, and until when (ms), None for ever."""
+    """Whom a link or a session is for. number: of the link; expires: in milliseconds since 1970, None for never."""
 
     name: str
     role: Literal["expert", "organiser"] = EXPERT
@@ -41,7 +41,7 @@ class Pass:
 
 
 class Keys:
-    """Signs with the key of a study, for one purpose at a time: what is signed for one is worth nothing for another.
+    """The key of a study, which signs texts for one purpose each: a proof for one does not work for another.
 
     >>> keys = Keys(b"k" * 32)
     >>> token = keys.signed("link", Pass("ann", number=2))
@@ -87,7 +87,7 @@ class Keys:
         return hmac.compare_digest(self.proof(purpose, *facts).encode(), proof.encode(errors="replace"))
 
     def disguised(self, purpose: str, number: int) -> int:
-        """Another number in place of this one, from which nobody without the key can tell anything; both below 2^48.
+        """Another number that stands for this one and tells nothing without the key; both are below 2^48.
 
         >>> keys = Keys(b"k" * 32)
         >>> hidden = [keys.disguised("pair ann", number) for number in (1, 2, 3)]
@@ -136,7 +136,7 @@ def _text(body: bytes) -> str:
 
 
 def _make(path: Path) -> None:
-    """Write a key that is whole from the first moment on; of two processes at it, one's counts."""
+    """Write a key, whole from the first moment; if two processes write one at once, one of them counts."""
     path.parent.mkdir(exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".key.", suffix=".part")  # readable by the owner alone
     try:

@@ -1,4 +1,4 @@
-"""The organiser's page: how far it is, who agrees with whom, links, and files to take away."""
+"""The organiser's page: progress, agreement between experts, links, and files to download."""
 
 import re
 import tempfile
@@ -58,7 +58,7 @@ class Organising:
         self._counting = threading.Lock()
 
     def page(self, request: Request, page: int, done: Done | None = None) -> Response:
-        """Everything that the organiser sees, and what was done just now."""
+        """The page, with the change that was just made, if any."""
         self.sessions.organiser(request)
         figures = self.figures()
         n_pages = max(1, -(-len(figures.disagreements) // PER_PAGE))
@@ -82,7 +82,7 @@ class Organising:
         )
 
     def figures(self) -> Figures:
-        """The figures of this moment, or of a moment ago."""
+        """The figures, at most two seconds old."""
         with self._counting:
             now = time.monotonic()
             if self._figures is None or now - self._figures[0] > FRESH:
@@ -168,7 +168,7 @@ class Organising:
 
 
 def _state(expert: Expert) -> str:
-    """What an expert's link is worth now."""
+    """The state of an expert's link: open, or why it does not work."""
     try:
         expert.check(now_ms())
     except ExpertError as error:

@@ -1,4 +1,4 @@
-"""Who a visitor is: a personal link opens a session, which is looked at with every request."""
+"""Who a visitor is: a personal link opens a session, and every request is checked against it."""
 
 import threading
 import time
@@ -46,7 +46,7 @@ class Sessions:
         return request.cookies.get(self.cookies[role], "")
 
     def join(self, token: str, request: Request) -> Response:
-        """Let somebody in by a personal link, and forget the link: it is not to stay in the address bar."""
+        """Open a session by a personal link, then redirect, so that the link does not stay in the address bar."""
         visitor = self.keys.read("link", token)
         if visitor is None:
             raise RequestRefusedError(401, "This link is not whole: open it just as the organiser gave it to you.")
@@ -65,7 +65,7 @@ class Sessions:
         return answer
 
     def expert(self, request: Request) -> str:
-        """The expert whose session this is; raises for everybody else, and for one who asks too fast."""
+        """The expert of this session; an error for everybody else, and for one who asks too fast."""
         return self.session(request, EXPERT).name
 
     def bearer(self, request: Request) -> Pass:
@@ -117,7 +117,7 @@ class Sessions:
         return self.tokens.make(self.subject(request))
 
     def start(self, request: Request) -> Response:
-        """Where one who is let in goes on."""
+        """A redirect to the page of the visitor's role."""
         for role, path in ((EXPERT, "/judge"), (ORGANISER, "/organise")):
             if self.keys.read("session", request.cookies.get(self.cookies[role])) is not None:
                 return RedirectResponse(path, 303)

@@ -114,7 +114,7 @@ class _Worker:
 
 
 def _first_line() -> bytes:
-    """What the parent says first."""
+    """The first line that the parent writes: what to serve, as JSON."""
     line = b""
     while not line.endswith(b"\n"):
         more = os.read(0, 65_536)
@@ -132,7 +132,7 @@ def _end_with_parent() -> None:
 
 
 def main(handle: str) -> None:
-    """Be a worker."""
+    """Run as a worker."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
     service = json.loads(_first_line())
     threading.Thread(target=_end_with_parent, daemon=True).start()

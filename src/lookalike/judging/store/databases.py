@@ -1,4 +1,4 @@
-"""Where judging is kept: SQLite or PostgreSQL, with one writer at a time, and words for what goes wrong with them."""
+"""The databases of judging: SQLite or PostgreSQL, with one writer at a time, and their errors in words."""
 
 import contextlib
 import errno
@@ -31,24 +31,24 @@ class Database(Protocol):
     words: str  # what it is, with no secret in it
 
     def writing(self) -> contextlib.AbstractContextManager[sa.Connection]:
-        """A transaction beside which there is no other writer; on disk when it has ended well, undone otherwise."""
+        """A transaction of the only writer: on disk when the block ends, undone if it raises."""
 
     def reading(self) -> contextlib.AbstractContextManager[sa.Connection]:
         """A connection that sees one state of the database."""
 
     def forget(self) -> None:
-        """Let go of all connections; new ones are made when needed."""
+        """Close all connections; new ones are made when needed."""
 
 
 def database_at(where: str | Path, locks: Path) -> "Database":
-    """The database that a URL or the path of a file says; writers of SQLite lock files in the folder `locks`."""
+    """The database at a URL or in a file. Writers of SQLite lock files in the folder `locks`."""
     if not isinstance(where, str) or "://" not in where:
         return SQLite(Path(where), locks)
     return PostgreSQL(_url_of(where))
 
 
 def _url_of(text: str) -> sa.URL:
-    """The URL of a PostgreSQL database; raises in words that hold nothing of what may be a password.
+    """The URL of a PostgreSQL database. The text of an error holds nothing that may be a password.
 
     >>> _url_of("postgresql://judge:p%40ss@db.example/shop").password
     'p@ss'
@@ -107,7 +107,7 @@ def _is_ipv6(text: str) -> bool:
 
 
 def _is_host(name: str) -> bool:
-    """Whether a name can be looked up, or is a folder of sockets; that there is such a server is another matter."""
+    """Whether a name can be looked up, or is a folder of sockets. Whether there is such a server is not checked."""
     try:
         name.startswith("/") or name.encode("idna")
     except UnicodeError:
@@ -116,7 +116,7 @@ def _is_host(name: str) -> bool:
 
 
 class SQLite:
-    """A file of SQLite that may be shared by processes of this machine."""
+    """A file of SQLite, which processes of this machine may share."""
 
     def __init__(self, path: Path, locks: Path) -> None:
         self.path = path.resolve()
@@ -153,7 +153,7 @@ class SQLite:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """A transaction beside which there is no other writer; on disk when it has ended well, undone otherwise."""
+        """A transaction of the only writer: on disk when the block ends, undone if it raises."""
         with self._worded(), self._turnstile:
             if self._writer is not None and _identity(self.path) != self._file:
                 self._disconnect()  # else votes would go to a file without a name
@@ -188,7 +188,7 @@ class SQLite:
                     connection.exec_driver_sql("ROLLBACK")
 
     def forget(self) -> None:
-        """Let go of all connections; new ones are made when needed."""
+        """Close all connections; new ones are made when needed."""
         self._disconnect()
         self._turnstile.close()
 
@@ -239,7 +239,7 @@ class PostgreSQL:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """A transaction beside which there is no other writer; on disk when it has ended well, undone otherwise."""
+        """A transaction of the only writer: on disk when the block ends, undone if it raises."""
         with self._worded(), self._engine.begin() as connection:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(WRITERS)))
             yield connection
@@ -251,7 +251,7 @@ class PostgreSQL:
             yield connection.execution_options(isolation_level="REPEATABLE READ")
 
     def forget(self) -> None:
-        """Let go of all connections; new ones are made when needed."""
+        """Close all connections; new ones are made when needed."""
         self._engine.dispose()
 
     @contextlib.contextmanager
@@ -266,7 +266,7 @@ class PostgreSQL:
 
 
 def _check_options(url: sa.URL) -> None:
-    """Raise for what stands after the ? of a URL and is nothing to PostgreSQL, and where the driver is missing."""
+    """Raise if the options after the ? of a URL are not those of PostgreSQL, or if the driver is missing."""
     try:
         from psycopg import ProgrammingError
         from psycopg.conninfo import make_conninfo
@@ -284,7 +284,7 @@ def _check_options(url: sa.URL) -> None:
 
 
 class Turnstile:
-    """A lock between processes at which a process that has just been in does not overtake one that waits."""
+    """A fair lock between processes: one that has just had it does not overtake one that waits."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -307,7 +307,7 @@ class Turnstile:
         fcntl.flock(self._files[1], fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         while self._files:
             os.close(self._files.pop())
 

@@ -1,4 +1,4 @@
-"""Which pairs of the pool are released to be judged, and in which blocks they stay together."""
+"""The pairs of the pool that are released to experts, and the blocks in which they stay together."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -38,7 +38,7 @@ class JudgingSettings:
 
 
 class Releases:
-    """The pairs of a pool as they are released, gold pairs left out: those are everybody's."""
+    """The pairs of a pool that are released, without gold pairs, which everybody judges."""
 
     def __init__(self, pool: Pool, gold: Iterable[tuple[str, str]]) -> None:
         self.pool = pool
@@ -51,7 +51,7 @@ class Releases:
 
     @cached_property
     def rows(self) -> dict[tuple[str, str], int]:
-        """The row of the pool of each pair."""
+        """The row of each pair in the pool."""
         return {pair: row for row, pair in enumerate(self.pairs)}
 
     @cached_property
@@ -67,12 +67,12 @@ class Releases:
         return [(*self.pairs[row], int(self.depth_blocks[row])) for row in chosen.tolist()]
 
     def judged_before(self, said: Iterable[tuple[str, str]], n: int, first_block: int) -> list[Released]:
-        """The first n pairs that somebody has judged: what was begun is finished."""
+        """The first n pairs that somebody has judged, because a pair that is begun is finished."""
         rows = sorted(self.rows[pair] for pair in said if pair in self.rows)
         return self._in_blocks([row for row in rows if not self.is_gold[row]][:n], first_block)
 
     def adaptively(self, board: Board, n: int) -> list[Released]:
-        """The next n pairs, of the models that have proved best so far."""
+        """The next n pairs, proposed by the models that are best so far."""
         grades, undecided = np.full(len(self.pool), -1), self.is_gold.copy()
         for pair, number in board.ids.items():
             if pair in self.rows:

@@ -1,4 +1,4 @@
-"""The things that experts, pages and the store of judgements hand to each other, and what can go wrong."""
+"""What pages and the store hand to each other, and the errors of the store."""
 
 import math
 from dataclasses import dataclass
@@ -54,7 +54,7 @@ class VoteRefusedError(InputError):
 
 
 class ExpertError(VoteRefusedError):
-    """Someone who may not judge: `reason` is unknown, revoked, expired, or renewed (by an older link)."""
+    """An expert may not judge. reason: unknown, revoked, expired, or renewed (there is a newer link)."""
 
     def __init__(self, name: str, reason: Literal["unknown", "revoked", "expired", "renewed"]) -> None:
         self.name, self.reason = name, reason
@@ -69,7 +69,7 @@ class ExpertError(VoteRefusedError):
 
 @dataclass(frozen=True)
 class Expert:
-    """Someone who judges. Times in milliseconds since 1970, UTC; links with another number than this are dead."""
+    """An expert. Times are in milliseconds since 1970, UTC; only the link with this number works."""
 
     name: str
     link_number: int = 1
@@ -77,7 +77,7 @@ class Expert:
     revoked: int | None = None
 
     def check(self, now: int, link: int | None = None) -> None:
-        """Raise where the expert may not judge now, or not by the link of this number."""
+        """Raise if the expert may not judge now, or not by the link of this number."""
         if self.revoked is not None:
             raise ExpertError(self.name, "revoked")
         if self.expires is not None and now >= self.expires:
@@ -162,7 +162,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class Briefing:
-    """What experts are asked, and how they are to go about it: a line, and plain text in paragraphs; both may be ""."""
+    """The question to experts, one line, and the guide, plain text in paragraphs; both may be ""."""
 
     question: str = ""
     guide: str = ""
@@ -176,7 +176,7 @@ class Briefing:
 
 @dataclass(frozen=True)
 class Handed:
-    """What a page of an expert goes on with. recent: pairs judged last, newest first, with the answer that counts."""
+    """What an expert's page shows next. recent: pairs judged last, newest first, with the answer that counts."""
 
     tasks: list[JudgingTask]
     recent: list[tuple[JudgingTask, int]]
@@ -228,7 +228,7 @@ class Status:
 
 
 def check_expert_name(name: str) -> None:
-    """Raise for what is no name of an expert."""
+    """Raise if this cannot be the name of an expert."""
     good = isinstance(name, str) and 0 < len(name) <= ORGANISED and name.isprintable() and name == name.strip()
     if not good:
         raise InputError(

@@ -1,4 +1,4 @@
-"""The page of `lookalike look`: a catalogue to walk through, and what looks like an item or a picture one brings."""
+"""The pages of `lookalike look`: the catalogue, and what looks like an item or like a visitor's own picture."""
 
 import dataclasses
 import re

@@ -1,4 +1,4 @@
-"""A study as a page shows it: items to filter, models to search with; looked at again when its files change."""
+"""A study as pages show it: items to filter, models to search with; read again when its files change."""
 
 import threading
 from collections import OrderedDict
@@ -164,7 +164,7 @@ class Shelf:
             return finder.like_picture(picture, k, among=among)
 
     def shared(self, item: int | None, other: int) -> str | None:
-        """What two items have in common."""
+        """What two items share: "identity", "category" or None."""
         columns = {"identity": self.catalogue.identities, "category": self.catalogue.categories}
         for name, column in columns.items():
             if item is not None and column is not None and column[item] and column[item] == column[other]:
@@ -173,7 +173,7 @@ class Shelf:
 
 
 class Shelves:
-    """The shelf of a study, put up anew when its catalogue or models have changed on disk."""
+    """The shelf of a study, made again when its catalogue or models have changed on disk."""
 
     def __init__(self, study: "Study") -> None:
         self._study, self._lock = study, threading.Lock()
