@@ -43,19 +43,19 @@ with contextlib.suppress(KeyboardInterrupt), listen("127.0.0.1", 0) as listening
 GUARDED = """
 import contextlib
 from fastapi import Request
-from lookalike.web import guard as guarding
-from lookalike.web import server as serving
+from lookalike.web import guard
+from lookalike.web import server
 
-guarding.PATIENCE, guarding.LONGEST, guarding.MOST_HELD = {patience}, {longest}, 50_000
-app = serving.create_app(serving.Pages(), tokens=guarding.Tokens(b"key"), limit=64_000)
+guard.PATIENCE, guard.LONGEST, guard.MOST_HELD = {patience}, {longest}, 50_000
+app = server.create_app(server.Pages(), tokens=guard.Tokens(b"key"), limit=64_000)
 
 @app.post("/")
 async def sent(request: Request):
     return dict(n_bytes=len(await request.body()))
 
-with contextlib.suppress(KeyboardInterrupt), serving.listen("127.0.0.1", 0) as listening:
+with contextlib.suppress(KeyboardInterrupt), server.listen("127.0.0.1", 0) as listening:
     print(listening.getsockname()[1], flush=True)
-    serving.serve(app, listening)
+    server.serve(app, listening)
 """
 GET = b"GET / HTTP/1.1\r\nHost: a\r\n"
 CHUNKED = b"POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n"

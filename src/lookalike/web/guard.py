@@ -1,4 +1,4 @@
-"""What stands between the network and a page: hosts, other sites, sizes, headers, and errors without details."""
+"""Checks between the network and a page: host names, other sites, sizes and headers; errors show no details."""
 
 import asyncio
 import contextlib
@@ -40,7 +40,7 @@ logger = logging.getLogger(__name__)
 
 
 class RequestRefusedError(Exception):
-    """A request that is answered with a status and one sentence."""
+    """A request is refused with a status and one sentence."""
 
     def __init__(self, status: int, sentence: str) -> None:
         super().__init__(sentence)
@@ -227,8 +227,8 @@ def host_of(header: str) -> str | None:
     >>> host_of("Localhost:8000"), host_of("[::1]:80"), host_of("shop.example"), host_of("a b"), host_of("localhost:")
     ('localhost', '[::1]', 'shop.example', None, None)
     """
-    found = re.fullmatch(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?", header.strip().lower())
-    return found[1] if found else None
+    match = re.fullmatch(r"(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(:\d{1,5})?", header.strip().lower())
+    return match[1] if match else None
 
 
 def _is_own(origin: str, host: str) -> bool:
@@ -241,10 +241,10 @@ def _is_own(origin: str, host: str) -> bool:
 
 
 def _headers(scope: "Scope") -> Mapping[str, list[str]]:
-    found: dict[str, list[str]] = {}
+    headers: dict[str, list[str]] = {}
     for name, value in scope["headers"]:
-        found.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
-    return found
+        headers.setdefault(name.decode("latin-1").lower(), []).append(value.decode("latin-1"))
+    return headers
 
 
 def _with_safety(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:

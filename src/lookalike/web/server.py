@@ -23,6 +23,7 @@ from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 from starlette.staticfiles import StaticFiles
 
+from lookalike.core.errors import InputError, Option
 from lookalike.core.version import __version__
 from lookalike.web.guard import SAFE, Guard, RequestRefusedError, Tokens
 from lookalike.web.protocol import BoundedProtocol
@@ -35,6 +36,7 @@ TITLES = {
     403: "Not allowed",
     404: "Not here",
     405: "Not allowed",
+    408: "Too slow",
     410: "No longer here",
     413: "Too large",
     422: "That does not work",
@@ -90,8 +92,8 @@ def create_app(
     async def proven(request: Request) -> None:
         if request.method in SAFE:
             return
-        given = request.headers.get("x-csrf-token") or (await read_form(request)).get("csrf")
-        if not tokens.right(given, subject(request)):
+        token = request.headers.get("x-csrf-token") or (await read_form(request)).get("csrf")
+        if not tokens.right(token, subject(request)):
             raise RequestRefusedError(
                 403, "This page is from before the server was started anew. Load it again, then repeat."
             )
@@ -117,8 +119,8 @@ def create_app(
         return pages.problem(refusal.status, refusal.sentence, Request(scope))
 
     def unknown(request: Request, error: Any) -> Response:
-        known = {404: "There is no such page.", 405: "This page takes no such request."}
-        sentence = known.get(error.status_code, str(error.detail))
+        sentences = {404: "There is no such page.", 405: "This page takes no such request."}
+        sentence = sentences.get(error.status_code, str(error.detail))
         return pages.problem(error.status_code, sentence, request)
 
     def unfit(request: Request, error: Any) -> Response:
@@ -154,9 +156,9 @@ class Sent:
 
 async def read_form(request: Request) -> dict[str, str | Sent]:
     """What a form sent, read once and held in memory alone."""
-    known: dict[str, str | Sent] | None = getattr(request.state, "form", None)
-    if known is not None:
-        return known
+    form_before: dict[str, str | Sent] | None = getattr(request.state, "form", None)
+    if form_before is not None:
+        return form_before
     if not request.headers.get("content-type", "").startswith("multipart/form-data"):
         raise RequestRefusedError(422, "A form was expected, of the kind multipart/form-data.")
     body = await request.body()
@@ -214,17 +216,17 @@ def listen(host: str, port: int) -> socket.socket:
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
     except socket.gaierror as error:
-        raise ValueError(f"there is no host {host!r} on this machine: use 127.0.0.1, or an address it has") from error
+        raise InputError(f"there is no host {host!r} on this machine: use 127.0.0.1, or an address it has") from error
     except OverflowError as error:
-        raise ValueError(f"a port is from 0 to 65535, got {port}") from error
+        raise InputError(f"a port is from 0 to 65535, got {port}") from error
     try:
         listening = socket.create_server((host, port), family=family)
     except PermissionError as error:
-        raise ValueError(f"port {port} may not be used by you: choose one from 1024, such as --port 8000") from error
+        message = f"port {port} may not be used by you: choose one from 1024, such as "
+        raise InputError(message, Option("port", 8000), parameter="port", value=port) from error
     except OSError as error:
-        raise ValueError(
-            f"port {port} of {host} cannot be used, {error.strerror}: choose another --port, or 0"
-        ) from error
+        message = f"port {port} of {host} cannot be used, {error.strerror}: choose another "
+        raise InputError(message, Option("port"), ", or 0", parameter="port", value=port) from error
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # an answer does not wait until its head is taken
     return listening
 

@@ -62,21 +62,21 @@ class Room:
     @contextlib.contextmanager
     def lent(self) -> Iterator[Callable[[int], None]]:
         """A function to take pixels by, once and when they are known, which are free again after this block."""
-        taken = 0
+        borrowed = 0
 
         def take(pixels: int) -> None:
-            nonlocal taken
+            nonlocal borrowed
             wanted = min(pixels, self.pixels)
             with self._turn, self._freed:  # small pictures do not overtake a large one for ever
                 self._freed.wait_for(lambda: self.left >= wanted)
                 self.left -= wanted
-            taken = wanted
+            borrowed = wanted
 
         try:
             yield take
         finally:
             with self._freed:
-                self.left += taken
+                self.left += borrowed
                 self._freed.notify_all()
 
 

@@ -79,32 +79,34 @@ class Judging:
 
     async def claim(self, request: Request) -> Response:
         """Pairs to judge."""
-        given, sent = self.sessions.bearer(request), parsed(SentClaim, await request.body())
-        name, recent = given.name, RECENT if sent.recent else 0
-        handed = await asyncio.wrap_future(self.store.hand_out(name, given.number, sent.n, recent=recent))
+        visitor, sent = self.sessions.bearer(request), parsed(SentClaim, await request.body())
+        name, recent = visitor.name, RECENT if sent.recent else 0
+        handed = await asyncio.wrap_future(self.store.hand_out(name, visitor.number, sent.n, recent=recent))
 
         def shown() -> dict[str, Any]:
             answer: dict[str, Any] = {"tasks": [self._shown(name, task) for task in handed.tasks]}
             if sent.recent:
-                answer["recent"] = [{**self._shown(name, task), "answered": said} for task, said in handed.recent]
+                answer["recent"] = [
+                    {**self._shown(name, task), "answered": answered} for task, answered in handed.recent
+                ]
             return answer | {"progress": _progress(handed.progress)}
 
         return _json(await run_in_threadpool(shown))
 
     async def vote(self, request: Request) -> Response:
         """Take answers: whatever is said to be kept is on disk. Frequent, so it has no thread of its own to wait in."""
-        given, sent = self.sessions.bearer(request), parsed(SentVotes, await request.body())
+        visitor, sent = self.sessions.bearer(request), parsed(SentVotes, await request.body())
         answers = [
-            Answer(vote.client, self._pair(given.name, vote.pair), vote.answer, vote.seconds, vote.at)
+            Answer(vote.client, self._pair(visitor.name, vote.pair), vote.answer, vote.seconds, vote.at)
             for vote in sent.votes
         ]
-        taken = await asyncio.wrap_future(self.store.take(given.name, given.number, answers))
-        said = [
+        outcome = await asyncio.wrap_future(self.store.take(visitor.name, visitor.number, answers))
+        rows = [
             {"client": answer.client, "status": verdict}
             | ({"words": words} if (words := NOT_KEPT.get(verdict)) else {})
-            for answer, verdict in zip(answers, taken.verdicts, strict=True)
+            for answer, verdict in zip(answers, outcome.verdicts, strict=True)
         ]
-        return _json({"votes": said, "progress": _progress(taken.progress)})
+        return _json({"votes": rows, "progress": _progress(outcome.progress)})
 
     def later(self, name: str, sent: SentPair) -> dict[str, Any]:
         """Put a pair off."""
@@ -256,19 +258,19 @@ def _blocks(guide: str) -> list[tuple[str, list[str]]]:
     >>> _blocks("Look at the shape,\nnot the colour.\n\nSimilar are:\n- cups\n- mugs")
     [('text', ['Look at the shape, not the colour.']), ('text', ['Similar are:']), ('list', ['cups', 'mugs'])]
     """
-    found: list[tuple[str, list[str]]] = []
+    blocks: list[tuple[str, list[str]]] = []
     for filled, group in groupby(map(str.strip, guide.splitlines()), bool):
         begun = False  # whether there is something that a line can go on with
         for line in group if filled else ():
             kind = "list" if line.startswith("- ") else "text"
             if kind == "text" and begun:
-                found[-1][1][-1] += f" {line}"
-            elif kind == "list" and found and found[-1][0] == "list":
-                found[-1][1].append(line[2:].strip())
+                blocks[-1][1][-1] += f" {line}"
+            elif kind == "list" and blocks and blocks[-1][0] == "list":
+                blocks[-1][1].append(line[2:].strip())
             else:
-                found.append((kind, [line.removeprefix("- ").strip()]))
+                blocks.append((kind, [line.removeprefix("- ").strip()]))
             begun = True
-    return found
+    return blocks
 
 
 def _json(content: dict[str, Any]) -> Response:
@@ -284,13 +286,13 @@ def _again(answer: Response) -> Response:
     return answer
 
 
-def _without_secrets(said: str) -> str:
+def _without_secrets(text: str) -> str:
     """A sentence for the log, in which addresses of databases are without names and passwords.
 
     >>> _without_secrets("cannot reach postgresql://me:secret@db/x")
     'cannot reach postgresql://…@db/x'
     """
-    return re.sub(r"://[^@/\s]*@", "://…@", said)
+    return re.sub(r"://[^@/\s]*@", "://…@", text)
 
 
 def _date(ms: int) -> str:

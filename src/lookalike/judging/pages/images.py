@@ -1,4 +1,4 @@
-"""Images of pairs: each address is for one expert alone, and the image file itself is never sent."""
+"""Images of pairs. Each address works for one expert only, and the image file itself is never sent."""
 
 import functools
 import re
@@ -41,14 +41,14 @@ class Images:
         return self._drawing.limiter
 
     def address(self, name: str, side: str, wanted: str) -> str:
-        """Where this expert, and nobody else, finds an image."""
+        """The address of an image, which works for this expert only."""
         return self._address(name, side, wanted, int(time.monotonic() / LOOKED_AT))
 
     def _new_address(self, name: str, side: str, wanted: str, _: int) -> str:
         position = self._position(side, wanted)
         version = version_of(self._path(side, position), VIEW)
         proof = self.keys.proof("picture", name, side, position)
-        hidden = self.keys.disguised(f"picture {side}", position)  # places in a catalogue tell what belongs together
+        hidden = self.keys.disguised(f"picture {side}", position)  # positions in a catalogue show what belongs together
         return f"/picture/{side}/{hidden}.{proof}" + (f"?v={version[:16]}" if version else "")
 
     def _position(self, side: str, wanted: str) -> int:
@@ -62,12 +62,12 @@ class Images:
         return self.study.path / str(catalogue.paths[position])
 
     def handed(self, name: str, side: str, given: str, request: Request) -> Response:
-        """An image that was handed to this expert, or 404 where it cannot be shown, which the page puts in words."""
-        found = re.fullmatch(r"([0-9]{1,15})\.([A-Za-z0-9_-]{43})", given)
-        if found is None or side not in ("query", "item") or int(found[1]) >= 2**48:
+        """An image that was handed to this expert; 404 if it cannot be shown, and the page says so."""
+        parts = re.fullmatch(r"([0-9]{1,15})\.([A-Za-z0-9_-]{43})", given)
+        if parts is None or side not in ("query", "item") or int(parts[1]) >= 2**48:
             raise RequestRefusedError(404, "There is no such image.")
-        position = self.keys.revealed(f"picture {side}", int(found[1]))
-        if not self.keys.proves(found[2], "picture", name, side, position):
+        position = self.keys.revealed(f"picture {side}", int(parts[1]))
+        if not self.keys.proves(parts[2], "picture", name, side, position):
             raise RequestRefusedError(404, "There is no such image for you.")
         return self._view(self._path(side, position), request)
 
@@ -97,7 +97,7 @@ class Images:
 
 
 class Held:
-    """Pictures that were drawn lately, since several experts see the same ones one after the other."""
+    """A cache of pictures: several experts see the same ones, one after the other."""
 
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes

@@ -13,6 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
 
+from lookalike.core.errors import FileError, InputError
+
 __all__ = ["EXPERT", "ORGANISER", "Keys", "Pass"]
 
 EXPERT: Literal["expert"] = "expert"
@@ -26,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Pass:
-    """Whom a link or a session is for: a role, a name, the number of the link, and until when (ms), None for ever."""
+    """Whom a link or a session is for. number: of the link; expires: in milliseconds since 1970, None for never."""
 
     name: str
     role: Literal["expert", "organiser"] = EXPERT
@@ -39,7 +41,7 @@ class Pass:
 
 
 class Keys:
-    """Signs with the key of a study, for one purpose at a time: what is signed for one is worth nothing for another.
+    """The key of a study, which signs texts for one purpose each: a proof for one does not work for another.
 
     >>> keys = Keys(b"k" * 32)
     >>> token = keys.signed("link", Pass("ann", number=2))
@@ -51,7 +53,7 @@ class Keys:
 
     def __init__(self, key: bytes) -> None:
         if len(key) < SIZE:
-            raise ValueError(f"a key has {SIZE} bytes or more, got {len(key)}")
+            raise InputError(f"a key has {SIZE} bytes or more, got {len(key)}", parameter="key")
         self._key = key
         self._derived: dict[str, bytes] = {}
 
@@ -64,7 +66,9 @@ class Keys:
         _tighten(path)
         key = path.read_bytes()
         if len(key) != SIZE:
-            raise ValueError(f"{path} is damaged: remove it and start again, then give every expert a new link")
+            raise FileError(
+                f"{path} is damaged: remove it and start again, then give every expert a new link", path=path
+            )
         return cls(key)
 
     def derived(self, purpose: str) -> bytes:
@@ -75,15 +79,15 @@ class Keys:
 
     def proof(self, purpose: str, *facts: object) -> str:
         """A short text that only the holder of the key can make, for these facts."""
-        said = json.dumps([str(fact) for fact in facts]).encode()
-        return _text(hmac.new(self.derived(purpose), said, hashlib.sha256).digest())
+        body = json.dumps([str(fact) for fact in facts]).encode()
+        return _text(hmac.new(self.derived(purpose), body, hashlib.sha256).digest())
 
     def proves(self, proof: str, purpose: str, *facts: object) -> bool:
         """Whether this is that text; how long it takes to tell does not depend on what was given."""
         return hmac.compare_digest(self.proof(purpose, *facts).encode(), proof.encode(errors="replace"))
 
     def disguised(self, purpose: str, number: int) -> int:
-        """Another number in place of this one, from which nobody without the key can tell anything; both below 2^48.
+        """Another number that stands for this one and tells nothing without the key; both are below 2^48.
 
         >>> keys = Keys(b"k" * 32)
         >>> hidden = [keys.disguised("pair ann", number) for number in (1, 2, 3)]
@@ -103,23 +107,23 @@ class Keys:
         return left << 24 | right
 
     def _mixed(self, purpose: str, turn: int, half: int) -> int:
-        said = f"{turn} {half}".encode()
-        return int.from_bytes(hmac.digest(self.derived(f"disguise {purpose}"), said, "sha256")[:3])
+        body = f"{turn} {half}".encode()
+        return int.from_bytes(hmac.digest(self.derived(f"disguise {purpose}"), body, "sha256")[:3])
 
-    def signed(self, purpose: str, given: Pass) -> str:
+    def signed(self, purpose: str, visitor: Pass) -> str:
         """A pass as text for an address or a cookie, with its proof."""
-        said = _text(json.dumps(asdict(given), separators=(",", ":")).encode())
-        return f"{said}.{self.proof(purpose, said)}"
+        text = _text(json.dumps(asdict(visitor), separators=(",", ":")).encode())
+        return f"{text}.{self.proof(purpose, text)}"
 
     def read(self, purpose: str, token: str | None) -> Pass | None:
         """The pass in a text, if it was signed here for this purpose."""
         if token is None or len(token) > LONGEST:
             return None
-        said, _, proof = token.partition(".")
-        if not self.proves(proof, purpose, said):
+        text, _, proof = token.partition(".")
+        if not self.proves(proof, purpose, text):
             return None
         try:
-            return Pass(**json.loads(base64.urlsafe_b64decode(said + "=" * (-len(said) % 4))))
+            return Pass(**json.loads(base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))))
         except (ValueError, TypeError):  # signed by another version of this
             return None
 
@@ -132,7 +136,7 @@ def _text(body: bytes) -> str:
 
 
 def _make(path: Path) -> None:
-    """Write a key that is whole from the first moment on; of two processes at it, one's counts."""
+    """Write a key, whole from the first moment; if two processes write one at once, one of them counts."""
     path.parent.mkdir(exist_ok=True)
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".key.", suffix=".part")  # readable by the owner alone
     try:
@@ -152,7 +156,9 @@ def _tighten(path: Path) -> None:
     try:
         path.chmod(0o600)
     except OSError as error:
-        raise ValueError(f"others can read {path}, and it is not yours to change: chmod 600 {path}") from error
+        raise FileError(
+            f"others can read {path}, and it is not yours to change: chmod 600 {path}", path=path
+        ) from error
     logger.warning(
         "others could read %s, which signs all links: now only you can; remove it to make all links new", path
     )

@@ -1,4 +1,4 @@
-"""The organiser's page: how far it is, who agrees with whom, links, and files to take away."""
+"""The organiser's page: progress, agreement between experts, links, and files to download."""
 
 import re
 import tempfile
@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from lookalike.core.errors import InputError
 from lookalike.discovery.dawid_skene import RULES
 from lookalike.discovery.formats import write_judgements
 from lookalike.discovery.votes import WORDS
@@ -57,7 +58,7 @@ class Organising:
         self._counting = threading.Lock()
 
     def page(self, request: Request, page: int, done: Done | None = None) -> Response:
-        """Everything that the organiser sees, and what was done just now."""
+        """The page, with the change that was just made, if any."""
         self.sessions.organiser(request)
         figures = self.figures()
         n_pages = max(1, -(-len(figures.disagreements) // PER_PAGE))
@@ -81,12 +82,12 @@ class Organising:
         )
 
     def figures(self) -> Figures:
-        """The figures of this moment, or of a moment ago."""
+        """The figures, at most two seconds old."""
         with self._counting:
             now = time.monotonic()
             if self._figures is None or now - self._figures[0] > FRESH:
-                found = Figures.of(self.store.status(), self.store.votes(), self.study.gold(), now_ms())
-                self._figures = (time.monotonic(), found)
+                figures = Figures.of(self.store.status(), self.store.votes(), self.study.gold(), now_ms())
+                self._figures = (time.monotonic(), figures)
             return self._figures[1]
 
     def thumbnail(self, side: str, given: str, request: Request) -> Response:
@@ -112,7 +113,7 @@ class Organising:
                 raise RequestRefusedError(422, "The name of an expert is missing.")
             try:
                 words = act(name, _moment(days))
-            except ValueError as error:
+            except InputError as error:
                 raise RequestRefusedError(422, sentence(error)) from error
             self._figures = None
             if request.headers.get("hx-request") == "true":
@@ -125,7 +126,7 @@ class Organising:
         """Let somebody new judge."""
         check_expert_name(name)
         if self.store.expert(name) is not None:
-            raise ValueError(f"there is an expert {name!r} already")
+            raise InputError(f"there is an expert {name!r} already")
         self.store.add_expert(name, expires)
         return f"{name} was added"
 
@@ -158,7 +159,7 @@ class Organising:
                     raise RequestRefusedError(404, "Nothing has been judged yet: there is nothing to export.")
                 try:
                     write_judgements(path, judgements.queries, judgements.items, judgements.grades)
-                except ValueError as error:  # an id that the format cannot hold
+                except InputError as error:  # an id that the format cannot hold
                     raise RequestRefusedError(422, sentence(error)) from error
             body = path.read_bytes()
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.study.name).strip("-.")[:60] or "study"
@@ -167,7 +168,7 @@ class Organising:
 
 
 def _state(expert: Expert) -> str:
-    """What an expert's link is worth now."""
+    """The state of an expert's link: open, or why it does not work."""
     try:
         expert.check(now_ms())
     except ExpertError as error:
@@ -177,19 +178,19 @@ def _state(expert: Expert) -> str:
 
 def _moment(days: str) -> int | None:
     """So many days from now, in milliseconds since 1970; None where nothing is said."""
-    given = days.strip()
-    if not given:
+    text = days.strip()
+    if not text:
         return None
     try:
-        number = float(given)
+        number = float(text)
     except ValueError:
         number = 0.0
     if not 0 < number <= MOST_DAYS:
-        raise ValueError(f"a link works for so many days, up to {MOST_DAYS:,}, or without end, got {given!r:.100}")
+        raise InputError(f"a link works for so many days, up to {MOST_DAYS:,}, or without end, got {text!r:.100}")
     return now_ms() + round(number * DAY)
 
 
 def sentence(error: Exception) -> str:
     """What an error says, as a sentence on a page."""
-    said = str(error)
-    return f"{said[:1].upper()}{said[1:]}."
+    text = str(error)
+    return f"{text[:1].upper()}{text[1:]}."

@@ -1,4 +1,4 @@
-"""What the expert's page sends, and nothing else: read from JSON, refused in one sentence."""
+"""What the expert's page sends, read from JSON; anything else is refused in one sentence."""
 
 from typing import Annotated, Literal, TypeVar
 
@@ -29,7 +29,7 @@ class SentClaim(_Sent):
 
 
 class SentVote(_Sent):
-    """One answer."""
+    """One answer. The pair has the disguised number by which this expert's page knows it."""
 
     client: Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
     pair: Disguised
@@ -39,7 +39,7 @@ class SentVote(_Sent):
 
 
 class SentVotes(_Sent):
-    """Answers."""
+    """The answers of one request."""
 
     votes: Annotated[list[SentVote], Field(min_length=1, max_length=MOST_VOTES)]
 
@@ -58,7 +58,7 @@ class SentMissing(_Sent):
 
 
 def parsed(kind: type[Given], body: bytes) -> Given:
-    """What was sent, if it is of this kind."""
+    """The body of a request as this kind of value; RequestRefusedError if it does not fit."""
     try:
         return kind.model_validate_json(body)
     except ValidationError as error:

@@ -1,4 +1,4 @@
-"""Who a visitor is: a personal link opens a session, which is looked at with every request."""
+"""Who a visitor is: a personal link opens a session, and every request is checked against it."""
 
 import threading
 import time
@@ -46,17 +46,17 @@ class Sessions:
         return request.cookies.get(self.cookies[role], "")
 
     def join(self, token: str, request: Request) -> Response:
-        """Let somebody in by a personal link, and forget the link: it is not to stay in the address bar."""
-        given = self.keys.read("link", token)
-        if given is None:
+        """Open a session by a personal link, then redirect, so that the link does not stay in the address bar."""
+        visitor = self.keys.read("link", token)
+        if visitor is None:
             raise RequestRefusedError(401, "This link is not whole: open it just as the organiser gave it to you.")
-        self._check(given)
-        answer = RedirectResponse("/organise" if given.role == ORGANISER else "/judge", 303)
+        self._check(visitor)
+        answer = RedirectResponse("/organise" if visitor.role == ORGANISER else "/judge", 303)
         answer.headers["cache-control"] = "no-store"
-        left = SESSION if given.expires is None else min(SESSION, max(1, (given.expires - now_ms()) // 1000))
+        left = SESSION if visitor.expires is None else min(SESSION, max(1, (visitor.expires - now_ms()) // 1000))
         answer.set_cookie(
-            self.cookies[given.role],
-            self.keys.signed("session", given),
+            self.cookies[visitor.role],
+            self.keys.signed("session", visitor),
             max_age=left,
             httponly=True,
             samesite="lax",
@@ -65,7 +65,7 @@ class Sessions:
         return answer
 
     def expert(self, request: Request) -> str:
-        """The expert whose session this is; raises for everybody else, and for one who asks too fast."""
+        """The expert of this session; an error for everybody else, and for one who asks too fast."""
         return self.session(request, EXPERT).name
 
     def bearer(self, request: Request) -> Pass:
@@ -78,35 +78,35 @@ class Sessions:
 
     def session(self, request: Request, role: Role) -> Pass:
         """Whose session of this role it is; raises where there is none, or it is over, or asks too fast."""
-        given = self._counted(request, role)
-        self._check(given)
-        return given
+        visitor = self._counted(request, role)
+        self._check(visitor)
+        return visitor
 
     def _counted(self, request: Request, role: Role) -> Pass:
         """What the cookie of a role says, if it was made here and has not run out; this is one of its requests.
 
         Requests of all kinds are counted together, for each link by itself: an older one takes nothing from a newer.
         """
-        given = self.keys.read("session", request.cookies.get(self.cookies[role]))
-        if given is None or given.role != role:
+        visitor = self.keys.read("session", request.cookies.get(self.cookies[role]))
+        if visitor is None or visitor.role != role:
             raise RequestRefusedError(401, NEEDED)
-        _check_time(given)
-        self.rate.take(f"{role}\n{given.number}\n{given.name}")
-        return given
+        _check_time(visitor)
+        self.rate.take(f"{role}\n{visitor.number}\n{visitor.name}")
+        return visitor
 
-    def _check(self, given: Pass) -> None:
+    def _check(self, visitor: Pass) -> None:
         """Raise for a link or session that is no longer good."""
-        _check_time(given)
-        if given.role == ORGANISER:
-            if given.number != self.store.organiser():
+        _check_time(visitor)
+        if visitor.role == ORGANISER:
+            if visitor.number != self.store.organiser():
                 raise RequestRefusedError(
                     401, "This link was taken back: lookalike judge prints the organiser's new one."
                 )
             return
-        expert = self.store.expert(given.name)
+        expert = self.store.expert(visitor.name)
         if expert is None:
-            raise ExpertError(given.name, "unknown")
-        expert.check(now_ms(), given.number)
+            raise ExpertError(visitor.name, "unknown")
+        expert.check(now_ms(), visitor.number)
 
     def is_secure(self, request: Request) -> bool:
         """Whether browsers reach this by https, perhaps through a proxy that says so."""
@@ -117,28 +117,28 @@ class Sessions:
         return self.tokens.make(self.subject(request))
 
     def start(self, request: Request) -> Response:
-        """Where one who is let in goes on."""
-        for role, place in ((EXPERT, "/judge"), (ORGANISER, "/organise")):
+        """A redirect to the page of the visitor's role."""
+        for role, path in ((EXPERT, "/judge"), (ORGANISER, "/organise")):
             if self.keys.read("session", request.cookies.get(self.cookies[role])) is not None:
-                return RedirectResponse(place, 303)
+                return RedirectResponse(path, 303)
         raise RequestRefusedError(401, NEEDED)
 
 
-def _check_time(given: Pass) -> None:
-    if given.is_over(now_ms()):
+def _check_time(visitor: Pass) -> None:
+    if visitor.is_over(now_ms()):
         raise RequestRefusedError(401, "Your link has expired: ask the organiser for a new one.")
 
 
 def expert_link(keys: Keys, expert: Expert, address: str) -> str:
     """The personal link of an expert, at the address of the server, such as https://judge.example."""
-    given = Pass(expert.name, EXPERT, expert.link_number, expert.expires)
-    return f"{address.rstrip('/')}/join/{keys.signed('link', given)}"
+    visitor = Pass(expert.name, EXPERT, expert.link_number, expert.expires)
+    return f"{address.rstrip('/')}/join/{keys.signed('link', visitor)}"
 
 
 def organiser_link(keys: Keys, number: int, address: str, *, expires: int | None = None) -> str:
     """The link of the organiser, of the number that the store says; expires: ms since 1970, None for never."""
-    given = Pass("organiser", ORGANISER, number, expires)
-    return f"{address.rstrip('/')}/join/{keys.signed('link', given)}"
+    visitor = Pass("organiser", ORGANISER, number, expires)
+    return f"{address.rstrip('/')}/join/{keys.signed('link', visitor)}"
 
 
 class Rate:

@@ -67,21 +67,21 @@ class Figures:
     @classmethod
     def of(cls, status: Status, votes: Votes, gold: Judgements | None, now: int) -> "Figures":
         """Those of a status and its votes; now: ms since 1970."""
-        found = agreement(votes, gold)
-        by_name = {figures.expert: figures for figures in found.figures}
+        agreed = agreement(votes, gold)
+        by_name = {figures.expert: figures for figures in agreed.figures}
         ballots = votes.ballots
         decided = ballots.counts(SIMILAR) + ballots.counts(NOT_SIMILAR)
-        known = votes.seconds[~np.isnan(votes.seconds)]
+        seconds = votes.seconds[~np.isnan(votes.seconds)]
         return cls(
             status=status,
-            agreement=found,
+            agreement=agreed,
             experts=tuple(
                 _line(row, by_name.get(str(row["name"])), _worked(votes.seconds[votes.experts == row["name"]]))
                 for row in status.experts
             ),
             disagreements=disagreements(votes),
             undecided=int((decided == 0).sum()),
-            median_seconds=float(np.median(known)) if len(known) else math.nan,
+            median_seconds=float(np.median(seconds)) if len(seconds) else math.nan,
             per_minute=_per_minute(votes, now),
         )
 
@@ -109,8 +109,8 @@ class Figures:
     @property
     def kappas(self) -> tuple[float, float] | None:
         """The lowest and the highest of Cohen's kappas between two experts."""
-        known = [row["kappa"] for row in self.agreement.kappa_rows() if not math.isnan(row["kappa"])]
-        return (min(known), max(known)) if known else None
+        kappas = [row["kappa"] for row in self.agreement.kappa_rows() if not math.isnan(row["kappa"])]
+        return (min(kappas), max(kappas)) if kappas else None
 
 
 def disagreements(votes: Votes) -> tuple[Disagreement, ...]:
@@ -126,11 +126,11 @@ def disagreements(votes: Votes) -> tuple[Disagreement, ...]:
     split = np.flatnonzero(minority)
     order = split[np.lexsort((split, -(yes + no)[split], -(minority[split] / (yes + no)[split])))]
     chosen = np.isin(ballots.pair, split)
-    said: dict[int, list[tuple[str, int]]] = {}
+    answers: dict[int, list[tuple[str, int]]] = {}
     for pair, expert, answer in zip(*(part[chosen].tolist() for part in _parts(ballots)), strict=True):
-        said.setdefault(pair, []).append((str(ballots.experts[expert]), answer))
+        answers.setdefault(pair, []).append((str(ballots.experts[expert]), answer))
     return tuple(
-        Disagreement(str(ballots.queries[pair]), str(ballots.items[pair]), tuple(sorted(said[pair])))
+        Disagreement(str(ballots.queries[pair]), str(ballots.items[pair]), tuple(sorted(answers[pair])))
         for pair in order.tolist()
     )
 
@@ -153,8 +153,8 @@ def _parts(ballots: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _line(row: Mapping[str, Any], figures: ExpertFigures | None, worked: float) -> Line:
-    known = {name: row[name] for name in ("name", "done", "held", "later", "last", "expires", "revoked")}
-    return Line(**known, figures=figures, worked=worked)
+    facts = {name: row[name] for name in ("name", "done", "held", "later", "last", "expires", "revoked")}
+    return Line(**facts, figures=figures, worked=worked)
 
 
 def _worked(seconds: np.ndarray) -> float:
@@ -163,8 +163,8 @@ def _worked(seconds: np.ndarray) -> float:
     >>> _worked(np.array([2.5, 4000.0, np.nan, 60.0]))
     62.5
     """
-    known = seconds[~np.isnan(seconds)]
-    return float(known[known <= BREAK].sum()) if len(known) else math.nan
+    measured = seconds[~np.isnan(seconds)]
+    return float(measured[measured <= BREAK].sum()) if len(measured) else math.nan
 
 
 def _per_minute(votes: Votes, now: int) -> float:

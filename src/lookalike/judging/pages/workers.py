@@ -13,9 +13,10 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from lookalike.core.errors import LookalikeError
 from lookalike.judging.pages.app import create_judge_app
 from lookalike.judging.pages.links import Keys
-from lookalike.judging.store.store import Store, StoreAwayError, StoreFullError
+from lookalike.judging.store.store import Store
 from lookalike.study.study import Study
 from lookalike.web.server import serve
 
@@ -113,14 +114,14 @@ class _Worker:
 
 
 def _first_line() -> bytes:
-    """What the parent says first."""
-    said = b""
-    while not said.endswith(b"\n"):
+    """The first line that the parent writes: what to serve, as JSON."""
+    line = b""
+    while not line.endswith(b"\n"):
         more = os.read(0, 65_536)
         if not more:
             sys.exit(CANNOT)  # it is gone already
-        said += more
-    return said
+        line += more
+    return line
 
 
 def _end_with_parent() -> None:
@@ -131,16 +132,16 @@ def _end_with_parent() -> None:
 
 
 def main(handle: str) -> None:
-    """Be a worker."""
+    """Run as a worker."""
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
-    given = json.loads(_first_line())
+    service = json.loads(_first_line())
     threading.Thread(target=_end_with_parent, daemon=True).start()
     try:
         with socket.socket(fileno=int(handle)) as listening:
-            Service(given["study"], given["database"], tuple(given["hosts"]), given["secure"]).run(listening)
+            Service(service["study"], service["database"], tuple(service["hosts"]), service["secure"]).run(listening)
     except KeyboardInterrupt:  # Ctrl-C in a terminal goes to workers too
         pass
-    except (ValueError, OSError, StoreAwayError, StoreFullError) as error:
+    except (LookalikeError, OSError) as error:
         logger.error("%s", error)  # a sentence; whoever serves can do something about it
         sys.exit(CANNOT)
 

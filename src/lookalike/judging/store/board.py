@@ -1,6 +1,6 @@
-"""Who judges what next: the board on which pairs, the seats that experts have at them and their votes are pinned.
+"""Who judges what next: the board holds all pairs, the seats that experts have at them, and their votes.
 
-The board is kept in memory and follows the database; every rule of judging is here, and none of it asks a database.
+The board is kept in memory and follows the database. Every rule of judging is here, and no rule asks a database.
 """
 
 import hashlib
@@ -30,7 +30,11 @@ __all__ = ["Board"]
 
 @dataclass(slots=True)
 class Queue:
-    """How far an expert has come: pairs of the blocks entered so far that are not finished for this expert."""
+    """The pairs that wait for one expert.
+
+    entered: how many blocks of pairs the expert has begun. waiting: pairs of these blocks that are still to be judged.
+    gold: gold pairs still to be judged, of the first gold_seen. turn: how many seats the expert has had.
+    """
 
     entered: int = 0
     waiting: list[int] = field(default_factory=list)
@@ -40,7 +44,7 @@ class Queue:
 
 
 class Board:
-    """Everything that is known of the pairs, and what has changed since the database was written last."""
+    """All pairs, seats and votes, and what has changed since the database was last written."""
 
     def __init__(self, seed: int = 0, experts_per_pair: int = 0) -> None:
         self.seed = seed
@@ -68,20 +72,20 @@ class Board:
         self.clear_changes()
 
     def clear_changes(self) -> None:
-        """Forget what has changed: it is in the database."""
+        """Forget the changes, because the database has them now."""
         self.new_votes: list[VoteRow] = []
         self.touched: dict[tuple[int, int], SeatRow | None] = {}  # slots whose seat changed, as it was
         self.put_off_changed: dict[tuple[int, str], int | None] = {}
 
     @property
     def changed(self) -> bool:
-        """Whether anything has."""
+        """Whether anything has changed since the database was last written."""
         return bool(self.new_votes or self.touched or self.put_off_changed)
 
     # Following the database
 
     def add_pair(self, number: int, query: str, item: str, block: int, wanted: int | None) -> ReleasedPair:
-        """Pin a pair that was released; blocks come in the order of their numbers, new ones after those before."""
+        """Add a pair that is released. Pairs must come in the order of their blocks."""
         pair = ReleasedPair(number, query, item, block, wanted, self.voters.setdefault((query, item), {}))
         self.pairs[number], self.ids[query, item] = pair, number
         if wanted is None:
@@ -103,7 +107,7 @@ class Board:
 
     @property
     def last_block(self) -> int:
-        """The largest number of a block; -1 where there is none."""
+        """The largest number of a block; -1 if there is none."""
         return self._block_numbers[-1] if self._block_numbers else -1
 
     def add_vote(self, query: str, item: str, expert: str, answer: int, time: int | None) -> None:
@@ -118,7 +122,7 @@ class Board:
             voters[expert] = counted
 
     def put_seat(self, row: SeatRow) -> None:
-        """Take note of a seat that is in the database."""
+        """Add a seat that is in the database."""
         number, slot, expert, until, turn, voted = row
         pair = self.pairs.get(number)
         if pair is None:
@@ -130,7 +134,7 @@ class Board:
             self.hands.setdefault(expert, {})[number] = seat
 
     def drop_held(self) -> None:
-        """Forget seats without a vote, before they are read anew."""
+        """Remove the seats without a vote, before they are read again."""
         for expert, hand in self.hands.items():
             for number in hand:
                 del self.pairs[number].seats[expert]
@@ -163,7 +167,7 @@ class Board:
     # What experts do
 
     def check_expert(self, name: str, now: int | None = None, link: int | None = None) -> Expert:
-        """The expert of this name; raises for one who may not judge now (or is not known), or not by this link."""
+        """The expert of this name; an error if there is none, or if the expert may not judge now or by this link."""
         expert = self.experts.get(name)
         if expert is None:
             raise ExpertError(name, "unknown")
@@ -193,7 +197,7 @@ class Board:
         return JudgingTask(pair.id, pair.query, pair.item)
 
     def vote(self, expert: str, answer: Answer, now: int) -> Verdict:
-        """Let an answer count, if it may; the caller knows that its client's id is new."""
+        """Let an answer count, if it may. The caller has checked that its client's id is new."""
         pair = self.pairs.get(answer.pair)
         if pair is None:
             return "unknown"
@@ -216,15 +220,15 @@ class Board:
         return "kept"
 
     def _changes_too_often(self, expert: str, pair: ReleasedPair, now: int) -> bool:
-        """Whether an expert has changed this answer, or all answers together, as often as can be in a minute.
+        """Whether an expert has changed this answer, or all answers together, as often as is allowed in a minute.
 
-        The changes are those of the record, by whichever process they came.
+        The changes of all processes count, because they are read from the database.
         """
         lately = [number for when, number in self._changes.get(expert, ()) if when > now - MINUTE]
         return len(lately) >= ALL_CHANGES or lately.count(pair.id) >= CHANGES
 
     def later(self, expert: str, number: int, now: int) -> bool:
-        """Put a pair off; its seat is free for others."""
+        """Put a pair off and free its seat; False if the pair is unknown or judged."""
         pair = self.pairs.get(number)
         if pair is None or expert in pair.voters:
             return False
@@ -235,12 +239,12 @@ class Board:
         return True
 
     def let_go(self, expert: str) -> None:
-        """Take the pairs out of an expert's hand."""
+        """Take back the seats that an expert holds without a vote."""
         for number in list(self.hands.get(expert, {})):
             self._drop(self.pairs[number], expert)
 
     def seat_voters(self, pair: ReleasedPair) -> int:
-        """Give voters who have no seat one, before those who have not voted; how many voters it had no seat for."""
+        """Give each voter a seat, before experts who have not voted; the number of voters without a seat."""
         beyond = 0
         for expert in pair.voters:
             if expert not in pair.seats:
@@ -256,7 +260,7 @@ class Board:
         open_to = self.open + self.unreleased - self._open_judged.get(expert, 0)
         gold = len(self._gold) - self._gold_judged.get(expert, 0)
         judging = sum(someone.revoked is None for someone in self.experts.values())
-        # with gold pairs: if a count stood still after some pairs, these would be known for what they are
+        # gold pairs count too: if the count stood still after some pairs, experts would see which pairs are gold
         done = self.collected + sum(self._gold_judged.values())
         wanted = self.wanted + self.unreleased * self.experts_per_pair + len(self._gold) * judging
         sure = judging <= self.experts_per_pair
@@ -275,7 +279,7 @@ class Board:
         return next(coming, None) or gold or self._next_put_off(expert, now)
 
     def _coming(self, expert: str, queue: Queue, now: int) -> Iterator[ReleasedPair]:
-        """The pairs with room for the expert, of the blocks entered so far and then of the next ones."""
+        """The pairs with room for the expert: of the blocks begun so far, then of the next ones."""
         put_off = self.put_off.get(expert, {})
         at = 0
         while True:
@@ -315,14 +319,14 @@ class Board:
         return sorted(numbers, key=lambda number: self._draw(expert, "pair", number))
 
     def _draw(self, expert: str, what: str, number: int) -> float:
-        """A number from 0 to 1 that is always the same, and has nothing to do with that of another expert."""
+        """A number from 0 to 1 that is always the same, and independent of the numbers of other experts."""
         text = f"{self.seed}/{what}/{number}/{expert}".encode(errors="surrogatepass")
         return int.from_bytes(hashlib.blake2b(text, digest_size=8).digest()) / 2**64
 
     # Changes, of which the database is told
 
     def _give(self, pair: ReleasedPair, expert: str, until: int, now: int) -> None:
-        """Give the expert a seat at a pair that has room; who held it and ran out of time has it no more."""
+        """Give the expert a seat at a pair that has room; one who held it and ran out of time loses it."""
         slot = pair.free_slot(now)
         self._note(pair.id, slot)
         for other, seat in list(pair.seats.items()):
@@ -348,7 +352,7 @@ class Board:
         self.hands.get(expert, {}).pop(pair.id, None)
 
     def _note(self, number: int, slot: int) -> None:
-        """Remember how the seat at a slot was before it changes."""
+        """Keep the seat at a slot as it was before it changes."""
         if (number, slot) not in self.touched:
             self.touched[number, slot] = self._row(number, slot)
 
@@ -359,7 +363,7 @@ class Board:
         return None
 
     def changed_seats(self) -> tuple[list[SeatRow], list[SeatRow]]:
-        """Rows of seats as they were in the database, and as they are now; only of those that differ."""
+        """The rows of changed seats as they are in the database, and as they are now."""
         pairs = [(before, self._row(*at)) for at, before in self.touched.items()]
         differing = [(before, after) for before, after in pairs if before != after]
         old = [before for before, _ in differing if before is not None]

@@ -1,4 +1,4 @@
-"""The board as the database has it: read once, then only what other processes have changed; written back in one go."""
+"""The board follows the database: it is read once, then only what other processes have changed is read."""
 
 import uuid
 from collections.abc import Iterable, Iterator
@@ -82,7 +82,7 @@ class Follower:
         return self.board
 
     def load(self, connection: sa.Connection) -> Board:
-        """The board, read anew."""
+        """The board, read again from the start."""
         self.board = None
         self._revision, self._epoch, last = connection.execute(_STATE).one()
         self._last_vote = last or 0
@@ -91,8 +91,8 @@ class Follower:
         board = Board(self.settings.seed, self.settings.experts_per_pair)
         self._last_pair = 0
         self._add_pairs(connection, board)
-        for row in connection.execute(_VOTES):
-            board.add_vote(*row)
+        for vote in connection.execute(_VOTES):
+            board.add_vote(*vote)
         for row in connection.execute(_SEATS):
             board.put_seat(tuple(row))
         self._read_people(connection, board)
@@ -103,13 +103,13 @@ class Follower:
         return board
 
     def _catch_up(self, connection: sa.Connection, board: Board) -> None:
-        """What other processes have done since."""
+        """Read what other processes have done since."""
         self._add_pairs(connection, board)
         votes = connection.execute(_NEW_VOTES, {"last": self._last_vote}).all()
         changed = {board.ids[query, item] for query, item, *_ in votes if (query, item) in board.ids}
         board.drop_held()
-        for row in votes:
-            board.add_vote(*row)
+        for vote in votes:
+            board.add_vote(*vote)
         for numbers in chunks(sorted(changed)):
             for row in connection.execute(_SEATS_OF, {"pairs": numbers}):
                 board.put_seat(tuple(row))
@@ -131,10 +131,10 @@ class Follower:
         if rows:
             connection.execute(sa.insert(PAIRS), rows)
             assert self.board is not None
-            known = self._last_pair
+            last_before = self._last_pair
             self._add_pairs(connection, self.board)
             for number, pair in self.board.pairs.items():
-                if number > known and pair.voters:
+                if number > last_before and pair.voters:
                     self.board.seat_voters(pair)
             self._mark(connection)
 
@@ -146,7 +146,7 @@ class Follower:
                 board.put_off.setdefault(expert, {})[pair] = at
 
     def write(self, connection: sa.Connection, *, people: bool = False) -> None:
-        """Write back what has changed on the board; people: whether the tables of experts or settings were written."""
+        """Write the changes of the board. people: whether the tables of experts or settings were written."""
         board = self.board
         assert board is not None
         if not (board.changed or people):
@@ -176,13 +176,13 @@ class Follower:
         self._mark(connection)
 
     def _mark(self, connection: sa.Connection) -> None:
-        """Let other processes see that something has changed."""
+        """Tell other processes that something has changed."""
         self._count += 1
         self._revision = f"{self._process}:{self._count}"
         connection.execute(_REVISE, {"revision": self._revision})
 
     def begin_epoch(self, connection: sa.Connection, **settings: Any) -> None:
-        """Set settings and read the board anew, here and in all other processes."""
+        """Store settings, then read the board again, here and in all other processes."""
         self._count += 1
         write_meta(connection, epoch=f"{self._process}:{self._count}", **settings)
         self._mark(connection)
@@ -207,6 +207,6 @@ def votes_by_client(connection: sa.Connection, clients: list[str]) -> dict[str, 
 
 
 def chunks(values: list[Any]) -> Iterator[list[Any]]:
-    """A list in parts that a statement can take."""
+    """A list in parts that are small enough for one statement."""
     for start in range(0, len(values), CHUNK):
         yield values[start : start + CHUNK]

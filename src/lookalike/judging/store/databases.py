@@ -1,4 +1,4 @@
-"""Where judging is kept: SQLite or PostgreSQL, with one writer at a time, and words for what goes wrong with them."""
+"""The databases of judging: SQLite or PostgreSQL, with one writer at a time, and their errors in words."""
 
 import contextlib
 import errno
@@ -15,6 +15,7 @@ from urllib.parse import unquote_to_bytes
 
 import sqlalchemy as sa
 
+from lookalike.core.errors import InputError, MissingPackageError
 from lookalike.discovery.vote_log import check_record, create_record
 from lookalike.judging.store.types import StoreAwayError, StoreFullError
 
@@ -30,36 +31,36 @@ class Database(Protocol):
     words: str  # what it is, with no secret in it
 
     def writing(self) -> contextlib.AbstractContextManager[sa.Connection]:
-        """A transaction beside which there is no other writer; on disk when it has ended well, undone otherwise."""
+        """A transaction of the only writer: on disk when the block ends, undone if it raises."""
 
     def reading(self) -> contextlib.AbstractContextManager[sa.Connection]:
         """A connection that sees one state of the database."""
 
     def forget(self) -> None:
-        """Let go of all connections; new ones are made when needed."""
+        """Close all connections; new ones are made when needed."""
 
 
 def database_at(where: str | Path, locks: Path) -> "Database":
-    """The database that a URL or the path of a file says; writers of SQLite lock files in the folder `locks`."""
+    """The database at a URL or in a file. Writers of SQLite lock files in the folder `locks`."""
     if not isinstance(where, str) or "://" not in where:
         return SQLite(Path(where), locks)
     return PostgreSQL(_url_of(where))
 
 
 def _url_of(text: str) -> sa.URL:
-    """The URL of a PostgreSQL database; raises in words that hold nothing of what may be a password.
+    """The URL of a PostgreSQL database. The text of an error holds nothing that may be a password.
 
     >>> _url_of("postgresql://judge:p%40ss@db.example/shop").password
     'p@ss'
-    >>> _url_of("postgresql://judge:p@ss@db.example/shop")
+    >>> _url_of("mysql://judge:p@ss@db.example/shop")
     Traceback (most recent call last):
         ...
-    ValueError: the database must be like postgresql://USER:PASSWORD@HOST:PORT/NAME: an @ in a password is written %40
+    lookalike.core.errors.InputError: the database must be postgresql://… or the path of a file, got mysql://…
     """
     kind, _, rest = text.partition("://")
     if kind.partition("+")[0] not in ("postgresql", "postgres"):
-        known = f", got {kind}://…" if re.fullmatch("[a-z0-9+]{1,30}", kind) else ""
-        raise ValueError(f"the database must be postgresql://… or the path of a file{known}")
+        shown = f", got {kind}://…" if re.fullmatch("[a-z0-9+]{1,30}", kind) else ""
+        raise InputError(f"the database must be postgresql://… or the path of a file{shown}")
     bracketed = re.match(r"(?:[^@]*@)?\[([^\]/?]*)\](?=[:/?]|$)", rest)
     if not rest:
         raise _malformed("it names no server and no database")
@@ -86,13 +87,13 @@ def _url_of(text: str) -> sa.URL:
     return url
 
 
-def _malformed(why: str) -> ValueError:
-    return ValueError(f"the database must be like postgresql://USER:PASSWORD@HOST:PORT/NAME: {why}")
+def _malformed(why: str) -> InputError:
+    return InputError(f"the database must be like postgresql://USER:PASSWORD@HOST:PORT/NAME: {why}")
 
 
-def _is_text(said: bytes) -> bool:
+def _is_text(body: bytes) -> bool:
     try:
-        return "\0" not in said.decode()
+        return "\0" not in body.decode()
     except UnicodeDecodeError:
         return False
 
@@ -106,7 +107,7 @@ def _is_ipv6(text: str) -> bool:
 
 
 def _is_host(name: str) -> bool:
-    """Whether a name can be looked up, or is a folder of sockets; that there is such a server is another matter."""
+    """Whether a name can be looked up, or is a folder of sockets. Whether there is such a server is not checked."""
     try:
         name.startswith("/") or name.encode("idna")
     except UnicodeError:
@@ -115,7 +116,7 @@ def _is_host(name: str) -> bool:
 
 
 class SQLite:
-    """A file of SQLite that may be shared by processes of this machine."""
+    """A file of SQLite, which processes of this machine may share."""
 
     def __init__(self, path: Path, locks: Path) -> None:
         self.path = path.resolve()
@@ -152,7 +153,7 @@ class SQLite:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """A transaction beside which there is no other writer; on disk when it has ended well, undone otherwise."""
+        """A transaction of the only writer: on disk when the block ends, undone if it raises."""
         with self._worded(), self._turnstile:
             if self._writer is not None and _identity(self.path) != self._file:
                 self._disconnect()  # else votes would go to a file without a name
@@ -187,7 +188,7 @@ class SQLite:
                     connection.exec_driver_sql("ROLLBACK")
 
     def forget(self) -> None:
-        """Let go of all connections; new ones are made when needed."""
+        """Close all connections; new ones are made when needed."""
         self._disconnect()
         self._turnstile.close()
 
@@ -224,8 +225,8 @@ class PostgreSQL:
         hosts = [url.host, *_texts(url.query.get("host", "")), "this machine"]
         self.words = f"PostgreSQL, {url.database or 'postgres'} on {next(filter(None, hosts))}"
         milliseconds = int(WAIT * 1000)
-        mine = f"-c lock_timeout={milliseconds} -c synchronous_commit=on"
-        options = " ".join([*_texts(url.query.get("options", ())), mine])
+        own_options = f"-c lock_timeout={milliseconds} -c synchronous_commit=on"
+        options = " ".join([*_texts(url.query.get("options", ())), own_options])
         times = {"connect_timeout": 5, "keepalives_idle": 10, "tcp_user_timeout": milliseconds}
         _check_options(self.url)
         self._engine = sa.create_engine(
@@ -238,7 +239,7 @@ class PostgreSQL:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[sa.Connection]:
-        """A transaction beside which there is no other writer; on disk when it has ended well, undone otherwise."""
+        """A transaction of the only writer: on disk when the block ends, undone if it raises."""
         with self._worded(), self._engine.begin() as connection:
             connection.execute(sa.select(sa.func.pg_advisory_xact_lock(WRITERS)))
             yield connection
@@ -250,7 +251,7 @@ class PostgreSQL:
             yield connection.execution_options(isolation_level="REPEATABLE READ")
 
     def forget(self) -> None:
-        """Let go of all connections; new ones are made when needed."""
+        """Close all connections; new ones are made when needed."""
         self._engine.dispose()
 
     @contextlib.contextmanager
@@ -260,28 +261,30 @@ class PostgreSQL:
         except (sa.exc.OperationalError, sa.exc.InterfaceError, sa.exc.InternalError) as error:
             if getattr(error.orig, "sqlstate", None) == "53100":  # disk_full
                 raise _full("the disk of the database") from error
-            said = " ".join(str(error.orig).split())
-            raise StoreAwayError(f"the database cannot be used now, {self.words}: {said}") from error
+            message = " ".join(str(error.orig).split())
+            raise StoreAwayError(f"the database cannot be used now, {self.words}: {message}") from error
 
 
 def _check_options(url: sa.URL) -> None:
-    """Raise for what stands after the ? of a URL and is nothing to PostgreSQL, and where the driver is missing."""
+    """Raise if the options after the ? of a URL are not those of PostgreSQL, or if the driver is missing."""
     try:
         from psycopg import ProgrammingError
         from psycopg.conninfo import make_conninfo
     except ImportError as error:
-        raise ModuleNotFoundError(
-            "PostgreSQL needs psycopg, which is not installed or not whole: pip install 'lookalike[judge]'"
+        raise MissingPackageError(
+            "PostgreSQL needs psycopg, which is not installed or not whole: pip install 'lookalike[judge]'",
+            package="psycopg",
+            extra="judge",
         ) from error
     try:
-        given = url.get_dialect()().create_connect_args(url)[1]
-        make_conninfo(**{name: value for name, value in given.items() if name != "context"})  # which is SQLAlchemy's
+        options = url.get_dialect()().create_connect_args(url)[1]
+        make_conninfo(**{name: value for name, value in options.items() if name != "context"})  # SQLAlchemy's own
     except (ProgrammingError, sa.exc.ArgumentError):
         raise _malformed("after a ? stand options of PostgreSQL, and one of these is none") from None
 
 
 class Turnstile:
-    """A lock between processes at which a process that has just been in does not overtake one that waits."""
+    """A fair lock between processes: one that has just had it does not overtake one that waits."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -304,7 +307,7 @@ class Turnstile:
         fcntl.flock(self._files[1], fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Let go of the files."""
+        """Close the files."""
         while self._files:
             os.close(self._files.pop())
 
@@ -319,8 +322,8 @@ def _lock(handle: int, deadline: float, folder: Path) -> None:
             time.sleep(0.001)
 
 
-def _texts(given: str | Iterable[str]) -> list[str]:
-    return [given] if isinstance(given, str) else list(given)
+def _texts(values: str | Iterable[str]) -> list[str]:
+    return [values] if isinstance(values, str) else list(values)
 
 
 def _identity(path: Path) -> tuple[int, int] | None:

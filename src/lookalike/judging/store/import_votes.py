@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.errors import InputError, Option
 from lookalike.discovery.vote_log import rows_of
 from lookalike.discovery.votes import Votes
 from lookalike.judging.store.board import Board
@@ -23,7 +24,7 @@ def check_votes(votes: Votes, study: Study) -> None:
     for name in sorted(set(votes.experts.tolist())):
         check_expert_name(name)
     if len(votes) and (latest := int(votes.times.view(np.int64).max())) > LAST_MOMENT:
-        raise ValueError(f"no vote can be later than the year 9999, got one {latest:,} milliseconds after 1970")
+        raise InputError(f"no vote can be later than the year 9999, got one {latest:,} milliseconds after 1970")
 
 
 def import_votes(work: StoreWork, votes: Votes, add_experts: bool) -> Imported:
@@ -32,8 +33,8 @@ def import_votes(work: StoreWork, votes: Votes, add_experts: bool) -> Imported:
     names = sorted(set(votes.experts.tolist()) - board.experts.keys())
     if names and not add_experts:
         raise VoteRefusedError(
-            f"{len(names):,} experts of these votes are not known here, such as {names[0]!r}: add them first, or pass "
-            "add_experts=True"
+            f"{len(names):,} experts of these votes are not known here, such as {names[0]!r}: add them first, or pass ",
+            Option("add_experts", True),
         )
     rows = [VoteRow(*row) for row in rows_of(votes)]
     new_rows = _new_rows(work, rows, votes)

@@ -1,4 +1,4 @@
-"""Which pairs of the pool are released to be judged, and in which blocks they stay together."""
+"""The pairs of the pool that are released to experts, and the blocks in which they stay together."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -6,11 +6,13 @@ from functools import cached_property
 
 import numpy as np
 
+from lookalike.core.checks import choice, whole_number
 from lookalike.discovery.judging_order import ORDERS, next_pairs
 from lookalike.discovery.pool import Pool
 from lookalike.judging.store.board import Board
 from lookalike.study.study import Study
 
+MOST = 2**31 - 1  # what an INTEGER of PostgreSQL holds
 AT_ONCE = 50  # pairs, at least, that the adaptive order releases
 
 __all__ = ["JudgingSettings", "Released", "Releases", "StudyReleases"]
@@ -28,18 +30,15 @@ class JudgingSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        least = {"experts_per_pair": 1, "budget": 0, "seed": 0}
-        for name, bound in least.items():
-            value = getattr(self, name)
-            whole = isinstance(value, int) and not isinstance(value, bool) and bound <= value < 2**31
-            if not whole and not (name == "budget" and value is None):
-                raise ValueError(f"{name} must be a whole number from {bound}, got {value!r}")
-        if self.order not in ORDERS:
-            raise ValueError(f"order must be one of {', '.join(map(repr, ORDERS))}, got {self.order!r}")
+        whole_number("experts_per_pair", self.experts_per_pair, 1, MOST)
+        if self.budget is not None:
+            whole_number("budget", self.budget, 0, MOST)
+        whole_number("seed", self.seed, 0, MOST)
+        choice("order", self.order, ORDERS)
 
 
 class Releases:
-    """The pairs of a pool as they are released, gold pairs left out: those are everybody's."""
+    """The pairs of a pool that are released, without gold pairs, which everybody judges."""
 
     def __init__(self, pool: Pool, gold: Iterable[tuple[str, str]]) -> None:
         self.pool = pool
@@ -52,7 +51,7 @@ class Releases:
 
     @cached_property
     def rows(self) -> dict[tuple[str, str], int]:
-        """The row of the pool of each pair."""
+        """The row of each pair in the pool."""
         return {pair: row for row, pair in enumerate(self.pairs)}
 
     @cached_property
@@ -68,12 +67,12 @@ class Releases:
         return [(*self.pairs[row], int(self.depth_blocks[row])) for row in chosen.tolist()]
 
     def judged_before(self, said: Iterable[tuple[str, str]], n: int, first_block: int) -> list[Released]:
-        """The first n pairs that somebody has judged: what was begun is finished."""
+        """The first n pairs that somebody has judged, because a pair that is begun is finished."""
         rows = sorted(self.rows[pair] for pair in said if pair in self.rows)
         return self._in_blocks([row for row in rows if not self.is_gold[row]][:n], first_block)
 
     def adaptively(self, board: Board, n: int) -> list[Released]:
-        """The next n pairs, of the models that have proved best so far."""
+        """The next n pairs, proposed by the models that are best so far."""
         grades, undecided = np.full(len(self.pool), -1), self.is_gold.copy()
         for pair, number in board.ids.items():
             if pair in self.rows:

@@ -1,9 +1,10 @@
-"""The tables that judging is kept in, the same on SQLite and PostgreSQL, and how older forms become the newest."""
+"""The tables of judging, the same on SQLite and PostgreSQL, and how older forms become the newest."""
 
 from typing import Any
 
 import sqlalchemy as sa
 
+from lookalike.core.errors import FileError, InputError
 from lookalike.discovery.vote_log import NEWEST, SCHEMA
 from lookalike.judging.store.types import VoteRow
 
@@ -109,7 +110,7 @@ CREATE TRIGGER votes_stay BEFORE UPDATE OR DELETE OR TRUNCATE ON votes FOR EACH 
 
 
 def make_newest(connection: sa.Connection, where: str) -> None:
-    """Make the tables that are missing, within a transaction; raises for a form that is not known yet."""
+    """Make the tables that are missing, within a transaction; an error if a newer version made them."""
     if connection.dialect.name == "sqlite":
         _make_newest_sqlite(connection, where)
     elif not _is_ours(connection, where):
@@ -117,17 +118,17 @@ def make_newest(connection: sa.Connection, where: str) -> None:
         connection.exec_driver_sql(_APPEND_ONLY)
         _begin_meta(connection)
     elif (schema := int(read_meta(connection)["schema"])) > NEWEST:
-        raise ValueError(f"{where} was written by a newer lookalike, in form {schema}: upgrade to read it")
+        raise FileError(f"{where} was written by a newer lookalike, in form {schema}: upgrade to read it", path=where)
 
 
 def _is_ours(connection: sa.Connection, where: str) -> bool:
-    """Whether the tables are there; raises where they, or some of them, are those of another program."""
+    """Whether the tables are there; an error if some of them are those of another program."""
     there = set(sa.inspect(connection).get_table_names()) & set(_TABLES.tables)
     if not there:
         return False
     columns = {column["name"] for column in sa.inspect(connection).get_columns("meta")} if "meta" in there else set()
     if not {"key", "value"} <= columns or "schema" not in read_meta(connection):
-        raise ValueError(
+        raise InputError(
             f"{where} holds tables of something else, such as {min(there)}: use an empty database or schema"
         )
     return True
@@ -136,7 +137,7 @@ def _is_ours(connection: sa.Connection, where: str) -> bool:
 def _make_newest_sqlite(connection: sa.Connection, where: str) -> None:
     schema = connection.exec_driver_sql("PRAGMA user_version").scalar_one()
     if schema > NEWEST:
-        raise ValueError(f"{where} was written by a newer lookalike, in form {schema}: upgrade to read it")
+        raise FileError(f"{where} was written by a newer lookalike, in form {schema}: upgrade to read it", path=where)
     if schema <= SCHEMA:
         connection.exec_driver_sql("ALTER TABLE votes ADD COLUMN client TEXT")
         connection.exec_driver_sql("CREATE UNIQUE INDEX votes_client ON votes (client)")
@@ -150,12 +151,12 @@ def _begin_meta(connection: sa.Connection) -> None:
 
 
 def read_meta(connection: sa.Connection) -> dict[str, str]:
-    """Everything that the database says about itself: its form, settings, and what tells that it changed."""
+    """The table meta: the form of the database, its settings, and the marks by which changes are seen."""
     return {row.key: row.value for row in connection.execute(sa.select(META)) if row.value is not None}
 
 
 def write_meta(connection: sa.Connection, **values: Any) -> None:
-    """Set some of it."""
+    """Set values of the table meta."""
     rows = [{"key": key, "value": None if value is None else str(value)} for key, value in values.items()]
     connection.execute(sa.delete(META).where(META.c.key.in_(values)))
     connection.execute(sa.insert(META), rows)

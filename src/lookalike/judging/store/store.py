@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeVar
 
 import sqlalchemy as sa
 
+from lookalike.core.errors import InputError
 from lookalike.discovery.vote_log import votes_of
 from lookalike.discovery.votes import Votes
 from lookalike.judging.store.actions import Claim, claim_pairs, recent_answers, take_answer
@@ -323,7 +324,7 @@ class Store:
     def missing(self, expert: str, pair: int, side: Literal["query", "item"], now: int | None = None) -> bool:
         """Note for the organiser that an image did not load; False if the pair is unknown."""
         if side not in ("query", "item"):
-            raise ValueError(f"the side of a pair is 'query' or 'item', got {side!r}")
+            raise InputError(f"the side of a pair is 'query' or 'item', got {side!r}", parameter="side", value=side)
         moment = milliseconds(now)
 
         def run(work: StoreWork) -> bool:

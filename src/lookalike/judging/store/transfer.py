@@ -1,4 +1,4 @@
-"""Judging that moves between two databases of one study: votes, each once, with links, settings and what is asked."""
+"""Judging that moves between two databases of one study: votes, each once, with links, settings and texts."""
 
 import contextlib
 import hashlib
@@ -11,6 +11,7 @@ from pathlib import Path
 
 import sqlalchemy as sa
 
+from lookalike.core.errors import StudyError
 from lookalike.judging.store.databases import Database, PostgreSQL, SQLite
 from lookalike.judging.store.schema import ALL_EXPERTS, EXPERTS, VOTE_ROWS, VOTES, make_newest, read_meta, write_meta
 from lookalike.judging.store.types import Expert, VoteRow
@@ -49,16 +50,16 @@ def own_record(study: Study) -> Iterator[tuple[Path, SQLite]]:
 
 
 def _check_study(connection: sa.Connection, study: Study, words: str) -> None:
-    """Raise for a database that holds the judging of another study."""
-    mine, held = study.collection.digest, read_meta(connection).get("collection")
+    """Raise if a database holds the judging of another study."""
+    own, held = study.collection.digest, read_meta(connection).get("collection")
     if held is None:
-        write_meta(connection, collection=mine)
-    elif held != mine:
-        raise ValueError(f"{words} holds the judging of another study, with other queries or items: use another one")
+        write_meta(connection, collection=own)
+    elif held != own:
+        raise StudyError(f"{words} holds the judging of another study, with other queries or items: use another one")
 
 
 def bring_votes(source: sa.Connection, target: sa.Connection) -> int:
-    """Add the votes of one database that another has not yet; how many.
+    """Add the votes of one database that another does not have; how many.
 
     A vote is known by its client's id. One without is known by its content: of several that are the same, the first is
     the first of those there, and so on. So it does not matter which database it came to first, or was restored from.
@@ -84,7 +85,7 @@ def _named_votes(connection: sa.Connection) -> Iterator[VoteRow]:
 
 
 def bring_links(source: sa.Connection, target: sa.Connection) -> None:
-    """Let the target know every expert of the source, and every link that is worth nothing there."""
+    """Add the experts of the source to the target, and revoke the links there that are revoked in the source."""
     here = {row.name: Expert(*row) for row in target.execute(ALL_EXPERTS)}
     for row in source.execute(ALL_EXPERTS).all():
         theirs, ours = Expert(*row), here.get(row.name, Expert(row.name, 0))
@@ -99,8 +100,8 @@ def bring_links(source: sa.Connection, target: sa.Connection) -> None:
 
 
 def bring_settings(source: sa.Connection, target: sa.Connection) -> None:
-    """Give the target the settings of the source, and what is asked and where; pairs are released by `configure`."""
+    """Copy the settings, the texts for experts and the address to the target; `configure` then releases pairs."""
     theirs, ours = read_meta(source), read_meta(target)
-    given = {name: theirs.get(name) for name in SETTINGS}
-    if "order" in theirs and given != {name: ours.get(name) for name in SETTINGS}:
-        write_meta(target, **given, epoch=secrets.token_hex(16))
+    settings = {name: theirs.get(name) for name in SETTINGS}
+    if "order" in theirs and settings != {name: ours.get(name) for name in SETTINGS}:
+        write_meta(target, **settings, epoch=secrets.token_hex(16))

@@ -1,9 +1,10 @@
-"""The things that experts, pages and the store of judgements hand to each other, and what can go wrong."""
+"""What pages and the store hand to each other, and the errors of the store."""
 
 import math
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from lookalike.core.errors import InputError, StoreError
 from lookalike.discovery.votes import WORDS
 
 ORGANISED = 100  # characters that a name or a client's id may have
@@ -40,20 +41,20 @@ often: the expert has changed this answer, or all answers together, too often wi
 """
 
 
-class StoreAwayError(RuntimeError):
-    """The database cannot be reached just now; nothing was kept, and trying again later is right."""
+class StoreAwayError(StoreError):
+    """The database does not answer at this moment. Nothing was kept; trying again later can help."""
 
 
-class StoreFullError(RuntimeError):
-    """There is no space left on the disk; nothing was kept, and trying again once there is space is right."""
+class StoreFullError(StoreError):
+    """There is no space left on the disk. Nothing was kept; trying again helps once there is space."""
 
 
-class VoteRefusedError(ValueError):
-    """Something that is not done because of what was asked; nothing has changed."""
+class VoteRefusedError(InputError):
+    """The store does not do what was asked, and nothing has changed."""
 
 
 class ExpertError(VoteRefusedError):
-    """Someone who may not judge: `reason` is unknown, revoked, expired, or renewed (by an older link)."""
+    """An expert may not judge. reason: unknown, revoked, expired, or renewed (there is a newer link)."""
 
     def __init__(self, name: str, reason: Literal["unknown", "revoked", "expired", "renewed"]) -> None:
         self.name, self.reason = name, reason
@@ -68,7 +69,7 @@ class ExpertError(VoteRefusedError):
 
 @dataclass(frozen=True)
 class Expert:
-    """Someone who judges. Times in milliseconds since 1970, UTC; links with another number than this are dead."""
+    """An expert. Times are in milliseconds since 1970, UTC; only the link with this number works."""
 
     name: str
     link_number: int = 1
@@ -76,7 +77,7 @@ class Expert:
     revoked: int | None = None
 
     def check(self, now: int, link: int | None = None) -> None:
-        """Raise where the expert may not judge now, or not by the link of this number."""
+        """Raise if the expert may not judge now, or not by the link of this number."""
         if self.revoked is not None:
             raise ExpertError(self.name, "revoked")
         if self.expires is not None and now >= self.expires:
@@ -110,17 +111,17 @@ class Answer:
 
     def __post_init__(self) -> None:
         if not isinstance(self.client, str) or not 0 < len(self.client) <= ORGANISED or not self.client.isprintable():
-            raise ValueError(f"the id of an answer is text of 1 to {ORGANISED} characters, got {self.client!r:.120}")
+            raise InputError(f"the id of an answer is text of 1 to {ORGANISED} characters, got {self.client!r:.120}")
         for name, value in {"pair": self.pair, "answer": self.answer, "at": self.at}.items():
             whole = isinstance(value, int) and not isinstance(value, bool)
             if not (whole and abs(value or 0) < 2**63) and not (name == "at" and value is None):
-                raise ValueError(f"{name!r} of an answer must be a whole number, got {value!r:.120}")
+                raise InputError(f"{name!r} of an answer must be a whole number, got {value!r:.120}")
         if self.answer not in WORDS:
-            raise ValueError(f"an answer is 1 (similar), 0 (not similar) or -1 (can't tell), got {self.answer!r:.120}")
+            raise InputError(f"an answer is 1 (similar), 0 (not similar) or -1 (can't tell), got {self.answer!r:.120}")
         if self.seconds is not None and not (
             isinstance(self.seconds, int | float) and 0 <= self.seconds < 2**53 and math.isfinite(self.seconds)
         ):
-            raise ValueError(f"seconds must be a number from 0, got {self.seconds!r:.120}")
+            raise InputError(f"seconds must be a number from 0, got {self.seconds!r:.120}")
 
 
 class VoteRow(NamedTuple):
@@ -161,21 +162,21 @@ class Progress:
 
 @dataclass(frozen=True)
 class Briefing:
-    """What experts are asked, and how they are to go about it: a line, and plain text in paragraphs; both may be ""."""
+    """The question to experts, one line, and the guide, plain text in paragraphs; both may be ""."""
 
     question: str = ""
     guide: str = ""
 
     def __post_init__(self) -> None:
         if not isinstance(self.question, str) or len(self.question) > LINE or len(self.question.splitlines()) > 1:
-            raise ValueError(f"the question is one line of at most {LINE} letters, got {self.question!r:.300}")
+            raise InputError(f"the question is one line of at most {LINE} letters, got {self.question!r:.300}")
         if not isinstance(self.guide, str) or len(self.guide) > PAGE:
-            raise ValueError(f"the guide is text of at most {PAGE:,} letters")
+            raise InputError(f"the guide is text of at most {PAGE:,} letters")
 
 
 @dataclass(frozen=True)
 class Handed:
-    """What a page of an expert goes on with. recent: pairs judged last, newest first, with the answer that counts."""
+    """What an expert's page shows next. recent: pairs judged last, newest first, with the answer that counts."""
 
     tasks: list[JudgingTask]
     recent: list[tuple[JudgingTask, int]]
@@ -227,10 +228,10 @@ class Status:
 
 
 def check_expert_name(name: str) -> None:
-    """Raise for what is no name of an expert."""
+    """Raise if this cannot be the name of an expert."""
     good = isinstance(name, str) and 0 < len(name) <= ORGANISED and name.isprintable() and name == name.strip()
     if not good:
-        raise ValueError(
+        raise InputError(
             f"the name of an expert is text on one line of 1 to {ORGANISED} characters, with no space at its ends, "
             f"got {name!r:.120}"
         )

@@ -1,4 +1,4 @@
-"""The page of `lookalike look`: a catalogue to walk through, and what looks like an item or a picture one brings."""
+"""The pages of `lookalike look`: the catalogue, and what looks like an item or like a visitor's own picture."""
 
 import dataclasses
 import re
@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from lookalike.study.finder import NearestGroup, grouped, nearness
+from lookalike.core.errors import InputError
 from lookalike.web.guard import RequestRefusedError, Tokens
 from lookalike.web.look.snapshot import Shelf, Shelves, ShownModel
 from lookalike.web.look.uploads import Upload, Uploads
@@ -53,11 +54,11 @@ class State:
 
     def fields(self) -> list[tuple[str, str]]:
         """Names and values, without those that go without saying."""
-        said = [("q", self.search)] if self.search else []
-        said += [(FILTER + name, value) for name, value in self.wanted] + [("model", name) for name in self.models]
-        said += [("k", str(self.k))] if self.k != State.k else []
-        said += [("order", self.order)] if self.order != State.order else []
-        return said + ([("page", str(self.page))] if self.page > 1 else [])
+        fields = [("q", self.search)] if self.search else []
+        fields += [(FILTER + name, value) for name, value in self.wanted] + [("model", name) for name in self.models]
+        fields += [("k", str(self.k))] if self.k != State.k else []
+        fields += [("order", self.order)] if self.order != State.order else []
+        return fields + ([("page", str(self.page))] if self.page > 1 else [])
 
     def at(self, path: str, **more: str) -> str:
         """The address of a page in this state.
@@ -65,8 +66,8 @@ class State:
         >>> State(search="a b", models=("dino",)).at("/like", item="x/y")
         '/like?item=x%2Fy&q=a+b&model=dino'
         """
-        said = urlencode([*more.items(), *self.fields()])
-        return f"{path}?{said}" if said else path
+        query = urlencode([*more.items(), *self.fields()])
+        return f"{path}?{query}" if query else path
 
 
 def state_of(
@@ -212,23 +213,23 @@ class Looking:
     def _settled(self, state: State) -> tuple[Shelf, State]:
         """The study, and the state, whose models it must have."""
         shelf = self.shelves.now()
-        known = [model.name for model in shelf.models]
-        if unknown := [name for name in state.models if name not in known]:
-            has = f"it has {', '.join(known)}" if known else "it has none with vectors"
+        names = [model.name for model in shelf.models]
+        if unknown := [name for name in state.models if name not in names]:
+            has = f"it has {', '.join(names)}" if names else "it has none with vectors"
             raise RequestRefusedError(404, f"The study has no model {unknown[0][:100]!r} to search by: {has}.")
         return shelf, state
 
     def _mask(self, shelf: Shelf, search: str, state: State) -> np.ndarray | None:
         try:
             return shelf.mask(search, dict(state.wanted))
-        except ValueError as error:
+        except InputError as error:
             raise RequestRefusedError(404, f"{error}.") from error
 
     def _answers(self, shelf: Shelf, state: State, query: Any) -> list[SearchAnswer]:
         among = self._mask(shelf, "", state)
-        known = {model.name: model for model in shelf.models}
-        chosen = state.models or tuple(known)[:1]
-        return [self._answer(shelf, known[name], query, state.k, among) for name in chosen]
+        models = {model.name: model for model in shelf.models}
+        chosen = state.models or tuple(models)[:1]
+        return [self._answer(shelf, models[name], query, state.k, among) for name in chosen]
 
     def _answer(self, shelf: Shelf, model: ShownModel, query: Any, k: int, among: np.ndarray | None) -> SearchAnswer:
         if model.problem is not None:
@@ -240,9 +241,9 @@ class Looking:
                 return SearchAnswer(model, problem=f"{model.name} {words}")
             looks = shelf.looks(model.name, query, k, among)
         except (ValueError, OSError, ModuleNotFoundError, MemoryError) as error:
-            said = str(error) or "there is not enough memory"
+            message = str(error) or "there is not enough memory"
             return SearchAnswer(
-                model, problem=said if isinstance(query, int) else said.replace(str(query), "this picture")
+                model, problem=message if isinstance(query, int) else message.replace(str(query), "this picture")
             )
         item = query if isinstance(query, int) else None
         same = {other: shelf.shared(item, other) for other in looks.items.tolist()}

@@ -1,4 +1,4 @@
-"""A study as a page shows it: items to filter, models to search with; looked at again when its files change."""
+"""A study as pages show it: items to filter, models to search with; read again when its files change."""
 
 import threading
 from collections import OrderedDict
@@ -12,6 +12,7 @@ import numpy as np
 
 from lookalike.core.codes import Codes
 from lookalike.core.decode import MAX_PIXELS, decode_file
+from lookalike.core.errors import InputError
 from lookalike.study.finder import Finder, Looks, default_model
 from lookalike.study.model import UNREADABLE, unreadable
 from lookalike.web.thumbnails import ROOM
@@ -62,24 +63,24 @@ class Shelf:
     def columns(self) -> list[CatalogueColumn]:
         """Those that items can be filtered by: labels and text that not all items share."""
         catalogue = self.catalogue
-        known = {"category": catalogue.categories, "identity": catalogue.identities}
+        labels = {"category": catalogue.categories, "identity": catalogue.identities}
         text = {name: values for name, values in catalogue.attributes.items() if values.dtype.kind in "Ub"}
-        found = [
+        columns = [
             _column(name, np.asarray(values).astype(str))
-            for name, values in {**known, **text}.items()
+            for name, values in {**labels, **text}.items()
             if values is not None
         ]
-        return [column for column in found if column.n_values > 1]
+        return [column for column in columns if column.n_values > 1]
 
     def mask(self, search: str, wanted: Mapping[str, str]) -> np.ndarray | None:
         """Items whose id holds the search, and whose columns are what is wanted; None where nothing is asked."""
-        known = {column.name: column for column in self.columns}
+        columns = {column.name: column for column in self.columns}
         masks = []
         for name, value in wanted.items():
-            if name not in known:
-                raise ValueError(f"items cannot be filtered by {name!r}: the study has no such column of labels")
+            if name not in columns:
+                raise InputError(f"items cannot be filtered by {name!r}: the study has no such column of labels")
             values = self.catalogue.column(name).astype(str)
-            masks.append(values == value if known[name].choices is not None else _holds(values, value))
+            masks.append(values == value if columns[name].choices is not None else _holds(values, value))
         if search:
             masks.append(_holds(self.catalogue.ids, search))
         return np.logical_and.reduce(masks) if masks else None
@@ -111,8 +112,8 @@ class Shelf:
     def facts(self, item: int) -> list[tuple[str, str]]:
         """All columns of an item but its id."""
         catalogue = self.catalogue
-        known = {"category": catalogue.categories, "identity": catalogue.identities, **catalogue.attributes}
-        facts = [(name, str(column[item])) for name, column in known.items() if column is not None]
+        columns = {"category": catalogue.categories, "identity": catalogue.identities, **catalogue.attributes}
+        facts = [(name, str(column[item])) for name, column in columns.items() if column is not None]
         if catalogue.paths is not None:
             facts.append(("file", str(catalogue.paths[item])))
         return [(name, value) for name, value in facts if value]
@@ -126,8 +127,8 @@ class Shelf:
     @cached_property
     def models(self) -> list[ShownModel]:
         """Those with vectors, first the one to search by unless told: a run ranks only the queries that it names."""
-        found = [self._described(name) for name in self.study.models()]
-        usable = [model for model in found if model.kind != "run"]
+        models = [self._described(name) for name in self.study.models()]
+        usable = [model for model in models if model.kind != "run"]
         whole = [model.name for model in usable if model.problem is None]
         first = default_model(self.study, whole) if whole else None
         return sorted(usable, key=lambda model: model.name != first)
@@ -163,16 +164,16 @@ class Shelf:
             return finder.like_picture(picture, k, among=among)
 
     def shared(self, item: int | None, other: int) -> str | None:
-        """What two items have in common."""
-        known = {"identity": self.catalogue.identities, "category": self.catalogue.categories}
-        for name, column in known.items():
+        """What two items share: "identity", "category" or None."""
+        columns = {"identity": self.catalogue.identities, "category": self.catalogue.categories}
+        for name, column in columns.items():
             if item is not None and column is not None and column[item] and column[item] == column[other]:
                 return name
         return None
 
 
 class Shelves:
-    """The shelf of a study, put up anew when its catalogue or models have changed on disk."""
+    """The shelf of a study, made again when its catalogue or models have changed on disk."""
 
     def __init__(self, study: "Study") -> None:
         self._study, self._lock = study, threading.Lock()

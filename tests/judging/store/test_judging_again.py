@@ -3,42 +3,21 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from urllib.parse import quote
 
 import psycopg
 import pytest
 
-from helpers.judges import Server, make_study
+from helpers.benches import NOW
+from helpers.judges import Server
 from lookalike.discovery.votes import Votes
 from lookalike.judging.store.board import ALL_CHANGES, CHANGES, MINUTE
 from lookalike.judging.store.databases import WRITERS
 from lookalike.judging.store.store import Answer, Store
 from lookalike.study.study import Study
-
-NOW = 1_750_000_000_000  # milliseconds since 1970
-
-
-@pytest.fixture(scope="module")
-def server() -> Iterator[Server]:
-    running = Server()
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="module")
-def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_study(tmp_path_factory.mktemp("template") / "study").path
-
-
-@pytest.fixture
-def study(tmp_path: Path, template: Path) -> Study:
-    shutil.copytree(template, tmp_path / "study")
-    return Study.open(tmp_path / "study")
 
 
 @pytest.mark.parametrize("isolation", ["read\\ committed", "repeatable\\ read", "serializable"])
