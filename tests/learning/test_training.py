@@ -468,7 +468,7 @@ def test_pictures_are_flipped_and_shifted() -> None:
         ({"alpha": -1.0}, "alpha must be above 0"),
         ({"alpha_end": -1.0}, "alpha_end must be above 0"),
         ({"epochs": 0}, "epochs must be a whole number from 1, got 0"),
-        ({"epochs": 2.5}, "epochs must be a whole number, got 2.5"),
+        ({"epochs": 2.5}, "epochs must be a whole number from 1, got 2.5"),
         ({"batch_size": 1}, "batch_size must be a whole number from 2"),
         ({"together": 1}, "together must be a whole number from 2 to 250, got 1"),
         ({"learning_rate": float("nan")}, "learning_rate must be above 0 and finite"),

@@ -11,9 +11,9 @@ import torch
 from sklearn.utils.validation import check_is_fitted, validate_data
 from torch import nn
 
+from lookalike.core.checks import whole_number
 from lookalike.core.codes import Codes
 from lookalike.hashers import Hasher
-from lookalike.hashers.base import check_whole
 from lookalike.learning.augment import flip_and_shift
 from lookalike.learning.networks import NETWORKS, Standardised
 from lookalike.learning.training import Settings, activations, train
@@ -136,7 +136,7 @@ class LearnedHasher(Hasher):
             return copy.deepcopy(self.network)
         if not isinstance(self.network, str):
             return self.network(X.shape[1], self.n_bits)
-        check_whole("hidden", self.hidden, 1)
+        whole_number("hidden", self.hidden, 1)
         if self.network not in NETWORKS:
             raise ValueError(f"there is no network {self.network!r}: known are {', '.join(NETWORKS)}")
         if self.network == "convolutions":

@@ -14,12 +14,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from lookalike.core.checks import whole_number
 from lookalike.core.codes import Codes
 from lookalike.core.files import digest
 from lookalike.core.progress import report
 from lookalike.evaluation.evaluate import evaluate
 from lookalike.evaluation.relevance import same_label, shared_tags
-from lookalike.hashers.base import check_number, check_whole
+from lookalike.hashers.base import check_number
 from lookalike.learning.checkpoints import read_checkpoint, write_checkpoint
 from lookalike.learning.objectives import Objective, are_tags, make_objective
 
@@ -54,9 +55,9 @@ class Settings:
             if not right:
                 raise ValueError(f"{name} must be {expected}, got {getattr(self, name)!r}")
 
-        check_whole("epochs", self.epochs, 1)
-        check_whole("batch_size", self.batch_size, 2)
-        check_whole("together", self.together, 2, self.batch_size)
+        whole_number("epochs", self.epochs, 1)
+        whole_number("batch_size", self.batch_size, 2)
+        whole_number("together", self.together, 2, self.batch_size)
         for name in ("learning_rate", "alpha", "alpha_end"):
             if getattr(self, name) is not None:
                 check_number(name, getattr(self, name))
@@ -66,7 +67,7 @@ class Settings:
         require(self.schedule in ("constant", "cosine", "steps"), "schedule", "constant, cosine or steps")
         require(0 <= self.validation < 1, "validation", "from 0 to below 1")
         if self.patience is not None:
-            check_whole("patience", self.patience, 1)
+            whole_number("patience", self.patience, 1)
             require(self.validation > 0, "patience", "None where no validation part is held out")
 
     def learning_rate_of(self, epoch: int) -> float:
