@@ -1,10 +1,12 @@
-"""Codes: binary codes packed into 64-bit words."""
+"""Binary codes packed into 64-bit words."""
 
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from lookalike.core.checks import whole_number
+from lookalike.core.errors import FileError, InputError, InputTypeError, LookalikeError
 from lookalike.core.files import arrow_to_numpy, digest, provenance, read_arrays, write_arrays
 
 MAX_BITS = 4096
@@ -29,16 +31,16 @@ class Codes:
     n_bits: int
 
     def __init__(self, words: np.ndarray, n_bits: int) -> None:
-        """Take words (n, ceil(n_bits / 64)) of uint64, least significant bit first, unused bits zero."""
+        """Store words (n, ceil(n_bits / 64)) of uint64, least significant bit first, unused bits zero."""
         words = np.ascontiguousarray(words)
         check_n_bits(n_bits)
         width = -(-n_bits // 64)
         if words.dtype != np.uint64 or words.ndim != 2 or words.shape[1] != width:
-            raise ValueError(
+            raise InputError(
                 f"words of {n_bits}-bit codes must be (n, {width}) of uint64, got {words.shape} of {words.dtype}"
             )
         if n_bits % 64 and (words[:, -1] >> np.uint64(n_bits % 64)).any():
-            raise ValueError(
+            raise InputError(
                 f"bits beyond the {n_bits} of a code are set: n_bits is too small or the words are not codes"
             )
         words = words.copy() if words.flags.writeable else words  # nobody else may change it
@@ -50,28 +52,28 @@ class Codes:
         """Pack (n, n_bits) of 0/1, bool or -1/+1: a numpy, torch or pyarrow array, or lists."""
         values = as_numpy(bits)
         if values.ndim != 2:
-            raise ValueError(f"bits must be a matrix (n, n_bits), got shape {values.shape}")
+            raise InputError(f"bits must be a matrix (n, n_bits), got shape {values.shape}")
         check_n_bits(values.shape[1])
         if values.dtype.kind not in "biuf":
-            raise TypeError(f"bits must be numbers or booleans, got {values.dtype}")
+            raise InputTypeError(f"bits must be numbers or booleans, got {values.dtype}")
         ones = values if values.dtype == bool else values == 1
         if values.dtype != bool:
             zeros = (values == 0) | (values == -1)
             if not (ones | zeros).all():
                 row, bit = np.argwhere(~(ones | zeros))[0]
-                raise ValueError(f"bits must be 0/1 or -1/+1, got {values[row, bit]} in row {row}, bit {bit}")
+                raise InputError(f"bits must be 0/1 or -1/+1, got {values[row, bit]} in row {row}, bit {bit}")
             if (values == 0).any() and (values == -1).any():
-                raise ValueError("bits must be 0/1 or -1/+1, got -1, 0 and others together: what is a 0?")
+                raise InputError("bits must be 0/1 or -1/+1, got -1, 0 and others together: what is a 0?")
         return cls.from_bytes(np.packbits(ones, axis=1, bitorder="little"), n_bits=values.shape[1])
 
     @classmethod
     def from_bytes(cls, packed: Any, *, n_bits: int) -> "Codes":
-        """Take packed bytes (n, ceil(n_bits / 8)) of uint8, least significant bit first, as faiss has them."""
+        """Codes from packed bytes (n, ceil(n_bits / 8)) of uint8, least significant bit first, as faiss has them."""
         packed = as_numpy(packed)
         check_n_bits(n_bits)
         width = -(-n_bits // 8)
         if packed.ndim != 2 or packed.shape[1] != width or packed.dtype != np.uint8:
-            raise ValueError(
+            raise InputError(
                 f"packed codes of {n_bits} bits must be (n, {width}) of uint8, got {packed.shape} of {packed.dtype}"
             )
         padded = np.zeros((len(packed), -(-width // 8) * 8), np.uint8)
@@ -90,20 +92,22 @@ class Codes:
     def from_arrays(cls, arrays: dict[str, np.ndarray], about: dict[str, Any], path: str | Path) -> "Codes":
         """Find codes among the named arrays of a file: `codes` as bits or bytes, or `packed` with `n_bits`."""
         n_bits = about.get("n_bits")
-        if n_bits is None and len(given := np.unique(arrays.get("n_bits", ()))) == 1:
-            n_bits = given[0]
+        if n_bits is None and len(lengths := np.unique(arrays.get("n_bits", ()))) == 1:
+            n_bits = lengths[0]
         if "packed" in arrays:
             packed = arrays["packed"]
             if n_bits is None:
-                raise ValueError(f"{path} has packed codes but not their `n_bits`: add it")
+                raise FileError(f"{path} has packed codes but not their `n_bits`: add it", path=path)
         elif "codes" in arrays and Path(path).suffix == ".parquet" and arrays["codes"].dtype == np.uint8:
             packed = arrays["codes"]
         elif "codes" in arrays:
             return cls.pack(arrays["codes"])
         else:
-            raise ValueError(f"{path} holds no codes: expected an array 'codes' or 'packed', or 'embeddings'")
+            message = f"{path} holds no codes: expected an array 'codes' or 'packed', or 'embeddings'"
+            raise FileError(message, path=path)
         if packed.ndim != 2:
-            raise ValueError(f"{path}: packed codes must be a matrix (n, bytes), got shape {packed.shape}")
+            message = f"{path}: packed codes must be a matrix (n, bytes), got shape {packed.shape}"
+            raise FileError(message, path=path)
         return cls.from_bytes(packed, n_bits=packed.shape[1] * 8 if n_bits is None else n_bits)
 
     def save(self, path: str | Path) -> None:
@@ -134,13 +138,13 @@ class Codes:
 
     @property
     def shape(self) -> tuple[int, int]:
-        """Number of codes and of bits, as of the matrix that `unpack` makes."""
+        """The number of codes and of bits: the shape of the matrix that `unpack` makes."""
         return len(self.words), self.n_bits
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        """The bits, for functions that want a matrix; they have to be unpacked, which is a copy."""
+        """The bits, for functions that want a matrix; unpacking makes a copy."""
         if copy is False:
-            raise ValueError("packed codes cannot be seen as a matrix without a copy")
+            raise InputError("packed codes cannot be seen as a matrix without a copy")
         return self.unpack().astype(dtype or np.uint8, copy=False)
 
     def __len__(self) -> int:
@@ -163,15 +167,19 @@ class Codes:
 
 
 def as_numpy(values: Any) -> np.ndarray:
-    """A numpy array of what users bring: numpy, torch (any device), pyarrow, pandas, lists."""
-    if hasattr(values, "detach"):  # torch
-        values = values.detach().cpu().numpy()
-    elif type(values).__module__.partition(".")[0] == "pyarrow":
-        values = arrow_to_numpy(values, "the array")
-    return np.asarray(values)
+    """Values of a user as a numpy array: numpy, torch (any device), pyarrow, pandas, lists."""
+    try:
+        if hasattr(values, "detach"):  # torch
+            values = values.detach().cpu().numpy()
+        elif type(values).__module__.partition(".")[0] == "pyarrow":
+            values = arrow_to_numpy(values, "the array")
+        return np.asarray(values)
+    except LookalikeError:
+        raise
+    except (ValueError, TypeError, OverflowError) as error:  # rows of different lengths, types that numpy lacks
+        raise InputError(f"the values cannot be an array: {error}") from error
 
 
 def check_n_bits(n_bits: int) -> None:
-    """Raise where this is no length of a code."""
-    if isinstance(n_bits, bool) or not isinstance(n_bits, int | np.integer) or not 1 <= n_bits <= MAX_BITS:
-        raise ValueError(f"n_bits must be a whole number from 1 to {MAX_BITS}, got {n_bits!r}")
+    """Raise if codes cannot have this many bits."""
+    whole_number("n_bits", n_bits, 1, MAX_BITS)

@@ -1,4 +1,4 @@
-"""A column of a gallery in shards, named where arrays of a gallery in memory are given."""
+"""The name of a column of a gallery in shards; it stands where a gallery in memory has an array."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ __all__ = ["Column"]
 
 @dataclass(frozen=True)
 class Column:
-    """Values of a gallery in shards, by the name of their column: each shard brings its own."""
+    """Values of a gallery in shards, by the name of their column; each shard holds its own part."""
 
     name: str
 

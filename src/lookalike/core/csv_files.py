@@ -1,8 +1,8 @@
-"""CSV files as exact as text is: what is written is what is read, and no spreadsheet takes a text for a formula.
+"""CSV files: what is written is what is read, and no spreadsheet takes a text for a formula.
 
-A text that begins as a formula does gets an apostrophe before it, and so does one that begins with apostrophes and then
-as a formula does. That apostrophe is taken away again when the file is read. So every text comes back, and of the
-files of others only such cells as '=1 are read otherwise than they stand there, as =1.
+A text that begins like a formula gets an apostrophe before it. So does a text that begins with apostrophes and goes on
+like a formula. Reading removes that apostrophe: every text comes back. In files of other programs, only cells such as
+'=1 change when they are read: this one becomes =1.
 """
 
 import csv
@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from lookalike.core.errors import FileError
 from lookalike.core.file_errors import fitting
 from lookalike.core.files import write_text
 
@@ -31,7 +32,7 @@ class Table:
 
 
 def read_csv(path: str | Path, required: Iterable[str]) -> Table:
-    """Read a CSV file in UTF-8 whose first line names its columns; values stay text, without marks of `write_csv`."""
+    """Read a CSV file in UTF-8; its first line names its columns. Values stay text, without marks of `write_csv`."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
@@ -50,15 +51,17 @@ def _read(path: Path, required: Iterable[str]) -> Table:
             if not row:
                 continue
             if len(row) != len(header):
-                raise ValueError(
-                    f"{path}, line {line}: {len(header)} values are expected, as in line 1, got {len(row)}"
+                raise FileError(
+                    f"{path}, line {line}: {len(header)} values are expected, as in line 1, got {len(row)}",
+                    path=path,
+                    line=line,
                 )
             rows.append([_unmarked(text) for text in row])
             lines.append(line)
     except (UnicodeDecodeError, csv.Error) as error:
-        raise ValueError(f"{path} is not a CSV file in UTF-8: {error}") from error
-    named = [(place, name) for place, name in enumerate(header) if name]  # pandas leaves its index without a name
-    return Table({name: [row[place] for row in rows] for place, name in named}, lines)
+        raise FileError(f"{path} is not a CSV file in UTF-8: {error}", path=path) from error
+    named = [(number, name) for number, name in enumerate(header) if name]  # pandas leaves its index without a name
+    return Table({name: [row[number] for row in rows] for number, name in named}, lines)
 
 
 def write_csv(path: str | Path, columns: Mapping[str, Iterable[Any]], *, raw: bool = False) -> None:
@@ -85,13 +88,15 @@ def write_csv(path: str | Path, columns: Mapping[str, Iterable[Any]], *, raw: bo
 def _check_header(path: Path, header: list[str], required: Iterable[str]) -> None:
     for name in required:
         if name not in header:
-            raise ValueError(
+            raise FileError(
                 f"the first line of {path} must name its columns, {name!r} among them, "
-                f"got {', '.join(map(repr, header)) or 'nothing'}"
+                f"got {', '.join(map(repr, header)) or 'nothing'}",
+                path=path,
+                line=1,
             )
     twice = [name for name in header if name and header.count(name) > 1]
     if twice:
-        raise ValueError(f"the first line of {path} names the column {twice[0]!r} twice")
+        raise FileError(f"the first line of {path} names the column {twice[0]!r} twice", path=path, line=1)
 
 
 def _marked(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Embeddings and how near they are: cosines, dot products and distances, the same bits however the work is divided."""
+"""Scores of embeddings: cosines, dot products and distances, the same bits however the work is divided."""
 
 import copy
 import threading
@@ -6,16 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.checks import choice
 from lookalike.core.codes import as_numpy
+from lookalike.core.errors import InputError, InputTypeError
 from lookalike.core.kernels import product_kernel
 
 SIMILARITIES = ("cosine", "dot", "euclidean")
 
-__all__ = ["SIMILARITIES", "Embeddings", "Scores", "as_floats"]
+__all__ = ["SIMILARITIES", "Embeddings", "Scores", "as_floats", "check_queries"]
 
 
 class Scores:
-    """Scores that the user brought, higher is better."""
+    """A matrix of scores that the user computed; higher is better."""
 
     similarity = None
     query_lengths = None
@@ -24,7 +26,7 @@ class Scores:
         self.matrix = as_floats(matrix, "scores")
         if np.isnan(self.matrix).any():
             row, column = np.argwhere(np.isnan(self.matrix))[0]
-            raise ValueError(f"scores hold nan, first in row {row}, column {column}")
+            raise InputError(f"scores hold nan, first in row {row}, column {column}")
         self.n_queries, self.n_gallery = self.matrix.shape
 
     def rows(self, block: slice) -> np.ndarray:
@@ -36,18 +38,16 @@ class Embeddings:
     """Scores of embeddings, computed a block of queries at a time, bit for bit the same however they are divided."""
 
     def __init__(self, queries: Any, gallery: Any, similarity: str) -> None:
-        if similarity not in SIMILARITIES:
-            raise ValueError(f"similarity must be one of {', '.join(map(repr, SIMILARITIES))}, got {similarity!r}")
+        choice("similarity", similarity, SIMILARITIES)
         left, right = as_floats(queries, "query embeddings"), as_floats(gallery, "gallery embeddings")
         self.similarity = similarity
         self.n_gallery, self._n_columns = right.shape
-        # differences of float32 are exact in float64, but for those of numbers of very different size
-        self._dtype = np.dtype(np.float64) if similarity == "euclidean" else np.result_type(left, right)
+        self._dtype = _score_type(left, right, similarity)
         self._ask(left)
         self._lay_out(right)
 
     def with_queries(self, queries: Any) -> "Embeddings":
-        """The same gallery, which is laid out already, with other queries; they must not be wider floats.
+        """The same gallery with other queries, which must not be wider floats; the gallery is not laid out again.
 
         >>> gallery = np.array([[3.0, 4.0], [1.0, 0.0]])
         >>> Embeddings(gallery, gallery, "dot").with_queries([[1.0, 1.0]]).rows(slice(0, 1))
@@ -55,43 +55,28 @@ class Embeddings:
         """
         left = as_floats(queries, "query embeddings")
         if np.result_type(left, self._dtype) != self._dtype:
-            raise ValueError(f"the gallery is laid out as {self._dtype}, queries are {left.dtype}: round them first")
+            raise InputError(f"the gallery is laid out as {self._dtype}, queries are {left.dtype}: round them first")
         other = copy.copy(self)
         other._ask(left)
         return other
 
     def _ask(self, queries: np.ndarray) -> None:
-        """Take these queries."""
-        if queries.shape[1] != self._n_columns:
-            raise ValueError(
-                f"gallery embeddings have {self._n_columns} columns, queries have {queries.shape[1]}: "
-                "compute both with the same model"
-            )
-        if self._n_columns == 0:
-            raise ValueError("embeddings have no column: there is nothing to compare")
+        """Store these queries."""
+        _check_columns(queries.shape[1], self._n_columns)
         self.n_queries = len(queries)
         # query_lengths: where scores are cosines times a number for each query, that number
-        self._queries, self._query_scales, self.query_lengths = self._scaled(queries, "query")
+        rows = np.ascontiguousarray(queries, self._dtype)
+        self._queries, self._query_scales, self.query_lengths = _scaled(rows, self.similarity, "query")
         self._buffers = threading.local()
 
     def _lay_out(self, gallery: np.ndarray) -> None:
-        """Take this gallery."""
-        rows, scales, self._lengths = self._scaled(gallery, "gallery")
+        """Store this gallery in the form that the compiled product reads."""
+        gallery = np.ascontiguousarray(gallery, self._dtype)
+        rows, scales, self._lengths = _scaled(gallery, self.similarity, "gallery")
         self._factors: np.ndarray | None = None
         if self._lengths is not None:
             self._factors, self._lengths = _factored(rows, self._lengths)
         self._gallery = _panels(rows, scales, product_kernel().panel_width(self._dtype))
-
-    def _scaled(self, rows: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-        """Rows to compare, a power of two to multiply each by, and, where cosines are asked for, their lengths then."""
-        rows = np.ascontiguousarray(rows, self._dtype)
-        if self.similarity == "cosine":
-            return _directions(rows, what)
-        ones = np.ones(len(rows), rows.dtype)
-        squares = _squares(rows, ones)
-        _check_finite(rows, squares, what)
-        _check_range(rows, squares, what)
-        return rows, ones, None
 
     def rows(self, block: slice) -> np.ndarray:
         """Scores of a block of queries with the whole gallery, for the caller to change, until the thread's next call.
@@ -114,17 +99,55 @@ class Embeddings:
         return out
 
 
+def check_queries(queries: np.ndarray, gallery: np.ndarray, similarity: str) -> None:
+    """Raise if these query embeddings cannot be compared with a gallery of this form.
+
+    >>> check_queries(np.zeros((1, 2)), np.ones((3, 2)), "cosine")
+    Traceback (most recent call last):
+    lookalike.core.errors.InputError: query embedding in row 0 is zero: it has no cosine
+    """
+    _check_columns(queries.shape[1], gallery.shape[1])
+    _scaled(np.ascontiguousarray(queries, _score_type(queries, gallery, similarity)), similarity, "query")
+
+
 def as_floats(values: Any, what: str) -> np.ndarray:
     """A matrix of float32 or float64."""
     values = as_numpy(values)
     if values.ndim != 2:
-        raise ValueError(f"{what} must be a matrix, got shape {values.shape}")
+        raise InputError(f"{what} must be a matrix, got shape {values.shape}")
     if values.dtype.kind not in "biuf":
-        raise TypeError(f"{what} must be numbers, got {values.dtype}")
+        raise InputTypeError(f"{what} must be numbers, got {values.dtype}")
     if values.dtype.kind in "iu" and values.size and max(int(values.max()), -int(values.min())) > 1 << 53:
-        raise ValueError(f"{what} are whole numbers beyond 2^53, which floats cannot tell apart")
+        raise InputError(f"{what} are whole numbers beyond 2^53, which floats cannot tell apart")
     small = values.dtype.kind == "f" and values.dtype.itemsize <= 4
     return values.astype(np.float32 if small else np.float64, copy=False)
+
+
+def _score_type(queries: np.ndarray, gallery: np.ndarray, similarity: str) -> np.dtype[Any]:
+    """The type of float that scores are computed in."""
+    # differences of float32 are exact in float64, but for those of numbers of very different size
+    return np.dtype(np.float64) if similarity == "euclidean" else np.result_type(queries, gallery)
+
+
+def _check_columns(queries: int, gallery: int) -> None:
+    """Raise if embeddings do not have equally many columns, or none."""
+    if queries != gallery:
+        raise InputError(
+            f"gallery embeddings have {gallery} columns, queries have {queries}: compute both with the same model"
+        )
+    if gallery == 0:
+        raise InputError("embeddings have no column: there is nothing to compare")
+
+
+def _scaled(rows: np.ndarray, similarity: str, what: str) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """Rows to compare, a power of two to multiply each by, and for cosines their lengths after that."""
+    if similarity == "cosine":
+        return _directions(rows, what)
+    ones = np.ones(len(rows), rows.dtype)
+    squares = _squares(rows, ones)
+    _check_finite(rows, squares, what)
+    _check_range(rows, squares, what)
+    return rows, ones, None
 
 
 def _squares(rows: np.ndarray, scales: np.ndarray) -> np.ndarray:
@@ -135,29 +158,29 @@ def _squares(rows: np.ndarray, scales: np.ndarray) -> np.ndarray:
 
 
 def _check_finite(rows: np.ndarray, sizes: np.ndarray, what: str) -> None:
-    """Raise where a number is not finite; sizes: of the rows, not finite where a number is not."""
+    """Raise if a number is not finite. sizes: of the rows; a size is not finite if one of its row's numbers is not."""
     for row in np.flatnonzero(~np.isfinite(sizes)):  # nan, infinity, or a square too large: look closer
         for column in np.flatnonzero(~np.isfinite(rows[row])):
-            raise ValueError(f"{what} embeddings hold {rows[row, column]}, first in row {row}, column {column}")
+            raise InputError(f"{what} embeddings hold {rows[row, column]}, first in row {row}, column {column}")
 
 
 def _check_range(rows: np.ndarray, squares: np.ndarray, what: str) -> None:
-    """Raise where a product or squared distance of two rows could pass the largest or smallest number of its type."""
+    """Raise if a product or squared distance of two rows could overflow or underflow."""
     # |q - g|² ≤ (|q| + |g|)² ≤ 4 times the larger square
     too_large = squares > np.finfo(squares.dtype).max / 8
     if too_large.any():
-        raise ValueError(f"{what} embedding in row {too_large.argmax()} is too large for {squares.dtype}: scale them")
+        raise InputError(f"{what} embedding in row {too_large.argmax()} is too large for {squares.dtype}: scale them")
     limits = np.finfo(squares.dtype)
     for row in np.flatnonzero(squares < limits.tiny / limits.eps):
         if rows[row].any():  # products of such rows have lost their digits; rows of zeros have none to lose
-            raise ValueError(f"{what} embedding in row {row} is too small for {squares.dtype}: scale them")
+            raise InputError(f"{what} embedding in row {row} is too small for {squares.dtype}: scale them")
 
 
 def _directions(rows: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows that only say where they point, a power of two for each that brings its length near 1, and that length.
+    """Rows reduced to their direction, a power of two for each that brings its length near 1, and that length.
 
-    A row and its positive multiples, unless these lost digits, become the same: a number is odd · 2^power, and all of a
-    row are divided by the largest number that divides every odd one. In real embeddings that is 1.
+    A row and its positive multiples become the same row, unless the multiples lost digits. Every number is
+    odd · 2^power; a row is divided by the largest number that divides all its odd parts. In real embeddings that is 1.
     """
     kernel, limits = product_kernel(), np.finfo(rows.dtype)
     bits: np.ndarray = rows.view(_whole_type(rows))
@@ -166,7 +189,7 @@ def _directions(rows: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray, np
     largest, by = largest.view(rows.dtype), divisors.astype(rows.dtype)
     _check_finite(rows, largest, what)
     if not largest.all():
-        raise ValueError(f"{what} embedding in row {largest.argmin()} is zero: it has no cosine")
+        raise InputError(f"{what} embedding in row {largest.argmin()} is zero: it has no cosine")
     lifts = np.where(largest / by < limits.tiny / limits.eps, limits.eps**-2, 1).astype(rows.dtype)
     if (by != 1).any() or (lifts != 1).any():
         rows = rows.copy()
@@ -184,10 +207,10 @@ def _near_one(sizes: np.ndarray) -> np.ndarray:
 
 
 def _factored(rows: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
-    """Lengths as two factors, of which products are divided in turn; None in place of the first where all are 1.
+    """Lengths as two factors; a product is divided by one, then the other. The first is None if all are 1.
 
-    Of rows of small whole numbers the first is whole, and the second the root of a number without squares: t·√r. Then
-    equal cosines are equal floats: where p / (t·√r) = p' / (t'·√r'), r = r', and p / t = p' / t' are rounded alike.
+    For rows of small whole numbers the first is whole, and the second is the root of a number without squares: t·√r.
+    Then equal cosines are equal floats: if p / (t·√r) = p' / (t'·√r'), r = r', and p / t = p' / t' are rounded alike.
     """
     kernel, limits = product_kernel(), np.finfo(rows.dtype)
     factors, rest = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
@@ -202,7 +225,7 @@ def _factored(rows: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray | None,
 
 
 def _whole_type(rows: np.ndarray) -> type:
-    """Whole numbers as wide as these floats."""
+    """The type of whole numbers that are as wide as these floats."""
     return np.int32 if rows.dtype.itemsize == 4 else np.int64
 
 

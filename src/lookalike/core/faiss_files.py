@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.errors import FileError
+
 FLAT = ("IxF2", "IxFI", "IxFl", "IBxF")
 GRAPH = ("IHNf", "IBHf")
 LISTS = ("IwFl", "IBwF")
@@ -39,16 +41,16 @@ def faiss_vectors(path: Path, rows: int) -> Iterator[tuple[dict[str, np.ndarray]
     Vectors of an IVF index come in the order of their ids. Ids that are not the positions are given as `ids`.
     """
     file = _Bytes(path)
-    found = _read_index(file, (*FLAT, *GRAPH, *LISTS, *NAMED))
+    stored = _read_index(file, (*FLAT, *GRAPH, *LISTS, *NAMED))
     file.check(file.at == len(file.content))
-    step = max(1, min(rows, LARGEST // found.width))
-    for start in range(0, found.n, step):
-        stop = min(start + step, found.n)
-        vectors = found.rows(file.content, start, stop)
-        columns = {"embeddings": vectors.view("<f4")} if found.n_bits is None else {"packed": vectors}
-        if found.ids is not None:
-            columns["ids"] = found.ids[start:stop].astype(np.int64)
-        yield columns, found.n_bits
+    step = max(1, min(rows, LARGEST // stored.width))
+    for start in range(0, stored.n, step):
+        stop = min(start + step, stored.n)
+        vectors = stored.rows(file.content, start, stop)
+        columns = {"embeddings": vectors.view("<f4")} if stored.n_bits is None else {"packed": vectors}
+        if stored.ids is not None:
+            columns["ids"] = stored.ids[start:stop].astype(np.int64)
+        yield columns, stored.n_bits
 
 
 class _Bytes:
@@ -59,9 +61,10 @@ class _Bytes:
         self.content = np.memmap(path, np.uint8, "r") if path.stat().st_size else np.zeros(0, np.uint8)
 
     def check(self, fits: bool) -> None:
-        """Raise where the file contradicts itself."""
+        """Raise if the file contradicts itself."""
         if not fits:
-            raise ValueError(f"{self.path} is not a readable index of faiss: it is damaged or something else")
+            message = f"{self.path} is not a readable index of faiss: it is damaged or something else"
+            raise FileError(message, path=self.path)
 
     def take(self, size: int) -> np.ndarray:
         """The next bytes, not copied."""
@@ -74,7 +77,7 @@ class _Bytes:
         return struct.unpack("<" + form, self.take(struct.calcsize("<" + form)).tobytes())
 
     def letters(self) -> str:
-        """The four letters that say what follows."""
+        """The four letters that name the kind of what follows."""
         return self.take(4).tobytes().decode("latin-1")
 
     def array(self, dtype: str) -> np.ndarray:
@@ -85,7 +88,7 @@ class _Bytes:
 
 @dataclass(frozen=True)
 class _Vectors:
-    """Where the vectors of an index are within the file."""
+    """The positions of an index's vectors within the file."""
 
     n: int
     width: int  # bytes of a vector
@@ -100,8 +103,8 @@ class _Vectors:
             block = content[self.start + start * self.width : self.start + stop * self.width]
             return np.array(block).reshape(-1, self.width)
         out = np.empty((stop - start, self.width), np.uint8)
-        for row, place in enumerate(self.starts[start:stop].tolist()):
-            out[row] = content[place : place + self.width]
+        for row, first in enumerate(self.starts[start:stop].tolist()):
+            out[row] = content[first : first + self.width]
         return out
 
 
@@ -112,12 +115,14 @@ def _read_index(file: _Bytes, kinds: tuple[str, ...]) -> _Vectors:
         file.check(kind[0] == "I" and kind.isascii() and kind.isalnum())
         for what, lossy in LOSSY.items():
             if kind in lossy:
-                raise ValueError(
-                    f"{file.path} holds {what} (kind {kind}), not the vectors that were added to it: {INSTEAD}"
+                raise FileError(
+                    f"{file.path} holds {what} (kind {kind}), not the vectors that were added to it: {INSTEAD}",
+                    path=file.path,
                 )
-        raise ValueError(
+        raise FileError(
             f"{file.path} has an index of the kind {kind}, which cannot be read; flat ones, HNSW and IVF of flat "
-            f"vectors, their binary forms and IDMap around them can: {INSTEAD}"
+            f"vectors, their binary forms and IDMap around them can: {INSTEAD}",
+            path=file.path,
         )
     head = _read_head(file, is_binary=kind.startswith("IB"))
     if kind in FLAT:
@@ -138,7 +143,7 @@ def _read_index(file: _Bytes, kinds: tuple[str, ...]) -> _Vectors:
 
 
 def _read_head(file: _Bytes, is_binary: bool) -> _Vectors:
-    """What every index says first: its dimension, how many vectors it has, whether it is trained, its metric."""
+    """The start of every index: its dimension, how many vectors it has, whether it is trained, its metric."""
     if is_binary:
         n_bits, width, n, _, _ = file.numbers("iiq?i")
         file.check(n_bits >= 8 and n_bits == 8 * width and n >= 0)

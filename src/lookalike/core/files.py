@@ -14,7 +14,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from lookalike.core.file_errors import ContentError, naming, reading
+from lookalike.core.errors import FileError, InputError
+from lookalike.core.file_errors import naming, reading
 from lookalike.core.locks import take
 from lookalike.core.npy import read_npz
 from lookalike.core.version import __version__
@@ -60,7 +61,7 @@ def digest(*arrays: np.ndarray) -> str:
 
 
 def fingerprints(inputs: Any) -> Any:
-    """Inputs as they are saved: the fingerprint of each, which it may have or be."""
+    """The fingerprint of each input, for saving; an input has one as `digest`, or is one."""
     if isinstance(inputs, dict):
         return {name: fingerprints(value) for name, value in inputs.items()}
     if isinstance(inputs, list):
@@ -69,45 +70,45 @@ def fingerprints(inputs: Any) -> Any:
 
 
 def provenance(kind: str, **facts: Any) -> dict[str, Any]:
-    """What everything saved carries: the format's number, the library's version and the given facts."""
+    """What every saved file carries: the number of its format, the version of the library, and these facts."""
     return {"lookalike": kind, "format": FORMAT, "version": __version__, **facts}
 
 
 def seal(arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> str:
-    """A fingerprint of all that a file holds: kept in it, it shows whether anything has changed."""
+    """A fingerprint of everything in a file; stored in the file, it shows whether anything has changed."""
     facts = {name: value for name, value in about.items() if name != "seal"}
     names = sorted(arrays)
     return digest(np.array([json.dumps(facts, sort_keys=True), *names]), *(arrays[name] for name in names))
 
 
 def is_whole(arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> bool:
-    """Whether a file holds what was written to it; files once had no seal, and then nothing speaks against it."""
+    """Whether a file holds what was written to it; older files have no seal and count as whole."""
     return "seal" not in about or about["seal"] == seal(arrays, about)
 
 
 def check_target(path: Path) -> None:
-    """Raise where no file of this name can be written."""
+    """Raise if no file of this name can be written."""
     import tempfile
 
     if path.is_dir():
-        raise ValueError(f"cannot write {path}: it is a folder")
+        raise FileError(f"cannot write {path}: it is a folder", path=path)
     if not path.parent.is_dir():
-        raise ValueError(f"cannot write {path}: the folder {path.parent} does not exist")
+        raise FileError(f"cannot write {path}: the folder {path.parent} does not exist", path=path)
     if path.is_file() or not path.exists():
         try:
             with tempfile.TemporaryFile(dir=path.parent):
                 pass
         except OSError as error:
-            raise ValueError(f"cannot write {path}: {error.strerror}") from error
+            raise FileError(f"cannot write {path}: {error.strerror}", path=path) from error
 
 
 @contextlib.contextmanager
 def writing(path: str | Path) -> Iterator[IO[bytes]]:
     """A binary file that takes its name only when the block has ended well."""
-    given = Path(path)
-    path = given.resolve()  # a link stays, and what it leads to is replaced
+    name = Path(path)
+    path = name.resolve()  # a link stays, and what it leads to is replaced
     check_target(path)
-    with naming(given):
+    with naming(name):
         if path.exists() and not path.is_file():  # a pipe or a device has no halves
             with path.open("wb") as file:
                 yield file
@@ -130,12 +131,12 @@ def _part_of(path: Path) -> tuple[Path, int]:
     The lock goes with its process. So a part that nobody holds was left by a process that was killed: one is used
     again, others are removed.
     """
-    mine: tuple[Path, int] | None = None
+    reserved: tuple[Path, int] | None = None
     mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else None  # who may read the old one may read the new one
     for number in itertools.count():
         part = path.with_name(f".{path.name}.{number}.part")
-        if mine is not None and not part.exists():
-            return mine
+        if reserved is not None and not part.exists():
+            return reserved
         try:
             handle = _locked(part, 0o666 if mode is None else 0o600)
         except OSError as error:
@@ -146,11 +147,11 @@ def _part_of(path: Path) -> tuple[Path, int]:
             return part, os.open(part, os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o666)
         if handle is None:
             continue
-        if mine is None:
+        if reserved is None:
             os.ftruncate(handle, 0)
             if mode is not None:
                 os.fchmod(handle, mode)
-            mine = part, handle
+            reserved = part, handle
         else:
             part.unlink()
             os.close(handle)
@@ -158,7 +159,7 @@ def _part_of(path: Path) -> tuple[Path, int]:
 
 
 def _locked(part: Path, mode: int) -> int | None:
-    """Open a part, which is made with this mode if it is not there, and take its lock; None where that is another's."""
+    """Open a part, creating it with this mode, and take its lock; None if another process holds the lock."""
     while True:
         try:
             handle = os.open(part, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, mode)
@@ -196,7 +197,7 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
-    """Write arrays with one line `about` them to a .npz or .parquet file (there: a column each, equally long)."""
+    """Write arrays and the facts `about` them to .npz, or to .parquet: there each is a column, all equally long."""
     path = Path(path)
     if path.suffix == ".npz":
         with writing(path) as file:
@@ -204,11 +205,11 @@ def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], about: Mapp
     elif path.suffix == ".parquet":
         _write_parquet(path, arrays, about)
     else:
-        raise ValueError(f"cannot write {path}: the name must end in .npz or .parquet")
+        raise FileError(f"cannot write {path}: the name must end in .npz or .parquet", path=path)
 
 
 def read_arrays(path: str | Path, names: Collection[str] | None = None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read what `write_arrays`, or anyone else, wrote: arrays (of these names only), and what the file says of them."""
+    """Read arrays (of these names only) from .npz or .parquet, and the facts about them; the file may be foreign."""
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
@@ -218,49 +219,51 @@ def read_arrays(path: str | Path, names: Collection[str] | None = None) -> tuple
     elif path.suffix == ".parquet":
         arrays, about = _read_parquet(path, names)
     else:
-        raise ValueError(f"cannot read {path}: the name must end in .npz or .parquet")
+        raise FileError(f"cannot read {path}: the name must end in .npz or .parquet", path=path)
     check_format(about, path)
     return arrays, about
 
 
 def check_format(about: Mapping[str, Any], path: str | Path) -> None:
-    """Raise for a file that a later version wrote in a form that this one does not know."""
+    """Raise if a later version wrote the file in a format that this version cannot read."""
     if isinstance(about.get("format"), int) and about["format"] > FORMAT:
-        raise ValueError(f"{path} was written by lookalike {about.get('version')}, which is newer: upgrade to read it")
+        message = f"{path} was written by lookalike {about.get('version')}, which is newer: upgrade to read it"
+        raise FileError(message, path=path)
 
 
 def said_by(text: Any) -> dict[str, Any]:
-    """What a file says about itself; of a foreign file, nothing."""
+    """The facts that a file holds about itself; none if another program wrote it."""
     try:
         about = read_json(str(text), "what a file says")
-    except ValueError:
+    except FileError:
         return {}
     return about if isinstance(about, dict) and "lookalike" in about else {}
 
 
 def read_json(content: str | bytes, path: object) -> Any:
-    """What JSON in UTF-8 says; raises ValueError with the file's name for anything else, however deep or long."""
+    """The value of JSON text in UTF-8; raises FileError for anything else, however deep or long."""
     try:
         text = content if isinstance(content, str) else content.decode("utf-8-sig")
         return json.loads(text.removeprefix("\ufeff"))
     except json.JSONDecodeError as error:
-        raise ContentError(f"{path} is not a JSON file in UTF-8: line {error.lineno}, {error.msg}") from error
+        message = f"{path} is not a JSON file in UTF-8: line {error.lineno}, {error.msg}"
+        raise FileError(message, path=path, line=error.lineno) from error
     except (UnicodeDecodeError, RecursionError) as error:
-        raise ContentError(f"{path} is not a JSON file in UTF-8: {error}") from error
+        raise FileError(f"{path} is not a JSON file in UTF-8: {error}", path=path) from error
     except ValueError as error:
-        raise ContentError(f"{path} has a number of too many digits") from error
+        raise FileError(f"{path} has a number of too many digits", path=path) from error
 
 
 def read_toml(content: str | bytes, path: object) -> dict[str, Any]:
-    """The same for TOML."""
+    """The table of TOML text; raises FileError for anything else."""
     import tomllib
 
     try:
         return tomllib.loads(content if isinstance(content, str) else content.decode())
     except RecursionError as error:
-        raise ContentError(f"{path} is damaged: it has too many brackets in brackets") from error
+        raise FileError(f"{path} is damaged: it has too many brackets in brackets", path=path) from error
     except ValueError as error:  # also of text that is not in UTF-8, and of numbers of too many digits
-        raise ContentError(f"{path} is damaged: {error}") from error
+        raise FileError(f"{path} is damaged: {error}", path=path) from error
 
 
 def _write_parquet(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> None:
@@ -272,7 +275,7 @@ def _write_parquet(path: Path, arrays: Mapping[str, np.ndarray], about: Mapping[
 
 
 def arrow_table(arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Any:
-    """A pyarrow table with a column for each array, and what is to be known about it."""
+    """A pyarrow table with a column for each array, and the facts about them as metadata."""
     import pyarrow as pa
 
     columns: dict[str, Any] = {}
@@ -297,9 +300,9 @@ def _read_parquet(path: Path, names: Collection[str] | None) -> tuple[dict[str, 
 def read_table(
     source: Any, path: str | Path, names: Collection[str] | None = None
 ) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """The columns (of these names only) of a Parquet file, or of its bytes as pyarrow has them, and what it says.
+    """The columns (of these names only) of a Parquet file and the facts about them. source: its path or its bytes.
 
-    path: what it is called when something is wrong with it.
+    path: the name of the file in errors.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -310,7 +313,7 @@ def read_table(
         columns = [name for name in schema.names if names is None or name in names]
         for name, n in Counter(columns).items():
             if n > 1:
-                raise ContentError(f"{path} is not a readable {PARQUET}: it has the column {name!r} twice")
+                raise FileError(f"{path} is not a readable {PARQUET}: it has the column {name!r} twice", path=path)
         # of the schema alone: asked for its columns one by one, pyarrow ends the process where these are damaged
         n_bytes = metadata.num_rows * sum(_bytes_of(schema.field(name).type) for name in columns)
     with reading(path, PARQUET, n_bytes):
@@ -324,7 +327,7 @@ def read_table(
 
 
 def _bytes_of(kind: Any) -> int:
-    """How many bytes a value of an Arrow type takes, at least.
+    """The least number of bytes that a value of an Arrow type takes.
 
     >>> import pyarrow as pa
     >>> _bytes_of(pa.list_(pa.float32(), 64)), _bytes_of(pa.binary(8)), _bytes_of(pa.string())
@@ -348,7 +351,7 @@ def arrow_to_numpy(column: Any, what: str) -> np.ndarray:
     if isinstance(column, pa.ChunkedArray):  # what combine_chunks gives for a column without rows
         column = pa.array([], column.type)
     if column.null_count:
-        raise ContentError(f"{what} has {column.null_count} empty values")
+        raise InputError(f"{what} has {column.null_count} empty values")
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
     if pa.types.is_fixed_size_binary(column.type):
@@ -358,7 +361,7 @@ def arrow_to_numpy(column: Any, what: str) -> np.ndarray:
     if pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
         lengths = set(column.value_lengths().to_pylist())
         if len(lengths) > 1:
-            raise ContentError(f"{what} has lists of different lengths, from {min(lengths)} to {max(lengths)}")
+            raise InputError(f"{what} has lists of different lengths, from {min(lengths)} to {max(lengths)}")
         return np.asarray(column.flatten().to_numpy(zero_copy_only=False)).reshape(len(column), *lengths or (0,))
     if pa.types.is_fixed_size_list(column.type):
         values = column.flatten().to_numpy(zero_copy_only=False)

@@ -1,4 +1,4 @@
-"""Folders that several processes use: locks, and filling one such that its files are there all at once."""
+"""Folders that several processes use: locks, and filling a folder so that its files appear all at once."""
 
 import contextlib
 import os
@@ -33,7 +33,7 @@ def lock(handle: int, seconds: float, held: str) -> None:
 
 @contextlib.contextmanager
 def locked(folder: Path, seconds: float, held: str) -> Iterator[None]:
-    """Keep all others out that lock this folder; see `lock`."""
+    """Within this block, hold the lock of a folder; see `lock`."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         lock(handle, seconds, held)
@@ -43,15 +43,15 @@ def locked(folder: Path, seconds: float, held: str) -> Iterator[None]:
 
 
 def left_in(folder: Path, kind: str) -> list[Path]:
-    """What is in a folder of `part_of`s whose process was killed."""
+    """Parts of a folder that were left by processes that were killed."""
     return list(folder.glob(f".{kind}.*.part"))
 
 
 @contextlib.contextmanager
 def part_of(folder: Path, kind: str) -> Iterator[Path]:
-    """A hidden folder inside to be filled, then renamed or emptied by `move_up`: at the end it is removed.
+    """A hidden folder inside a folder, to be filled, then renamed or emptied by `move_up`; at the end it is removed.
 
-    Parts of the same kind that were left are removed first, so that only one process may do this at a time.
+    Parts of the same kind that were left are removed first: only one process may do this at a time.
     """
     for left in left_in(folder, kind):
         shutil.rmtree(left)
@@ -63,7 +63,7 @@ def part_of(folder: Path, kind: str) -> Iterator[Path]:
 
 
 def move_up(part: Path, folder: Path, *, last: str = "") -> None:
-    """Move all that is in a part to the folder that it is of; `last`: what is to be there when all else is."""
+    """Move everything in a part to its folder. last: the name of the file that is moved after all others."""
     for entry in sorted(part.iterdir(), key=lambda entry: (entry.name == last, entry.name)):
         entry.rename(folder / entry.name)
     part.rmdir()

@@ -1,4 +1,4 @@
-"""Arrays of npy and npz files, read without trust: no memory is taken for what a header says and a file has not."""
+"""Reading npy and npz files without trust: a header that promises more than the file holds takes no memory."""
 
 import contextlib
 import io
@@ -12,7 +12,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from lookalike.core.file_errors import ContentError, reading
+from lookalike.core.errors import FileError
+from lookalike.core.file_errors import reading
 
 NPY, NPZ = "npy file of numbers or text", "npz file of plain arrays"
 HEADER = 10_012  # bytes: numpy reads no header that is longer
@@ -21,11 +22,15 @@ CHUNK = 1 << 24  # bytes that are unpacked at a time
 __all__ = ["StoredArray", "map_npy", "opened_npz", "read_npy", "read_npz"]
 
 
+class _NoArrayError(Exception):
+    """Bytes that are not an array; `reading` turns it into a FileError."""
+
+
 class StoredArray:
-    """An array in a file, as its header has it; its rows are read when they are asked for."""
+    """An array in a file, described by its header; its rows are read when they are asked for."""
 
     def __init__(self, file: IO[bytes], path: object, form: str, name: str | None = None) -> None:
-        """path, name: what the file is called, and the array in it."""
+        """path, name: the names of the file and of the array in it."""
         self.name, self._file, self._path, self._form = name or "", file, path, form
         with reading(path, form):
             head = file.read(HEADER)
@@ -33,7 +38,8 @@ class StoredArray:
         if self.dtype.kind in "OV":
             which = "it" if name is None else f"its array {name!r}"
             held = "pickled objects, which can run any code" if self.dtype.hasobject else f"records, {self.dtype}"
-            raise ContentError(f"{path} is not a readable {form}: {which} holds {held}; save numbers or text")
+            message = f"{path} is not a readable {form}: {which} holds {held}; save numbers or text"
+            raise FileError(message, path=path)
         self.n_bytes = math.prod(self.shape) * self.dtype.itemsize
         self._ahead, self._left = head[self.start :], self.n_bytes
 
@@ -42,25 +48,25 @@ class StoredArray:
 
     def rows(self, n: int) -> np.ndarray:
         """The next rows, of an array that is stored by rows."""
-        return self._taken((n, *self.shape[1:]))
+        return self._read((n, *self.shape[1:]))
 
     def all(self) -> np.ndarray:
-        """Everything, where nothing was taken yet."""
-        return self._taken(self.shape)
+        """The whole array, if no rows were read before."""
+        return self._read(self.shape)
 
-    def _taken(self, shape: tuple[int, ...]) -> np.ndarray:
+    def _read(self, shape: tuple[int, ...]) -> np.ndarray:
         size = math.prod(shape) * self.dtype.itemsize
         with reading(self._path, self._form, size):
             content = bytearray(self._ahead[:size])
             self._ahead = self._ahead[size:]
-            while len(content) < size:  # grows with what is there, not with what was said
+            while len(content) < size:  # memory grows with the bytes that are there, not with what the header says
                 piece = self._file.read(min(size - len(content), CHUNK))
                 if not piece:
                     raise EOFError(self.name)
                 content += piece
             self._left -= size
             if not self._left and (self._ahead or self._file.read(1)):
-                raise ValueError("more than an array")
+                raise _NoArrayError("more than an array")
             return _as_text(np.ndarray(shape, self.dtype, content, order="F" if self.by_column else "C"))
 
 
@@ -76,7 +82,7 @@ def read_npy(path: Path) -> np.ndarray:
 
 
 def map_npy(path: Path) -> np.ndarray:
-    """The same, whose rows are read when they are looked at."""
+    """The array of an npy file; its rows are read when they are looked at."""
     with _opened_npy(path) as (file, array), reading(path, NPY, array.n_bytes):
         order: Any = "F" if array.by_column else "C"
         if not array.n_bytes:
@@ -106,7 +112,7 @@ def read_npz(source: Path | bytes, names: Collection[str] | None = None, path: o
 def opened_npz(
     source: Path | bytes, names: Collection[str] | None = None, path: object = None
 ) -> Iterator[list[StoredArray]]:
-    """The same, to be read side by side."""
+    """Open the arrays of an npz file, to read them side by side; arguments as for `read_npz`."""
     import zipfile
 
     path = source if path is None else path
@@ -118,7 +124,7 @@ def opened_npz(
         wanted = [entry for entry, name in members.items() if names is None or name in names]
         for name, n in Counter(members.values()).items():
             if n > 1:
-                raise ContentError(f"{path} is not a readable {NPZ}: it has the array {name!r} twice")
+                raise FileError(f"{path} is not a readable {NPZ}: it has the array {name!r} twice", path=path)
         arrays = []
         for entry in wanted:
             with reading(path, NPZ):
@@ -128,28 +134,28 @@ def opened_npz(
 
 
 def _as_text(array: np.ndarray) -> np.ndarray:
-    """The array; raises where it is text with a number in it that is no letter's."""
+    """The array; raises if it is text and holds a number that is not a character."""
     if array.dtype.kind == "U" and array.dtype.itemsize:
         letters = np.ascontiguousarray(array).view(np.dtype(np.uint32).newbyteorder(array.dtype.byteorder))
         if (letters > sys.maxunicode).any() or ((letters >= 0xD800) & (letters < 0xE000)).any():
-            raise ValueError("no text")
+            raise _NoArrayError("no text")
     return array
 
 
 def _header(head: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Shape, whether columns come first, type, and where the numbers begin."""
+    """Shape, whether columns come first, type, and the position of the first number."""
     file = io.BytesIO(head)
-    known = {
+    readers = {
         (1, 0): np.lib.format.read_array_header_1_0,
         (2, 0): np.lib.format.read_array_header_2_0,
         (3, 0): np.lib.format.read_array_header_2_0,  # differs in the names of records alone
     }
     try:
-        shape, by_column, dtype = known[np.lib.format.read_magic(file)](file)
+        shape, by_column, dtype = readers[np.lib.format.read_magic(file)](file)
     except (MemoryError, RecursionError) as error:  # Python's parser, of a header of ten thousand brackets
-        raise ValueError("no header") from error
+        raise _NoArrayError("no header") from error
     if not all(type(n) is int and n >= 0 for n in shape):
-        raise ValueError("no shape")
+        raise _NoArrayError("no shape")
     if math.prod(max(n, 1) for n in shape) * max(dtype.itemsize, 1) > sys.maxsize:  # also where another length is 0
-        raise ValueError("past every memory")
+        raise _NoArrayError("past every memory")
     return shape, by_column, dtype, file.tell()

@@ -1,4 +1,4 @@
-"""Progress of long work: the library reports it, whoever runs it decides how to show it."""
+"""Progress of long work: the library reports it, the caller decides how to show it."""
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator
@@ -30,10 +30,10 @@ def reporting(show: Report) -> Iterator[None]:
 
 
 def report(what: str, done: int, total: int) -> None:
-    """Say how far work is; what follows a colon in `what` may change from one report to the next."""
-    shown = _report.get()
-    if shown is not None:
-        shown(what, done, total)
+    """Report how far work is; the part of `what` after a colon may change between reports."""
+    show = _report.get()
+    if show is not None:
+        show(what, done, total)
 
 
 def track(steps: Iterable[T], total: int, what: str) -> Iterator[T]:

@@ -1,4 +1,4 @@
-"""Small tables of text, as results show themselves."""
+"""Small tables of text, for printing results."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ def aligned(table: Sequence[Sequence[str]]) -> str:
 
 
 def times(factor: float) -> str:
-    """How many times as many, to a tenth where that says something.
+    """A factor as text, to a tenth if it is below 10.
 
     >>> times(1464.2), times(5.04)
     ('1,464', '5.0')
@@ -30,7 +30,7 @@ def times(factor: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share as a percentage, a dash where there is none.
+    """A share as a percentage, a dash for nan.
 
     >>> percent(0.125), percent(float("nan"))
     ('12.5%', '-')

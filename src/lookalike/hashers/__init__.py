@@ -1,7 +1,7 @@
-"""Hash functions in scikit-learn's manner: eight that learn without labels, and by name those that learn from them."""
+"""Hash functions as scikit-learn estimators: eight that learn without labels; `make` also knows those with labels."""
 
-import difflib
-
+from lookalike.core.checks import nearest
+from lookalike.core.errors import InputError
 from lookalike.hashers.base import Hasher, kind, load
 from lookalike.hashers.density import DensityDSH
 from lookalike.hashers.kernelised import SKLSH
@@ -31,20 +31,20 @@ __all__ = [
 
 
 def make(name: str, n_bits: int, random_state: int | None = 0) -> Hasher:
-    """A hasher by its name, in whatever case.
+    """A hasher by its name, in capital or small letters.
 
     >>> make("itq", 24)
     ITQ(n_bits=24, random_state=0)
     """
-    known = {known.lower(): known for known in (*HASHERS, *LEARNED)}
-    if name.lower() not in known:
-        nearest = difflib.get_close_matches(name.lower(), known, 1, 0.4)
-        hint = f"did you mean {known[nearest[0]]}? " if nearest else ""
-        raise ValueError(
+    spelt = {listed.lower(): listed for listed in (*HASHERS, *LEARNED)}
+    if name.lower() not in spelt:
+        similar = nearest(name, (*HASHERS, *LEARNED))
+        hint = "" if similar is None else f"did you mean {similar}? "
+        raise InputError(
             f"there is no hasher {name!r}: {hint}Known are {', '.join(HASHERS)}; learned from labels "
             f"{', '.join(LEARNED)}; or pass a saved .npz"
         )
     if name.lower() in LEARNED:
         return kind("LearnedHasher")(n_bits=n_bits, loss=name.lower(), random_state=random_state)
-    hasher = HASHERS[known[name.lower()]](n_bits=n_bits)
+    hasher = HASHERS[spelt[name.lower()]](n_bits=n_bits)
     return hasher.set_params(random_state=random_state) if "random_state" in hasher.get_params() else hasher

@@ -1,23 +1,47 @@
-"""What all hashers share: checking, learning, hashing in blocks, saving."""
+"""The base class of hashers: checking, learning, hashing in blocks, saving."""
 
+import contextlib
 import copy
 import operator
 from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from lookalike.core.checks import whole_number
 from lookalike.core.codes import MAX_BITS, Codes
+from lookalike.core.errors import FileError, InputError, InputTypeError, LookalikeError, Option
 from lookalike.core.files import digest, is_whole, provenance, read_arrays, seal, write_arrays
 from lookalike.hashers.projection import BLOCK, centred_blocks, project_blocks
 
 LEARNED_KINDS = ("LearnedHasher",)  # they need torch, and register themselves when `lookalike.learning` is imported
 
-__all__ = ["Hasher", "check_number", "check_whole", "kind", "load"]
+__all__ = ["Hasher", "UnfittedError", "check_number", "input_errors", "kind", "load"]
+
+
+class UnfittedError(InputError, NotFittedError):  # type: ignore[misc]  # scikit-learn has no types
+    """A hasher was used before it was fitted; it is scikit-learn's NotFittedError too."""
+
+
+@contextlib.contextmanager
+def input_errors() -> Iterator[None]:
+    """Within this block, scikit-learn's errors about a user's values become errors of this package."""
+    try:
+        yield
+    except LookalikeError:
+        raise
+    except NotFittedError as error:
+        raise UnfittedError(str(error)) from error
+    except TypeError as error:
+        raise InputTypeError(str(error)) from error
+    except (ValueError, OverflowError) as error:
+        raise InputError(str(error)) from error
 
 
 class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None):  # type: ignore[misc, call-arg]
@@ -45,7 +69,7 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
 
     @abstractmethod
     def _learn(self, X: np.ndarray, y: Any, random: np.random.RandomState) -> None:
-        """Set what is learned, attributes that end in _, from items in rows; `mean_` is known."""
+        """Set the learned attributes, which end in _, from items in rows; `mean_` is set already."""
 
     def _directions(self) -> np.ndarray:
         """What centred items are projected on, (n_features, n_bits)."""
@@ -57,7 +81,7 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from items in rows, (n_items, n_features); y is for hashers that learn from labels."""
-        check_whole("n_bits", self.n_bits, 1, MAX_BITS)
+        whole_number("n_bits", self.n_bits, 1, MAX_BITS)
         before = dict(self.__dict__)
         try:
             self._fit(X, y)
@@ -68,14 +92,16 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
         return self
 
     def _fit(self, X: Any, y: Any) -> None:
-        X = validate_data(self, X, dtype="numeric", ensure_min_samples=2, ensure_all_finite=False)
+        with input_errors():
+            X = validate_data(self, X, dtype="numeric", ensure_min_samples=2, ensure_all_finite=False)
+            random = check_random_state(getattr(self, "random_state", None))
         self.mean_ = _mean(X)
         if not any(block.any() for block in centred_blocks(X, self.mean_)):
-            raise ValueError(
+            raise InputError(
                 f"all {X.shape[1]} features are constant: there is nothing to hash (n_features={X.shape[1]}, "
                 f"n_samples={X.shape[0]})"
             )
-        self._learn(X, y, check_random_state(getattr(self, "random_state", None)))
+        self._learn(X, y, random)
 
     def transform(self, X: Any) -> Codes:
         """The codes of items in rows."""
@@ -105,9 +131,10 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
 
     def save(self, path: str | Path) -> None:
         """Write everything that was set and learned to a .npz file of plain arrays."""
-        check_is_fitted(self)
+        with input_errors():
+            check_is_fitted(self)
         if Path(path).suffix != ".npz":
-            raise ValueError(f"cannot write {path}: the name of a hasher's file must end in .npz")
+            raise FileError(f"cannot write {path}: the name of a hasher's file must end in .npz", path=path)
         learned = {name: np.asarray(value) for name, value in self._learned().items()}
         plain = {name: a.astype(str) if a.dtype.kind == "O" else a for name, a in learned.items()}
         set_by_user = {name: _plain_value(value) for name, value in self.get_params().items()}
@@ -116,7 +143,7 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
 
     @property
     def title(self) -> str:
-        """What it is called in tables."""
+        """The name of the hasher in tables."""
         return type(self).__name__
 
     def _learned(self) -> dict[str, Any]:
@@ -124,7 +151,7 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
         return {name: value for name, value in vars(self).items() if name.endswith("_")}
 
     def _restore(self, arrays: dict[str, np.ndarray]) -> None:
-        """Take up what `_learned` gave."""
+        """Set the attributes that `_learned` gave."""
         for name, array in arrays.items():
             setattr(self, name, array[()] if array.ndim == 0 else array)
         self.n_features_in_ = operator.index(self.n_features_in_)
@@ -134,13 +161,16 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
         """Read what `save` wrote."""
         hasher = load(path)
         if not isinstance(hasher, cls):
-            raise ValueError(f"{path} holds a hasher of the kind {type(hasher).__name__}, not {cls.__name__}")
+            message = f"{path} holds a hasher of the kind {type(hasher).__name__}, not {cls.__name__}"
+            raise FileError(message, path=path)
         return hasher
 
     def _prepare(self, X: Any) -> tuple[np.ndarray, np.ndarray]:
-        """Items whose form is checked, their numbers being checked as they are projected; what to project them on."""
-        check_is_fitted(self)
-        return validate_data(self, X, dtype="numeric", reset=False, ensure_all_finite=False), self._directions()
+        """Items of the right form, and what to project them on; `project_blocks` checks the numbers."""
+        with input_errors():
+            check_is_fitted(self)
+            X = validate_data(self, X, dtype="numeric", reset=False, ensure_all_finite=False)
+        return X, self._directions()
 
 
 def kind(name: str) -> type[Hasher]:
@@ -156,31 +186,31 @@ def load(path: str | Path) -> Hasher:
     """Read a hasher of any kind that `save` wrote."""
     arrays, about = read_arrays(path)
     if about.get("lookalike") != "hasher":
-        raise ValueError(f"{path} holds no hasher: it was not written by a hasher's save")
-    try:
-        cls = kind(str(about.get("hasher")))
-    except KeyError:
-        name = about.get("hasher")
-        raise ValueError(f"{path} holds a hasher of the kind {name!r}, which this version does not know") from None
+        raise FileError(f"{path} holds no hasher: it was not written by a hasher's save", path=path)
+    name = about.get("hasher")
+    if name not in (*Hasher.kinds, *ELSEWHERE):
+        message = f"{path} holds a hasher of the kind {name!r}, which this version does not know"
+        raise FileError(message, path=path)
+    cls = kind(name)
     hollow = any(array.ndim > 1 and not array.size for array in arrays.values())  # and yet of a huge shape, perhaps
     if about.get("digest") != _fingerprint(arrays) or not is_whole(arrays, about) or hollow:
-        raise ValueError(f"{path} is damaged: it does not hold the hasher that was saved")
+        raise FileError(f"{path} is damaged: it does not hold the hasher that was saved", path=path)
     try:
         hasher = cls(**about["parameters"])
         hasher._restore(arrays)
         works = _works(hasher)
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:
-        raise ValueError(
-            f"{path} is damaged: what it holds does not make a hasher of the kind {cls.__name__}"
-        ) from error
+        message = f"{path} is damaged: what it holds does not make a hasher of the kind {cls.__name__}"
+        raise FileError(message, path=path) from error
     if not works:
-        raise ValueError(f"{path} is damaged: what it learned does not give {hasher.n_bits} bits of an item")
+        message = f"{path} is damaged: what it learned does not give {hasher.n_bits} bits of an item"
+        raise FileError(message, path=path)
     return hasher
 
 
 def _works(hasher: Hasher) -> bool:
-    """Whether what was learned gives as many real values of an item as the hasher has bits."""
-    check_whole("n_bits", hasher.n_bits, 1, MAX_BITS)
+    """Whether the learned attributes give one real value for each bit."""
+    whole_number("n_bits", hasher.n_bits, 1, MAX_BITS)
     needed: list[tuple[np.ndarray, tuple[int, ...]]] = [(hasher.mean_, (hasher.n_features_in_,))]
     needed += [(getattr(hasher, name), (hasher.n_bits,)) for name in hasher.of_each_bit]
     if type(hasher).project is Hasher.project:
@@ -195,32 +225,31 @@ def _works(hasher: Hasher) -> bool:
     return values.shape == (1, hasher.n_bits) and bool(np.isfinite(values).all())
 
 
-def check_whole(name: str, value: Any, low: int, high: int | None = None) -> None:
-    """Raise where a parameter is not a whole number from `low`."""
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise TypeError(f"{name} must be a whole number, got {value!r}")
-    if value < low or (high is not None and value > high):
-        raise ValueError(f"{name} must be a whole number from {low}{f' to {high}' if high else ''}, got {value}")
-
-
 def check_number(name: str, value: Any) -> None:
-    """Raise where a parameter is not a number above 0."""
+    """Raise if a parameter is not a number above 0."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise TypeError(f"{name} must be a number, got {value!r}")
+        raise InputTypeError(Option(name), f" must be a number, got {value!r}", parameter=name, value=value)
     if not 0 < value < np.inf:
-        raise ValueError(f"{name} must be above 0 and finite, got {value}")
+        raise InputError(Option(name), f" must be above 0 and finite, got {value}", parameter=name, value=value)
 
 
 def _mean(X: np.ndarray) -> np.ndarray:
-    """Mean of the items; raises where a number is not one, or is too large to be squared in float32."""
+    """Mean of the items; raises if a number is nan, or too large to be squared in float32.
+
+    It is float32 if float32 holds all items, else float64: then items are centred in float64 before they are rounded.
+    """
     blocks = [X[start : start + BLOCK] for start in range(0, len(X), BLOCK)]
     ends = np.array([(block.min(), block.max()) for block in blocks], np.float64)
     if np.isnan(ends).any():
-        raise ValueError("Input X contains NaN: a hasher cannot learn from it; fill or drop such items")
+        raise InputError("Input X contains NaN: a hasher cannot learn from it; fill or drop such items")
     if (largest := np.abs(ends).max()) > 1e18:
-        raise ValueError(f"Input X contains infinity or a value too large for float32, {largest:.3g}: scale the items")
-    totals = sum(block.sum(0, dtype=np.float64) for block in blocks)
-    return (totals / len(X)).astype(np.float32)
+        raise InputError(f"Input X contains infinity or a value too large for float32, {largest:.3g}: scale the items")
+    if np.can_cast(X.dtype, np.float32) or all((block.astype(np.float32) == block).all() for block in blocks):
+        totals = sum(block.sum(0, dtype=np.float64) for block in blocks)
+        return (totals / len(X)).astype(np.float32)
+    origin = X[0].astype(np.float64)  # far from 0 a sum of differences keeps more digits than a sum of items
+    totals = sum((block - origin).sum(0, dtype=np.float64) for block in blocks)
+    return np.asarray(origin + totals / len(X), np.float64)
 
 
 def _fingerprint(arrays: dict[str, np.ndarray]) -> str:
@@ -228,7 +257,7 @@ def _fingerprint(arrays: dict[str, np.ndarray]) -> str:
 
 
 def _plain_value(value: Any) -> Any:
-    """A parameter as JSON has it; a generator of random numbers cannot be written down."""
+    """A parameter as JSON can hold it; None for anything else, such as a generator of random numbers."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, tuple | list):

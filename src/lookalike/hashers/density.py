@@ -4,8 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.checks import whole_number
+from lookalike.core.errors import InputError
 from lookalike.core.progress import track
-from lookalike.hashers.base import Hasher, check_number, check_whole
+from lookalike.hashers.base import Hasher, check_number
 from lookalike.hashers.projection import centred_blocks
 
 __all__ = ["DensityDSH"]
@@ -40,11 +42,11 @@ class DensityDSH(Hasher):
 
     def _learn(self, X: np.ndarray, y: Any, random: np.random.RandomState) -> None:
         check_number("alpha", self.alpha)
-        check_whole("n_neighbours", self.n_neighbours, 1)
-        check_whole("n_rounds", self.n_rounds, 1)
+        whole_number("n_neighbours", self.n_neighbours, 1)
+        whole_number("n_rounds", self.n_rounds, 1)
         n_groups = max(2, round(self.alpha * self.n_bits))
         if len(X) < n_groups:
-            raise ValueError(
+            raise InputError(
                 f"DensityDSH makes {n_groups} groups for n_bits={self.n_bits}, but there are only {len(X)} items"
             )
         centres, self.shares_ = self._group(X, n_groups, random)
@@ -57,11 +59,11 @@ class DensityDSH(Hasher):
         entropies = _entropy(above) + _entropy(1 - above)
         chosen = np.argsort(-entropies, kind="stable")[: self.n_bits]
         if len(chosen) < self.n_bits:
-            raise ValueError(
+            raise InputError(
                 f"DensityDSH found only {len(chosen)} planes between adjacent groups for n_bits={self.n_bits}: "
-                "the items have too few different places; ask for fewer bits or more groups (alpha)"
+                "too few of the items differ; ask for fewer bits or more groups (alpha)"
             )
-        self.groups_ = (centres + self.mean_).astype(np.float32)
+        self.groups_ = (centres + self.mean_).astype(self.mean_.dtype)
         self.pairs_, self.entropies_ = pairs[chosen], entropies[chosen]
         self.directions_ = directions[chosen].T.astype(np.float32)
         self.offsets_ = offsets[chosen].astype(np.float32)

@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.errors import InputError, Option
 from lookalike.core.kernels import bend_kernels
 from lookalike.hashers.base import Hasher, check_number
 from lookalike.hashers.projection import centred_blocks, sample_rows
@@ -42,7 +43,7 @@ class SKLSH(Hasher):
         return projected
 
     def _neighbour_gamma(self, X: np.ndarray, random: np.random.RandomState, rank: int = 50) -> float:
-        """1 / squared mean distance of some 200 items to their 50th neighbour among all, or the last there is."""
+        """1 / squared mean distance of 200 items to their 50th neighbour, or to the last if there are fewer."""
         probes = next(centred_blocks(X, self.mean_, np.float64, sample_rows(len(X), 200, random)))
         kept = min(rank, len(X) - 1) + 1  # an item is its own nearest
         nearest = np.full((len(probes), kept), np.inf)
@@ -53,7 +54,8 @@ class SKLSH(Hasher):
         distance = float(np.sqrt(np.maximum(nearest.max(1), 0)).mean())
         scale = float(np.sqrt((probes**2).sum(1).mean()))
         if distance <= 1e-6 * scale:
-            raise ValueError(
-                f"most items equal {rank} others, so their distances do not tell a width for the kernel: pass gamma="
+            raise InputError(
+                f"most items equal {rank} others, so their distances do not tell a width for the kernel: pass ",
+                Option("gamma"),
             )
         return 1 / distance**2

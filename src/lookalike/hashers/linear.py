@@ -4,8 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.checks import whole_number
+from lookalike.core.errors import InputError
 from lookalike.core.progress import track
-from lookalike.hashers.base import Hasher, check_whole
+from lookalike.hashers.base import Hasher
 from lookalike.hashers.projection import centred_blocks, sample_rows
 
 __all__ = ["ITQ", "LSH", "PCAH", "PCARR", "principal_directions"]
@@ -68,8 +70,8 @@ class ITQ(Hasher):
         self.n_bits, self.n_rounds, self.max_samples, self.random_state = n_bits, n_rounds, max_samples, random_state
 
     def _learn(self, X: np.ndarray, y: Any, random: np.random.RandomState) -> None:
-        check_whole("n_rounds", self.n_rounds, 1)
-        check_whole("max_samples", self.max_samples, 2)
+        whole_number("n_rounds", self.n_rounds, 1)
+        whole_number("max_samples", self.max_samples, 2)
         self.components_, _ = principal_directions(self, X)
         rows = sample_rows(len(X), self.max_samples, random)
         projected = np.concatenate([b @ self.components_ for b in centred_blocks(X, self.mean_, rows=rows)])
@@ -98,7 +100,7 @@ def _signs_by_values(projected: np.ndarray, rotation: np.ndarray) -> np.ndarray:
 
 
 def random_rotation(n: int, random: np.random.RandomState) -> np.ndarray:
-    """An orthogonal matrix, uniform among all."""
+    """A random orthogonal matrix, uniform among all."""
     q, r = np.linalg.qr(random.normal(size=(n, n)))
     return (q * np.sign(np.diag(r))).astype(np.float32)
 
@@ -115,7 +117,7 @@ def principal_directions(hasher: Hasher, X: np.ndarray, n: int | None = None) ->
     name, n_features = type(hasher).__name__, X.shape[1]
     advice = "ask for fewer bits, or use LSH, SH or SKLSH, which have no such limit"
     if wanted > n_features:
-        raise ValueError(
+        raise InputError(
             f"{name} can make at most {n_features} bits from n_features={n_features}, got n_bits={wanted}: {advice}"
         )
     covariance = np.zeros((n_features, n_features))
@@ -129,9 +131,9 @@ def principal_directions(hasher: Hasher, X: np.ndarray, n: int | None = None) ->
         variances, directions = eigh(covariance, subset_by_index=[n_features - wanted, n_features - 1])
         order = np.arange(wanted)[::-1]
     variances, directions = variances[order], directions[:, order]
-    varying = int((variances > 1e-12 * variances[0]).sum())  # what is below is rounding: float32 has 7 digits
+    varying = int((variances > 1e-12 * variances[0]).sum())  # directions below are rounding: float32 has 7 digits
     if n is None and varying < wanted:
-        raise ValueError(
+        raise InputError(
             f"{name} can make at most {varying} bits here, got n_bits={wanted}: {len(X)} items with {n_features} "
             f"features vary in {varying} directions only; {advice}"
         )

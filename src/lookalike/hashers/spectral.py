@@ -15,7 +15,7 @@ __all__ = ["SH"]
 class SH(Hasher):
     """Spectral hashing: signs of the smoothest analytic eigenfunctions along principal directions (Weiss et al. 2008).
 
-    Items are taken to fill a box along the principal directions, from `lowest_` to `highest_`. The eigenfunctions of
+    Items are assumed to fill a box along the principal directions, from `lowest_` to `highest_`. The eigenfunctions of
     a box are cosines; bit j is the one with the j-th lowest eigenvalue: number `mode_` along direction `direction_`.
     """
 
@@ -41,8 +41,8 @@ class SH(Hasher):
         modes = np.arange(1, self.n_bits + 1)
         frequencies = modes * np.pi / (self.highest_ - self.lowest_).astype(np.float64)[:, None]
         lowest = np.argsort(frequencies, axis=None, kind="stable")[: self.n_bits]
-        self.direction_, place = np.unravel_index(lowest, frequencies.shape)
-        self.mode_, self.frequencies_ = modes[place], frequencies[self.direction_, place]
+        self.direction_, mode = np.unravel_index(lowest, frequencies.shape)
+        self.mode_, self.frequencies_ = modes[mode], frequencies[self.direction_, mode]
 
     def _directions(self) -> np.ndarray:
         return self.components_[:, self.direction_]

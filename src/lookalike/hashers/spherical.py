@@ -4,9 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.checks import whole_number
+from lookalike.core.errors import InputError
 from lookalike.core.kernels import bend_kernels
 from lookalike.core.progress import track
-from lookalike.hashers.base import Hasher, check_number, check_whole
+from lookalike.hashers.base import Hasher, check_number
 from lookalike.hashers.projection import centred_blocks, sample_rows
 
 __all__ = ["SpH"]
@@ -40,10 +42,10 @@ class SpH(Hasher):
 
     def _learn(self, X: np.ndarray, y: Any, random: np.random.RandomState) -> None:
         check_number("tolerance", self.tolerance)
-        check_whole("max_rounds", self.max_rounds, 1)
-        check_whole("max_samples", self.max_samples, 2)
+        whole_number("max_rounds", self.max_rounds, 1)
+        whole_number("max_samples", self.max_samples, 2)
         if min(len(X), self.max_samples) < self.n_bits:
-            raise ValueError(
+            raise InputError(
                 f"SpH needs at least as many items as bits, since each sphere starts from one: got {len(X)} items, "
                 f"max_samples={self.max_samples} and n_bits={self.n_bits}"
             )
@@ -51,7 +53,7 @@ class SpH(Hasher):
         items = np.concatenate(list(centred_blocks(X, self.mean_, np.float64, rows)))
         start = items[random.choice(len(items), self.n_bits, replace=False)]
         weights, radii, self.overlaps_ = self._move(items, start)
-        self.centres_ = (weights @ start + self.mean_).astype(np.float32)
+        self.centres_ = (weights @ start + self.mean_).astype(self.mean_.dtype)
         self.radii_ = radii.astype(np.float32)
 
     def _move(self, items: np.ndarray, start: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -71,16 +73,16 @@ class SpH(Hasher):
             off = np.abs(excess)
             mean = off.sum() / max(1, off.size - len(off))  # the diagonal is 0
             if (worst := max(off.max(), 4 * mean)) < best:
-                best, found = worst, (weights, np.sqrt(np.maximum(radii, 0)), shares)
+                best, spheres = worst, (weights, np.sqrt(np.maximum(radii, 0)), shares)
             if worst <= self.tolerance:
                 break
             # Heo et al. 2012, algorithm 1: f_i←j = ½ · (o_ij − m/4) / (m/4) · (c_i − c_j), and f_i is their mean
             force = excess / 0.25 / 2 / len(start)
             weights = weights + force.sum(1)[:, None] * weights - force @ weights
-        return found
+        return spheres
 
     def _directions(self) -> np.ndarray:
-        return (self.centres_ - self.mean_).T
+        return (self.centres_ - self.mean_).astype(np.float32, copy=False).T
 
     def _bend(self, projected: np.ndarray, centred: np.ndarray) -> np.ndarray:
         squares = (self._directions() ** 2).sum(0)
@@ -90,7 +92,7 @@ class SpH(Hasher):
 
 
 def _middles(distances: np.ndarray) -> np.ndarray:
-    """Of each row the middle between its two middle values: half of the items are below."""
+    """The median of each row, between its two middle values: half of the items are below."""
     half = distances.shape[1] // 2
     ordered = np.partition(distances, [half - 1, half], axis=1)
     return (ordered[:, half - 1] + ordered[:, half]) / 2

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from lookalike.core.errors import InputError
 from lookalike.metrics.precision_recall import precision, precision_within, recall, recall_within
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ def by_cutoff(tally: "Tally", cutoffs: Sequence[int] | None = None, *, rel: int 
     else:
         at = np.asarray(cutoffs)
     if at.dtype.kind not in "iu" or (at < 1).any():
-        raise ValueError(f"cutoffs must be whole numbers from 1, got {at.min()}")
+        raise InputError(f"cutoffs must be whole numbers from 1, got {at.min()}")
     values = [
         (precision(relevant, retrieved, k).expected.mean(), recall(relevant, retrieved, total, k).expected.mean())
         for k in at.tolist()
@@ -53,7 +54,7 @@ def by_radius(tally: "Tally", radii: Sequence[float] | None = None, *, rel: int 
     """
     relevant, retrieved, total = _defined(tally, rel)
     if radii is None and tally.n_bits is None:
-        raise ValueError("pass the radii: only distances of codes are 0 to n_bits")
+        raise InputError("pass the radii: only distances of codes are 0 to n_bits")
     at = np.arange((tally.n_bits or 0) + 1) if radii is None else np.asarray(radii)
     kept = tally.total_relevant(rel) > 0
     values = []
@@ -71,9 +72,9 @@ def by_radius(tally: "Tally", radii: Sequence[float] | None = None, *, rel: int 
 
 def _defined(tally: "Tally", rel: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     if tally.unjudged.any():
-        raise ValueError("some ranked items are unjudged: use tally.with_unjudged('irrelevant' or 'condensed') first")
+        raise InputError("some ranked items are unjudged: use tally.with_unjudged('irrelevant' or 'condensed') first")
     total = tally.total_relevant(rel)
     kept = total > 0
     if not kept.any():
-        raise ValueError("no query has a relevant item: there is no curve")
+        raise InputError("no query has a relevant item: there is no curve")
     return tally.relevant(rel)[kept], tally.retrieved[kept], total[kept]

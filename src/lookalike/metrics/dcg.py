@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from lookalike.core.errors import InputError
 from lookalike.core.kernels import kernels
 from lookalike.metrics.rank_sums import LONGEST_TABLE, discounts, places_before
 from lookalike.metrics.values import Values, divide, row_sums
@@ -46,10 +47,10 @@ def gain_sums(by_grade: np.ndarray, gains: np.ndarray, k: int, discount: str, ou
     out[0] = row_sums(gained / np.maximum(n, 1) * (worth(before + n) - start))
     # the highest grade first, or the highest grade last: each grade takes the places behind the one before
     for target, grades in ((out[1], range(len(gains) - 1, 0, -1)), (out[2], range(len(gains)))):
-        place, end = before, start
+        rank, end = before, start
         for grade in grades:
-            place, begin = place + by_grade[grade], end
-            end = worth(place)
+            rank, begin = rank + by_grade[grade], end
+            end = worth(rank)
             target += gains[grade] * row_sums(end - begin)
 
 
@@ -82,5 +83,5 @@ def gains_of(n_grades: int, gain: str) -> np.ndarray:
     if gain == "linear":
         return np.arange(n_grades, dtype=float)
     if n_grades > 1000:
-        raise ValueError(f"a gain of 2^{n_grades - 1} - 1 is too large a number: use gain='linear'")
+        raise InputError(f"a gain of 2^{n_grades - 1} - 1 is too large a number: use gain='linear'")
     return np.asarray(2.0 ** np.arange(n_grades) - 1)

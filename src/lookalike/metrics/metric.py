@@ -1,13 +1,14 @@
 """A metric is a value: `nDCG(gain='linear')@10` is its name, its key in results and its text on the command line."""
 
 import ast
-import difflib
 import math
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from lookalike.core.checks import nearest
+from lookalike.core.errors import InputError, InputTypeError
 from lookalike.metrics.registry import MEASURES, NUMBER, WHOLE, Measure
 from lookalike.metrics.values import Part, Values
 
@@ -43,26 +44,26 @@ class Metric:
         if isinstance(text, Metric):
             return text
         if not isinstance(text, str):
-            raise TypeError(f"a metric is named by a string such as 'AP@1000', got {text!r}")
-        if len(text) > LONGEST:  # what is far longer than any name takes long to be compared with names
-            raise ValueError(f"a metric has a name of at most {LONGEST} letters, got {len(text):,}: {text[:20]!r}…")
+            raise InputTypeError(f"a metric is named by a string such as 'AP@1000', got {text!r}")
+        if len(text) > LONGEST:  # comparing a very long text with names takes long
+            raise InputError(f"a metric has a name of at most {LONGEST} letters, got {len(text):,}: {text[:20]!r}…")
         match = _NAME.fullmatch(text)
         if match is None:
-            raise ValueError(f"{text!r} is not the name of a metric: write NAME, NAME@k or NAME(parameter=value)@k")
+            raise InputError(f"{text!r} is not the name of a metric: write NAME, NAME@k or NAME(parameter=value)@k")
         name = ALIASES.get(match["name"], match["name"])
         if name not in MEASURES:
-            raise ValueError(f"there is no metric {match['name']!r}{_nearest(match['name'], [*MEASURES, *ALIASES])}")
+            raise InputError(f"there is no metric {match['name']!r}{_question(match['name'], [*MEASURES, *ALIASES])}")
         measure = MEASURES[name]
-        given = _read_parameters(name, measure, match["parameters"] or "")
+        parameters = _read_parameters(name, measure, match["parameters"] or "")
         cutoff = _read_cutoff(text, name, measure, match["cutoff"])
-        if measure.cutoff == "required" and (cutoff is None) == (given.get("radius") is None):
+        if measure.cutoff == "required" and (cutoff is None) == (parameters.get("radius") is None):
             needed = f"a cutoff or a radius, {name}@10 or {name}(radius=2)"
             if "radius" not in measure.parameters:
                 needed = f"a cutoff, such as {name}@10"
-            raise ValueError(f"{name} needs {needed}, got {text!r}")
-        if "norm" in given and cutoff is None:
-            del given["norm"]  # without a cutoff the denominators agree
-        changed = {key: given[key] for key in measure.parameters if key in given}
+            raise InputError(f"{name} needs {needed}, got {text!r}")
+        if cutoff is None:
+            parameters.pop("norm", None)  # without a cutoff the denominators agree
+        changed = {key: parameters[key] for key in measure.parameters if key in parameters}
         return cls(name, tuple((k, v) for k, v in changed.items() if v != measure.parameters[k][0]), cutoff)
 
     @property
@@ -84,7 +85,7 @@ class Metric:
         return self.part(tally).settled()
 
     def part(self, tally: "Tally") -> Part:
-        """What a block of queries adds to it: parts are joined, and settled when all are there."""
+        """What a block of queries adds to the metric; all parts are joined, then settled."""
         options = self.options()
         if self.measure.cutoff != "none":
             options["k"] = None if self.cutoff is None else min(self.cutoff, 1 << 62)  # no gallery is larger
@@ -92,7 +93,7 @@ class Metric:
 
     @property
     def label(self) -> str:
-        """The name in full where a reader needs it: AP cut at k says what it divides by."""
+        """The name as readers need it: AP with a cutoff says what it divides by."""
         if self.name == "AP" and self.cutoff is not None:
             return self._text({"norm": self.options()["norm"], **dict(self.parameters)})
         return str(self)
@@ -119,23 +120,23 @@ def parse_all(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
         metrics = [name for name in re.split(r"[\s,]+(?![^()]*\))", metrics.strip()) if name]
     parsed = list(dict.fromkeys(Metric.parse(metric) for metric in metrics))
     if not parsed:
-        raise ValueError("no metric is asked for: pass metrics such as ['AP@1000', 'nDCG@100']")
+        raise InputError("no metric is asked for: pass metrics such as ['AP@1000', 'nDCG@100']")
     return parsed
 
 
 def _read_parameters(name: str, measure: Measure, text: str) -> dict[str, Any]:
-    given: dict[str, Any] = {}
+    parameters: dict[str, Any] = {}
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         if not equals:
-            raise ValueError(f"parameters of {name} are written as name=value, got {part!r}")
+            raise InputError(f"parameters of {name} are written as name=value, got {part!r}")
         if key not in measure.parameters:
-            known = ", ".join(measure.parameters)
-            raise ValueError(f"{name} has no parameter {key!r}{_nearest(key, measure.parameters)} (it has {known})")
-        if key in given:
-            raise ValueError(f"{name} is given {key} twice")
-        given[key] = _read_value(name, key, value, measure.parameters[key])
-    return given
+            listed = ", ".join(measure.parameters)
+            raise InputError(f"{name} has no parameter {key!r}{_question(key, measure.parameters)} (it has {listed})")
+        if key in parameters:
+            raise InputError(f"{name} is given {key} twice")
+        parameters[key] = _read_value(name, key, value, measure.parameters[key])
+    return parameters
 
 
 _BOUNDS: dict[str, tuple[Callable[[float], bool], str]] = {
@@ -154,12 +155,12 @@ def _read_value(name: str, key: str, text: str, choices: tuple[Any, ...]) -> Any
         inside, bounds = _BOUNDS[key]
         whole = isinstance(value, int) and not isinstance(value, bool)
         if not (whole or (choices[-1] == NUMBER and isinstance(value, float))) or not inside(value):
-            raise ValueError(f"the {key!r} parameter of {name} must be a {choices[-1]} {bounds}, got {text}")
+            raise InputError(f"the {key!r} parameter of {name} must be a {choices[-1]} {bounds}, got {text}")
         return int(value) if value == int(value) else value
     if value not in choices:
         listed = ", ".join(map(repr, choices))
-        raise ValueError(
-            f"the {key!r} parameter of {name} must be one of {listed}, got {text}{_nearest(text, choices)}"
+        raise InputError(
+            f"the {key!r} parameter of {name} must be one of {listed}, got {text}{_question(text, choices)}"
         )
     return value
 
@@ -168,15 +169,16 @@ def _read_cutoff(text: str, name: str, measure: Measure, cutoff: str | None) -> 
     what, least = ("radius", 0) if measure.cutoff == "radius" else ("cutoff", 1)
     if cutoff is None:
         if measure.cutoff == "radius":
-            raise ValueError(f"{name} needs a radius, such as {name}@2, got {text!r}")
+            raise InputError(f"{name} needs a radius, such as {name}@2, got {text!r}")
         return None
     if measure.cutoff == "none":
-        raise ValueError(f"{name} has no cutoff: write {name}, got {text!r}")
+        raise InputError(f"{name} has no cutoff: write {name}, got {text!r}")
     if not re.fullmatch(r"\d{1,100}", cutoff) or int(cutoff) < least:
-        raise ValueError(f"the {what} of {name} must be a whole number from {least}, got {cutoff!r} in {text!r}")
+        raise InputError(f"the {what} of {name} must be a whole number from {least}, got {cutoff!r} in {text!r}")
     return int(cutoff)
 
 
-def _nearest(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word.lower(), [name.lower() for name in known], n=1, cutoff=0.5)
-    return next((f", did you mean {name!r}?" for name in known if close and name.lower() == close[0]), "")
+def _question(word: str, choices: Iterable[Any]) -> str:
+    """A question after the nearest choice, nothing if none is near."""
+    similar = nearest(word, choices, 0.5)
+    return "" if similar is None else f", did you mean {similar!r}?"

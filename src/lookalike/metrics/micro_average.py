@@ -77,13 +77,13 @@ Influence = Callable[[np.ndarray, np.ndarray, float], tuple[np.ndarray, np.ndarr
 
 def _settled(pairs: Pairs, area: Callable[..., Values], influence: Influence) -> Values:
     n = len(pairs.sizes)
-    thresholds, place = np.unique(-pairs.scores, return_inverse=True)  # the highest score first
-    relevant, others = (np.bincount(place, items, len(thresholds)) for items in (pairs.relevant, pairs.others))
+    thresholds, group = np.unique(-pairs.scores, return_inverse=True)  # the highest score first
+    relevant, others = (np.bincount(group, items, len(thresholds)) for items in (pairs.relevant, pairs.others))
     expected, best, worst = (float(part[0]) for part in area([relevant], [relevant + others]))
     added: np.ndarray = np.zeros(n)
     if not np.isnan(expected):
         of_relevant, of_other = influence(relevant, others, expected)
-        of_group = pairs.relevant * of_relevant[place] + pairs.others * of_other[place]
+        of_group = pairs.relevant * of_relevant[group] + pairs.others * of_other[group]
         added = np.bincount(np.repeat(np.arange(n), pairs.sizes), of_group, n)
     return Values(expected + n * added, np.full(n, best), np.full(n, worst))
 

@@ -16,7 +16,7 @@ def precision(relevant: np.ndarray, retrieved: np.ndarray, k: int) -> Values:
     >>> precision([[1, 1]], [[1, 4]], k=3)                              # the first, and half of one of four
     Values(expected=array([0.5]), best=array([0.66666667]), worst=array([0.33333333]))
     """
-    return Values(*(found / k for found in hits(relevant, retrieved, k)))
+    return Values(*(count / k for count in hits(relevant, retrieved, k)))
 
 
 def recall(relevant: np.ndarray, retrieved: np.ndarray, total: np.ndarray, k: int) -> Values:
@@ -25,7 +25,7 @@ def recall(relevant: np.ndarray, retrieved: np.ndarray, total: np.ndarray, k: in
     >>> recall([[1, 1]], [[1, 4]], [2], k=3).expected
     array([0.75])
     """
-    return Values(*(divide(found, np.asarray(total)) for found in hits(relevant, retrieved, k)))
+    return Values(*(divide(count, np.asarray(total)) for count in hits(relevant, retrieved, k)))
 
 
 def precision_within(relevant: np.ndarray, retrieved: np.ndarray, inside: np.ndarray) -> Values:
@@ -36,8 +36,8 @@ def precision_within(relevant: np.ndarray, retrieved: np.ndarray, inside: np.nda
     >>> precision_within([[1, 1, 5]], [[1, 3, 5]], [True, True, False]).expected
     array([0.5])
     """
-    found, items = (np.where(inside, counts, 0).sum(1) for counts in (relevant, retrieved))
-    value = np.divide(found, items, out=np.zeros(len(found)), where=items > 0)
+    hit, items = (np.where(inside, counts, 0).sum(1) for counts in (relevant, retrieved))
+    value = np.divide(hit, items, out=np.zeros(len(hit)), where=items > 0)
     return Values(value, value, value)
 
 

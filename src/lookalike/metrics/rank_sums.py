@@ -80,10 +80,10 @@ def _log_discount_tail(start: int, rank: np.ndarray) -> np.ndarray:
 
     x = rank + 1.0
     nodes, integrals = _log_integral_table()
-    place = np.searchsorted(nodes, x, side="right") - 1
-    half = (x - nodes[place]) / 2
-    middle = nodes[place] + half
-    integral = integrals[place]
+    node = np.searchsorted(nodes, x, side="right") - 1
+    half = (x - nodes[node]) / 2
+    middle = nodes[node] + half
+    integral = integrals[node]
     for point, weight in zip(*np.polynomial.legendre.leggauss(4), strict=True):
         integral = integral + weight * half / np.log(middle + point * half)
     first = np.array(start + 1.0)

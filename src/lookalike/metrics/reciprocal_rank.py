@@ -18,8 +18,8 @@ def hit(relevant: np.ndarray, retrieved: np.ndarray, k: int | None = None) -> Va
     Values(expected=array([0.5]), best=array([1.]), worst=array([0.]))
     """
     chances, best, worst, limit = _first_group(relevant, retrieved, k)
-    known = np.isfinite(best)
-    return Values(chances[0], *((known & (rank <= limit)).astype(float) for rank in (best, worst)))
+    has_relevant = np.isfinite(best)
+    return Values(chances[0], *((has_relevant & (rank <= limit)).astype(float) for rank in (best, worst)))
 
 
 def reciprocal_rank(
@@ -42,9 +42,9 @@ def _first_group(
     """(chance in the top k, expected 1/rank), best and worst rank of the first relevant item, and the last rank."""
     r, n = np.asarray(relevant, float), np.asarray(retrieved, float)
     limit = np.inf if k is None else float(k)
-    found = r > 0
-    queries = np.flatnonzero(found.any(1))
-    groups = found.argmax(1)[queries] if len(queries) else queries
+    relevant_groups = r > 0
+    queries = np.flatnonzero(relevant_groups.any(1))
+    groups = relevant_groups.argmax(1)[queries] if len(queries) else queries
     near = slice(0, groups.max(initial=0) + 1)  # nothing matters behind the last first group
     before, size, hits = (array[queries, groups] for array in (places_before(n[:, near]), n, r))
     best, worst = np.full(len(r), np.inf), np.full(len(r), np.inf)

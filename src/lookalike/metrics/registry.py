@@ -1,4 +1,4 @@
-"""Measures: every family of metrics, how it is computed from a tally, and what its names may say."""
+"""Every family of metrics: how it is computed from a tally, and which parameters its names may have."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lookalike.core.errors import InputError
 from lookalike.metrics.areas import area_under_precision_recall, area_under_roc
 from lookalike.metrics.average_precision import NORMS, average_precision
 from lookalike.metrics.bpref import binary_preference
@@ -30,7 +31,7 @@ __all__ = ["AVERAGES", "KEPT", "MEASURES", "NEGATIVES", "NUMBER", "WHOLE", "Meas
 
 @dataclass(frozen=True)
 class Measure:
-    """A family of metrics: how it is computed from a tally, and what its names may say."""
+    """A family of metrics: how it is computed from a tally, and which parameters its names may have."""
 
     summary: str
     compute: Callable[..., Part]  # of the tally, k and the parameters
@@ -38,11 +39,11 @@ class Measure:
     cutoff: str = "optional"  # "optional", "required", "none", or "radius" where @r is one
     undefined: str = "zero"
     where_undefined: str = "nothing relevant"
-    unjudged: str = "error"  # what unjudged items count unless told; "kept": it sees them as they are, whatever is told
+    unjudged: str = "error"  # how unjudged items count by default; "kept": the measure always sees them as unjudged
 
 
 def _groups(tally: "Tally", rel: int, k: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Relevant and retrieved items of the groups that a cutoff leaves."""
+    """Relevant and retrieved items of the groups that a cutoff reaches."""
     return tally.relevant(rel)[:, tally.top(k)], tally.retrieved[:, tally.top(k)]
 
 
@@ -81,11 +82,11 @@ def _recall(tally: "Tally", rel: int, radius: float | None, k: int | None) -> Va
 
 def _lgap(tally: "Tally", rel: int, k: int) -> Values:
     if tally.n_bits is None:
-        raise ValueError("LGAP is a metric of codes: embeddings and scores have no code space to fill")
+        raise InputError("LGAP is a metric of codes: embeddings and scores have no code space to fill")
     if tally.condensed:
-        raise ValueError("LGAP needs every item's code: it has no value when unjudged items are left out (condensed)")
+        raise InputError("LGAP needs every item's code: it has no value when unjudged items are left out (condensed)")
     if tally.largest is None or tally.largest.shape[1] <= min(k, tally.n_bits):
-        raise ValueError(f"LGAP@{k} needs the codes within radius {k}: count with radius={k}")
+        raise InputError(f"LGAP@{k} needs the codes within radius {k}: count with radius={k}")
     return local_group_average_precision(tally.relevant(rel), tally.largest, tally.n_bits, k)
 
 
@@ -98,7 +99,7 @@ def _ndcg(tally: "Tally", k: int | None, **options: Any) -> Values:
 
 
 def _area(macro: Callable[..., Values], micro: Callable[..., Part]) -> Callable[..., Part]:
-    """An area of each query, or one of all their pairs. Which pairs are negatives is decided where they are counted."""
+    """An area of each query, or one of all pairs of all queries. The count has chosen the negatives already."""
 
     def compute(tally: "Tally", rel: int, average: str, **_: Any) -> Part:
         if average == "macro":

@@ -1,4 +1,4 @@
-"""Values: what every metric gives, three numbers for each query."""
+"""The values of a metric: three numbers for each query."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
@@ -16,15 +16,15 @@ class Values(NamedTuple):
     worst: np.ndarray
 
     def settled(self) -> "Values":
-        """Themselves: no query's value depends on another query."""
+        """Per-query values; no aggregation."""
         return self
 
 
 class Part(Protocol):
-    """What a metric makes of a block of queries: columns to be joined over all blocks, then settled."""
+    """What a metric computes of a block of queries: columns that are joined over all blocks, then settled."""
 
     def settled(self) -> Values:
-        """The values, once the columns of all queries are together."""
+        """The final values, after the columns of all queries are joined."""
 
 
 def joined(parts: Sequence[Any]) -> Any:
@@ -42,6 +42,6 @@ def row_sums(values: np.ndarray) -> np.ndarray:
 
 
 def divide(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """part / whole, nan where there is no whole."""
+    """part / whole, nan where the whole is 0."""
     part, whole = np.broadcast_arrays(np.asarray(part, float), np.asarray(whole, float))
     return np.divide(part, whole, out=np.full(part.shape, np.nan), where=whole > 0)

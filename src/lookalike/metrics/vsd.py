@@ -25,10 +25,10 @@ def discovery_hit_rate(relevant: np.ndarray, retrieved: np.ndarray, total: np.nd
     >>> discovery_hit_rate(relevant, retrieved, total, k=2, norm="pairs").settled().expected.mean()    # 3 of 4
     np.float64(0.75)
     """
-    found = hits(relevant, retrieved, k)
+    counts = hits(relevant, retrieved, k)
     if norm == "k":
-        return Values(*(np.where(total > 0, part / k, np.nan) for part in found))
-    return Ratio(*found, np.minimum(total, k) if norm == "positives" else np.asarray(total))
+        return Values(*(np.where(total > 0, part / k, np.nan) for part in counts))
+    return Ratio(*counts, np.minimum(total, k) if norm == "positives" else np.asarray(total))
 
 
 def discovery_reciprocal_rank(relevant: np.ndarray, retrieved: np.ndarray, total: np.ndarray, k: int) -> Values:

@@ -44,7 +44,7 @@ class Neighbours:
 
 
 class Index:
-    """Items to be searched by their nearness; made by `Index.build` or `Index.load`, never changed.
+    """Items that can be searched for the nearest; made by `Index.build` or `Index.load`, never changed.
 
     >>> index = Index.build(Codes.pack([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 0, 1]]))
     >>> index
@@ -65,7 +65,7 @@ class Index:
         order: np.ndarray | None = None,
     ) -> None:
         self._space, self._approximate = space, approximate
-        self._order = order  # positions of the items in the order in which faiss was given them
+        self._order = order  # positions of the items in the order in which they were added to faiss
         self.kind, self.ids, self.effort, self.measured = kind, ids, effort, measured
         if effort is not None:
             set_effort(approximate, kind, effort)
@@ -83,7 +83,7 @@ class Index:
         queries: Any = None,
         seed: int = 0,
     ) -> "Index":
-        """Index Codes, or a matrix of embeddings (n, dim) by their `similarity`: cosine, dot or euclidean.
+        """Build an index of Codes, or of embeddings (n, dim) by their `similarity`: cosine, dot or euclidean.
 
         kind: "exact" compares a query with every item; "ivf" with the items of the lists nearest to it; "hnsw" walks
         a graph; "auto" is exact where that is fast, else ivf. Of the approximate kinds, the effort (lists visited,
@@ -146,10 +146,10 @@ class Index:
     def count_within(
         self, queries: Any, distances: Any, *, among: Any = None, threads: int | None = None
     ) -> np.ndarray:
-        """How many items are at most as far from each query as its distance (n,), counted exactly by every kind.
+        """How many items are within a distance of each query, counted exactly by every kind. distances: (n,).
 
-        Of embeddings: how many have at least this score. With the last distance of a search it says how many items
-        were as near as the last that was found. among: a mask (n,) of the items to count; threads: as in `search`.
+        For embeddings: how many have at least this score. With the last distance of a search, it is the number of items
+        that are as near as the last one. among: a mask (n,) of the items to count; threads: as in `search`.
 
         >>> index = Index.build(Codes.pack([[0, 0, 0], [1, 0, 0], [1, 1, 0], [0, 0, 1]]))
         >>> index.count_within(Codes.pack([[0, 0, 0]]), [1])
@@ -178,7 +178,7 @@ class Index:
         )
 
     def _nearby(self, queries: Any, k: int, workers: int) -> tuple[np.ndarray, np.ndarray]:
-        """As the space's `exact`, of the items that the approximate index finds."""
+        """The k nearest items by the approximate index, with their true distances."""
         with faiss_threads(workers):
             items = self._space.candidates(self._approximate, queries, k)
         short = (items < 0).any(axis=1)
@@ -193,7 +193,7 @@ class Index:
         return items, distances
 
     def fits(self, items: Any, ids: Any = None) -> bool:
-        """Whether the index is of just these items (with these ids, if given): if not, it is stale.
+        """Whether the index holds exactly these items, with these ids if any; if not, it is stale.
 
         >>> codes = Codes.pack([[0, 1], [1, 1]])
         >>> Index.build(codes).fits(codes), Index.build(codes).fits(codes[:1])
@@ -217,7 +217,7 @@ class Index:
 
     @property
     def similarity(self) -> str | None:
-        """How embeddings are compared; of codes, None."""
+        """How embeddings are compared; None for codes."""
         return self._space.similarity
 
     def save(self, path: str | Path) -> None:

@@ -1,4 +1,4 @@
-"""What can be searched: codes and embeddings, how near their items are, and how faiss is asked for those."""
+"""What can be searched: codes and embeddings, the distances of their items, and their indexes in faiss."""
 
 import importlib
 import importlib.util
@@ -11,7 +11,7 @@ import numpy as np
 
 from lookalike.core.checks import choice
 from lookalike.core.codes import Codes
-from lookalike.core.embeddings import SIMILARITIES, Embeddings, as_floats
+from lookalike.core.embeddings import SIMILARITIES, Embeddings, as_floats, check_queries
 from lookalike.core.errors import InputError, InputTypeError, MissingPackageError
 
 FAST_CODES = 200_000  # as many codes are scanned in less than a millisecond
@@ -59,7 +59,7 @@ class CodeSpace:
     def exact(
         self, queries: Codes, k: int, workers: int, rows: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The k nearest by distance, then position, of all items or of those at these positions, which rise.
+        """The k nearest items, ties by position, of all items or of those at these rising positions.
 
         faiss's counting search reads items in order and keeps, at each distance, the first k: ties at the k-th place
         are settled by position. It needs room for k items at every distance, so that long lists are sorted instead,
@@ -170,13 +170,13 @@ class EmbeddingSpace:
         if isinstance(queries, Codes):
             raise InputTypeError("the index is of embeddings, got Codes to search for: give the embeddings themselves")
         queries = as_floats(queries, "query embeddings")
-        Embeddings(queries, self.items[:1], self.similarity)  # raises for what cannot be compared
+        check_queries(queries, self.items, self.similarity)
         return queries
 
     def exact(
         self, queries: np.ndarray, k: int, workers: int, rows: np.ndarray | None = None
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The k of the highest score, then position, of all items or of those at these positions, which rise.
+        """The k items of the highest score, ties by position, of all items or of those at these rising positions.
 
         Every score is computed, and all that reach the k-th are sorted.
         """
@@ -256,7 +256,7 @@ class EmbeddingSpace:
         return np.array(index.search(self._as_faiss(queries, are_queries=True), k)[1])
 
     def _as_faiss(self, rows: np.ndarray, are_queries: bool = False) -> np.ndarray:
-        """Rows as float32 of moderate size in which the nearest are the same, but for rounding."""
+        """Rows as float32 of moderate size; the nearest stay the nearest, but for rounding."""
         out = rows.astype(np.float64) - self._centre
         if self.similarity == "cosine" or (self.similarity == "dot" and are_queries):
             out /= np.maximum(np.abs(out).max(axis=1, keepdims=True), np.finfo(np.float64).tiny)
@@ -278,7 +278,7 @@ class EmbeddingSpace:
 
 
 def space_of(items: Any, similarity: str) -> CodeSpace | EmbeddingSpace:
-    """What these items, Codes or embeddings, are searched in."""
+    """The space of these items: Codes or embeddings."""
     return CodeSpace(items) if isinstance(items, Codes) else EmbeddingSpace(items, similarity)
 
 
@@ -302,7 +302,7 @@ def _has_faiss() -> bool:
 
 
 def _faiss() -> Any:
-    """The library that searches; it has no types."""
+    """The faiss module; it has no types."""
     try:
         return importlib.import_module("faiss")
     except ImportError as error:
@@ -312,7 +312,7 @@ def _faiss() -> Any:
 
 @contextmanager
 def faiss_threads(threads: int) -> Iterator[None]:
-    """Let faiss use as many threads within the block."""
+    """Within this block, faiss uses this many threads."""
     faiss = _faiss()
     before = faiss.omp_get_max_threads()
     faiss.omp_set_num_threads(threads)
@@ -323,7 +323,7 @@ def faiss_threads(threads: int) -> Iterator[None]:
 
 
 def set_effort(index: Any, kind: str, effort: int) -> None:
-    """How much an index of faiss's looks at: of ivf the lists visited, of hnsw the candidates kept."""
+    """Set how much an index of faiss looks at: lists visited of ivf, candidates kept of hnsw."""
     if kind == "ivf":
         index.nprobe = effort
     else:
@@ -331,12 +331,12 @@ def set_effort(index: Any, kind: str, effort: int) -> None:
 
 
 def _n_lists(n: int) -> int:
-    """About twice the square root: reading the lists' centres then costs about as much as reading lists."""
+    """The number of lists for n items, twice the square root: reading centres then costs as much as reading lists."""
     return max(1, min(n, 2 * round(n**0.5)))
 
 
 def _training(index: Any, n: int, rng: np.random.Generator) -> np.ndarray:
-    """Rows to find the lists' centres by, after the index was told how."""
+    """Set how an index learns the centres of its lists, and draw the rows that it learns them from."""
     index.cp.seed = int(rng.integers(1 << 30))
     index.cp.niter = 10
     index.cp.min_points_per_centroid = 1

@@ -39,13 +39,13 @@ def kernels() -> SimpleNamespace:
 
 @functools.cache
 def product_kernel() -> SimpleNamespace:
-    """The compiled matrix product, and what brings rows that point the same way to one form."""
+    """The compiled matrix product, and the loops that give rows of one direction the same form."""
     return _load("lookalike.core.kernels.product", "lookalike.core.kernels.directions")
 
 
 @functools.cache
 def bend_kernels() -> SimpleNamespace:
-    """The compiled ends of projections."""
+    """The compiled last steps of hashers."""
     return _load("lookalike.core.kernels.hashing")
 
 

@@ -1,4 +1,4 @@
-"""Compiled ends of projections: what hashers make of a block of them, in one pass instead of six."""
+"""Compiled last steps of hashers: they turn a block of projections into values, in one pass instead of six."""
 
 import numpy as np
 from numba import float32, int64, njit, types, void
@@ -10,9 +10,9 @@ A, B, C, D, E = map(np.float32, (3.14159264008, -5.16771007667, 2.55007738653, -
 
 
 def _flat(block):
-    """A block as one row of numbers, and the distance from one of its rows to the next; made so that loops vectorise.
+    """A block as one row of numbers, and the distance from one of its rows to the next, so that loops vectorise.
 
-    The block may be the left part of a wider one: then there are numbers of others between its rows.
+    The block may be the left part of a wider one: then other numbers stand between its rows.
     """
     stride = block.strides[0] // block.itemsize
     return np.lib.stride_tricks.as_strided(
@@ -22,7 +22,7 @@ def _flat(block):
 
 @njit([void(float32[::1], int64, _READ, _READ, _READ)], nogil=True, cache=True, fastmath={"contract"})
 def _cosines(values, stride, scale, phase, shift):
-    """Of every value of column j cos(value * scale[j] + phase[j]) + shift[j], to 2e-7 beside the angle's rounding."""
+    """Replace values of column j: cos(value * scale[j] + phase[j]) + shift[j], to 2e-7 beside the angle's rounding."""
     scale, phase = scale * TURN, phase * TURN
     for start in range(0, len(values), stride):
         row = values[start : start + len(scale)]
@@ -36,7 +36,7 @@ def _cosines(values, stride, scale, phase, shift):
 
 @njit([float32(_READ)], nogil=True, cache=True, fastmath={"reassoc", "contract"})
 def _square(row):
-    """row · row, in whatever order is fastest, which is the same for all rows of a length."""
+    """row · row, summed in the fastest order; the order is the same for all rows of a length."""
     total = np.float32(0)
     for j in range(len(row)):  # by index: only so the loop is vectorised
         total += row[j] * row[j]
@@ -45,7 +45,7 @@ def _square(row):
 
 @njit([void(float32[::1], int64, float32[:, ::1], _READ, _READ)], nogil=True, cache=True)
 def _insides(values, stride, items, centre_squares, radii):
-    """Of item i and sphere j how far it is inside: radius − √(‖x‖² − 2 x·c + ‖c‖²), the values being x·c."""
+    """Replace values x·c by how far item x is inside a sphere of centre c: radius − √(‖x‖² − 2 x·c + ‖c‖²)."""
     for i in range(len(items)):
         square = _square(items[i])
         row = values[i * stride : i * stride + len(radii)]
@@ -55,10 +55,10 @@ def _insides(values, stride, items, centre_squares, radii):
 
 
 def cosines(block, scale, phase, shift):
-    """Put cos(value * scale + phase) + shift in the place of every value, these being given by column."""
+    """Replace every value by cos(value * scale + phase) + shift; scale, phase and shift have one number a column."""
     _cosines(*_flat(block), scale, phase, shift)
 
 
 def insides(block, items, centre_squares, radii):
-    """Put how far an item is inside a sphere in the place of its product with the centre."""
+    """Replace the product of an item and a centre by how far the item is inside the sphere."""
     _insides(*_flat(block), items, centre_squares, radii)
