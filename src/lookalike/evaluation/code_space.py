@@ -8,8 +8,8 @@ import numpy as np
 
 from lookalike.core.codes import Codes, as_numpy
 from lookalike.core.progress import track
+from lookalike.evaluation.count import count
 from lookalike.evaluation.count_codes import distinct_codes
-from lookalike.evaluation.evaluate import count
 from lookalike.evaluation.relevance import same_label
 
 BLOCK = 1 << 22  # numbers that are looked at together
