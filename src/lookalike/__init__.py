@@ -11,14 +11,8 @@ if typing.TYPE_CHECKING:
     from lookalike.evaluation import code_space as space
     from lookalike.evaluation.code_space import usage
     from lookalike.evaluation.compare import compare
-    from lookalike.evaluation.evaluate import (
-        count,
-        count_scores,
-        evaluate,
-        evaluate_run,
-        evaluate_scores,
-        evaluate_tally,
-    )
+    from lookalike.evaluation.count import count, count_scores
+    from lookalike.evaluation.evaluate import evaluate, evaluate_run, evaluate_scores, evaluate_tally
     from lookalike.evaluation.relevance import grades, hierarchy, judged, matching_attributes, same_label, shared_tags
     from lookalike.evaluation.results import Evaluation, Score
     from lookalike.evaluation.tally import Tally
@@ -68,7 +62,8 @@ __all__ = [
 _HOMES = {
     "core.codes": ["Codes"],
     "evaluation.compare": ["compare"],
-    "evaluation.evaluate": ["count", "count_scores", "evaluate", "evaluate_run", "evaluate_scores", "evaluate_tally"],
+    "evaluation.count": ["count", "count_scores"],
+    "evaluation.evaluate": ["evaluate", "evaluate_run", "evaluate_scores", "evaluate_tally"],
     "metrics.metric": ["Metric"],
     "evaluation.relevance": ["grades", "hierarchy", "judged", "matching_attributes", "same_label", "shared_tags"],
     "evaluation.results": ["Evaluation", "Score"],

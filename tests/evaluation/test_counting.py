@@ -22,7 +22,9 @@ from numpy.typing import NDArray
 import lookalike as la
 from helpers.strategies import BITS, bit_matrices, clustered_bits, labels
 from lookalike.core import kernels as _compiled
-from lookalike.evaluation.evaluate import _counter
+from lookalike.evaluation.count_codes import code_counter
+from lookalike.evaluation.inputs import Ids, request_of_vectors
+from lookalike.evaluation.needs import Needs
 from reference import definitions
 
 Array = NDArray[Any]
@@ -757,7 +759,7 @@ def test_the_largest_count_of_a_code_is_counted_by_every_method(n_bits: int) -> 
     assert 2 in wanted, "a code of two items is nowhere the largest"
     codes, items = la.Codes.pack(distinct), la.Codes.pack(gallery)
     for method in methods_for(n_bits):
-        counter, _ = _counter(codes, items, relevance, None, None, None, None, 2, 1, method)
+        counter = code_counter(request_of_vectors(codes, items, Ids(relevance), None), Needs(radius=2), method)
         np.testing.assert_array_equal(counter(slice(0, 12)).largest, wanted)
 
 

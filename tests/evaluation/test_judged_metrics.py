@@ -28,7 +28,9 @@ import lookalike as la
 from helpers.strategies import Rankings, rankings
 from lookalike.core.embeddings import Scores
 from lookalike.evaluation.count_scores import ScoreCounter
+from lookalike.evaluation.needs import Needs
 from lookalike.evaluation.relevance import Groups
+from lookalike.evaluation.request import Request
 from lookalike.metrics.micro_average import ratio_of_sums
 from reference import definitions
 from reference.definitions import Bounds
@@ -460,10 +462,9 @@ def test_scores_are_kept_of_judged_groups_alone(excluding: bool) -> None:
                                for i in rng.permutation(n_items)[:5]])  # fmt: skip
         bound = relevance.bound(np.arange(n_queries), range(n_items))
         groups = Groups(rng.integers(0, 3, n_queries), rng.integers(0, 4, n_items)) if excluding else None
-        ids = np.arange(n_queries)
+        request = Request(Scores(scores), None, bound, np.arange(n_queries), excluded=groups)
         plain, around = (
-            ScoreCounter(Scores(scores), bound, ids, groups, method, keep_marks=True)(slice(0, n_queries))
-            for method in ("plain", "around")
+            ScoreCounter(request, Needs(marks=True), method)(slice(0, n_queries)) for method in ("plain", "around")
         )
         assert around.scores is not None
         for name in ("counts", "unjudged", "scores"):

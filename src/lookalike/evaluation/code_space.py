@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from lookalike.core.codes import Codes, as_numpy
+from lookalike.core.errors import InputError, InputTypeError
 from lookalike.core.progress import track
+from lookalike.evaluation.count import count
 from lookalike.evaluation.count_codes import distinct_codes
-from lookalike.evaluation.evaluate import count
 from lookalike.evaluation.relevance import same_label
 
 BLOCK = 1 << 22  # numbers that are looked at together
@@ -70,8 +71,8 @@ class Usage:
     def redundancy(self) -> float:
         """Mean absolute correlation between two bits, constant ones left out; nan where there are no two."""
         upper = np.abs(self.correlations[np.triu_indices(self.n_bits, 1)])
-        known = upper[~np.isnan(upper)]
-        return float(known.mean()) if len(known) else float("nan")
+        defined = upper[~np.isnan(upper)]
+        return float(defined.mean()) if len(defined) else float("nan")
 
     def row(self) -> dict[str, Any]:
         """The numbers by name, as they are printed and saved."""
@@ -103,9 +104,9 @@ at most 2 on one, 2 items on codes shared by different labels)
     if labels is None:
         counts = distinct_codes(codes).counts
     else:
-        found = distinct_codes(codes, with_index=True)
-        assert found.index is not None
-        mixed, counts = _mixed(found.index, _numbers(labels, len(codes))[1]), found.counts
+        used = distinct_codes(codes, with_index=True)
+        assert used.index is not None
+        mixed, counts = _mixed(used.index, _numbers(labels, len(codes))[1]), used.counts
     ones, together = np.zeros(codes.n_bits), np.zeros((codes.n_bits, codes.n_bits))
     for bits in _blocks_of_bits(codes):
         ones += bits.sum(0, dtype=np.float64)
@@ -163,29 +164,29 @@ most 0.667; measured 0.25)
     _check_codes(codes)
     classes, numbers = _numbers(labels, len(codes))
     if len(classes) < 2:
-        raise ValueError(f"separation needs at least two classes, got {len(classes)}")
-    found = distinct_codes(codes, with_index=True)
-    assert found.index is not None
-    pairs = np.unique(np.stack([found.index, numbers], 1), axis=0)  # each code of each class once
-    points, owners = Codes(found.words[pairs[:, 0]], codes.n_bits), pairs[:, 1]
+        raise InputError(f"separation needs at least two classes, got {len(classes)}")
+    used = distinct_codes(codes, with_index=True)
+    assert used.index is not None
+    pairs = np.unique(np.stack([used.index, numbers], 1), axis=0)  # each code of each class once
+    points, owners = Codes(used.words[pairs[:, 0]], codes.n_bits), pairs[:, 1]
     diameters = np.zeros(len(classes), np.int64)
     separations = np.full(len(classes), codes.n_bits + 1)
     distances = np.arange(codes.n_bits + 1)
     rows = max(1, BLOCK // (codes.n_bits + 1))
     starts = range(0, len(points), rows)
     for start in track(starts, len(starts), "measuring classes"):
-        mine = owners[start : start + rows]
-        tally = count(points[start : start + rows], points, same_label(mine, owners))
+        block_owners = owners[start : start + rows]
+        tally = count(points[start : start + rows], points, same_label(block_owners, owners))
         of_class, of_others = tally.counts[:, :, 1] > 0, tally.counts[:, :, 0] > 0
-        np.maximum.at(diameters, mine, np.where(of_class, distances, 0).max(1))
-        np.minimum.at(separations, mine, np.where(of_others, distances, codes.n_bits + 1).min(1))
-    return Separation(classes, diameters, separations, float(np.ldexp(float(len(found.words)), -codes.n_bits)))
+        np.maximum.at(diameters, block_owners, np.where(of_class, distances, 0).max(1))
+        np.minimum.at(separations, block_owners, np.where(of_others, distances, codes.n_bits + 1).min(1))
+    return Separation(classes, diameters, separations, float(np.ldexp(float(len(used.words)), -codes.n_bits)))
 
 
 def mean_of_known(values: np.ndarray) -> float:
     """Mean of the values that are not nan; nan where there are none."""
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else float("nan")
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if len(defined) else float("nan")
 
 
 class WithinClass:
@@ -197,9 +198,9 @@ class WithinClass:
     def __init__(self, features: Any, labels: Any, *, max_items: int = 500, random_state: int = 0) -> None:
         features = as_numpy(features)
         if features.ndim != 2 or features.dtype.kind not in "biuf":
-            raise ValueError(f"features must be a matrix of numbers, got {features.shape} of {features.dtype}")
+            raise InputError(f"features must be a matrix of numbers, got {features.shape} of {features.dtype}")
         if max_items < 3:
-            raise ValueError(f"max_items must be at least 3, two pairs being the fewest to rank, got {max_items}")
+            raise InputError(f"max_items must be at least 3, two pairs being the fewest to rank, got {max_items}")
         self.classes, numbers = _numbers(labels, len(features))
         self.n_items = len(features)
         generator = np.random.default_rng(random_state)
@@ -215,7 +216,7 @@ class WithinClass:
         """Rank correlation of both distances in each class; nan where one of them never varies."""
         _check_codes(codes)
         if len(codes) != self.n_items:
-            raise ValueError(f"there are {len(codes)} codes, but features of {self.n_items} items")
+            raise InputError(f"there are {len(codes)} codes, but features of {self.n_items} items")
         return np.array([self._of_class(codes[rows], ranks) for rows, ranks in self._chosen()])
 
     def _chosen(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
@@ -243,16 +244,16 @@ def within_class_correlation(
 
 def _check_codes(codes: Any) -> None:
     if not isinstance(codes, Codes):
-        raise TypeError(f"codes must be la.Codes, got {type(codes).__name__}: la.Codes.pack(bits) makes them")
+        raise InputTypeError(f"codes must be la.Codes, got {type(codes).__name__}: la.Codes.pack(bits) makes them")
     if not len(codes):
-        raise ValueError("there are no codes")
+        raise InputError("there are no codes")
 
 
 def _numbers(labels: Any, n: int) -> tuple[np.ndarray, np.ndarray]:
     """The classes, sorted, and the place of each item's among them."""
     labels = as_numpy(labels)
     if labels.shape != (n,):
-        raise ValueError(f"labels must be {n}, one for each item, got shape {labels.shape}")
+        raise InputError(f"labels must be {n}, one for each item, got shape {labels.shape}")
     classes, numbers = np.unique(labels, return_inverse=True)
     return classes, numbers
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from lookalike.core.bootstrap import bootstrap_interval
 from lookalike.evaluation.results import Evaluation, as_table
+from lookalike.core.errors import InputError, InputTypeError
 from lookalike.metrics.metric import Metric
 
 if TYPE_CHECKING:
@@ -99,22 +100,22 @@ def compare(
     RR      good - bad     +0.5000  +0.5000 to +0.5000  0.0001       0.0001
     """
     if not isinstance(evaluations, Mapping):
-        raise TypeError('evaluations must have names: pass {"one": evaluation, "other": evaluation}')
+        raise InputTypeError('evaluations must have names: pass {"one": evaluation, "other": evaluation}')
     if len(evaluations) < 2:
-        raise ValueError(f"comparing takes at least two evaluations, got {len(evaluations)}")
+        raise InputError(f"comparing takes at least two evaluations, got {len(evaluations)}")
     for name, evaluation in evaluations.items():
         if not isinstance(evaluation, Evaluation):
-            raise TypeError(f"{name!r} must be an evaluation, got {type(evaluation).__name__}")
+            raise InputTypeError(f"{name!r} must be an evaluation, got {type(evaluation).__name__}")
     names = list(evaluations)
     first = evaluations[names[0]]
     shared = [metric for metric in first if all(metric in evaluation.scores for evaluation in evaluations.values())]
     if not shared:
-        raise ValueError("the evaluations have no metric in common")
+        raise InputError("the evaluations have no metric in common")
     galleries = [evaluation.about for evaluation in evaluations.values() if "run" not in evaluation.about["inputs"]]
     orders = {name: _matched(names[0], first, name, evaluations[name]) for name in names}
     sizes = sorted({about["items"] for about in galleries})
     if len(sizes) > 1:
-        raise ValueError(f"the evaluations are of different galleries, of {', '.join(map(str, sizes))} items")
+        raise InputError(f"the evaluations are of different galleries, of {', '.join(map(str, sizes))} items")
     differences = []
     for metric in shared:
         tested = []
@@ -154,22 +155,22 @@ def holm(p_values: list[float]) -> list[float]:
     >>> holm([0.01, 0.04, 0.03])
     [0.03, 0.06, 0.06]
     """
-    known = [i for i, p in enumerate(p_values) if p == p]  # a pair without common queries has no p-value
+    tested = [i for i, p in enumerate(p_values) if p == p]  # a pair without common queries has no p-value
     corrected, highest = [float("nan")] * len(p_values), 0.0
-    for rank, i in enumerate(sorted(known, key=lambda i: p_values[i])):
-        highest = max(highest, min(1.0, (len(known) - rank) * p_values[i]))
+    for rank, i in enumerate(sorted(tested, key=lambda i: p_values[i])):
+        highest = max(highest, min(1.0, (len(tested) - rank) * p_values[i]))
         corrected[i] = highest
     return corrected
 
 
 def _matched(first_name: str, first: Evaluation, name: str, other: Evaluation) -> np.ndarray:
     """Positions in `other` of the queries of `first`; raises when these are other queries."""
-    place = {query: i for i, query in enumerate(other.query_ids.tolist())}
+    position = {query: i for i, query in enumerate(other.query_ids.tolist())}
     wanted = first.query_ids.tolist()
-    if len(place) != len(wanted) or any(query not in place for query in wanted):
-        missing = next((query for query in wanted if query not in place), None)
+    if len(position) != len(wanted) or any(query not in position for query in wanted):
+        missing = next((query for query in wanted if query not in position), None)
         detail = (
-            f"{len(wanted)} and {len(place)} queries" if missing is None else f"query {missing!r} is not in {name!r}"
+            f"{len(wanted)} and {len(position)} queries" if missing is None else f"query {missing!r} is not in {name!r}"
         )
-        raise ValueError(f"{first_name!r} and {name!r} were evaluated on different queries: {detail}")
-    return np.array([place[query] for query in wanted], np.int64)
+        raise InputError(f"{first_name!r} and {name!r} were evaluated on different queries: {detail}")
+    return np.array([position[query] for query in wanted], np.int64)

@@ -7,72 +7,119 @@ plain   the same in a few lines of numpy, slow and obvious
 
 import functools
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lookalike.core.checks import choice
 from lookalike.core.codes import Codes
+from lookalike.core.errors import InputError, Option
 from lookalike.core.kernels import kernels
+from lookalike.evaluation.needs import Needs
 from lookalike.evaluation.relevance import UNJUDGED, Groups, Relevance, SameLabel
+from lookalike.evaluation.request import Request
 from lookalike.evaluation.tally import Tally
 from lookalike.evaluation.tally_parts import Ball
 
 METHODS = ("auto", "table", "scan", "plain")
 MAX_TABLE_BITS = 20
 
-__all__ = ["METHODS", "CodeCounter", "distinct_codes"]
+__all__ = ["MAX_TABLE_BITS", "METHODS", "CodeCounter", "code_counter", "distinct_codes"]
 
 
-@dataclass
+def code_counter(request: Request, needs: Needs, method: str = "auto", threads: int = 1) -> "CodeCounter":
+    """A counter of codes, with all that its blocks share made before several threads ask for it."""
+    choice("method", method, METHODS)
+    assert isinstance(request.queries, Codes)
+    n_bits, table = request.queries.n_bits, Option("method", "table")
+    levels, sparse = _levels(request.relevance), request.relevance.background == UNJUDGED
+    if method == "table" and n_bits > MAX_TABLE_BITS:
+        raise InputError(table, f" is for codes of up to {MAX_TABLE_BITS} bits, these have {n_bits}")
+    if method == "table" and not (levels or sparse):
+        raise InputError(table, " is for labels or judged pairs: other relevance needs every pair")
+    counter = CodeCounter(request, needs, levels, method, threads)
+    if method == "auto":
+        counter = replace(counter, method="table" if counter.table_pays() else "scan")
+    counter.prepare()
+    return counter
+
+
+def _levels(relevance: Relevance) -> list[Groups]:
+    """Labels that form a hierarchy. They are counted a level at a time, as runs of a gallery sorted by them.
+
+    Judged pairs are counted one by one, other kinds of relevance in blocks of grades.
+    """
+    return list(relevance.levels) if isinstance(relevance, SameLabel) and relevance.nested else []
+
+
+@dataclass(frozen=True)
 class CodeCounter:
-    """Counts blocks of queries against a gallery of codes; what does not depend on the block is done once."""
+    """Counts blocks of queries against a gallery of codes; `code_counter` makes it.
 
-    queries: Codes
-    gallery: Codes
-    relevance: Relevance
-    query_ids: np.ndarray
-    excluded: Groups | None
+    levels: the labels, where they form a hierarchy. method: any but "auto".
+    """
+
+    request: Request
+    needs: Needs
+    levels: list[Groups]
     method: str
-    radius: int | None = None  # count the items on each code within it, for LGAP
-    keep_ball: bool = False  # and keep those counts, so that tallies of shards add up
     threads: int = 1
 
-    def __post_init__(self) -> None:
-        if self.queries.n_bits != self.gallery.n_bits:
-            raise ValueError(
-                f"gallery codes have {self.gallery.n_bits} bits, queries have {self.queries.n_bits}: "
-                "encode both with the same hasher"
-            )
-        self.n_bits = self.queries.n_bits
-        if self.method == "table" and self.n_bits > MAX_TABLE_BITS:
-            raise ValueError(f"method 'table' is for codes of up to {MAX_TABLE_BITS} bits, these have {self.n_bits}")
-        # Labels that form a hierarchy are counted a level at a time, as runs of a gallery sorted by them;
-        # judged pairs one by one; other kinds of relevance in blocks of grades.
-        labels = self.relevance if isinstance(self.relevance, SameLabel) and self.relevance.nested else None
-        self.levels = list(labels.levels) if labels else []
-        self.sparse = self.relevance.background == UNJUDGED
-        if self.method == "table" and not (self.levels or self.sparse):
-            raise ValueError("method 'table' is for labels or judged pairs: other relevance needs every pair")
-        if self.method == "auto":
-            self.method = "table" if self._table_pays() else "scan"
+    @property
+    def queries(self) -> Codes:
+        """The codes of the queries."""
+        assert isinstance(self.request.queries, Codes)
+        return self.request.queries
+
+    @property
+    def gallery(self) -> Codes:
+        """The codes of the items."""
+        assert isinstance(self.request.gallery, Codes)
+        return self.request.gallery
+
+    @property
+    def relevance(self) -> Relevance:
+        """What is relevant to each query."""
+        return self.request.relevance
+
+    @property
+    def excluded(self) -> Groups | None:
+        """The items that do not rank."""
+        assert not isinstance(self.request.excluded, tuple)
+        return self.request.excluded
+
+    @property
+    def n_bits(self) -> int:
+        """The length of the codes."""
+        return self.queries.n_bits
+
+    @property
+    def sparse(self) -> bool:
+        """Whether only judged pairs have a grade."""
+        return self.relevance.background == UNJUDGED
+
+    def prepare(self) -> None:
+        """Make what all blocks share; else several threads would each make it."""
         if self.method == "table":
-            self._tables = self._count_tables()
+            _ = self._tables
         if self.method == "scan":
-            order = self.levels[-1].order if self.levels else None
-            if len(self.levels) > 1:
-                order = np.lexsort([level.gallery for level in reversed(self.levels)])
-            words = self.gallery.words if order is None else self.gallery.words[order]
-            self._words = np.ascontiguousarray(words.T)
-            self._sorted_labels = [level.gallery[order] for level in self.levels]
-        # what several threads would otherwise each make for themselves
+            _ = self._sorted
         if self.excluded is not None:
             _ = self.excluded.order
-        if self.radius is not None and not self.keep_ball:
-            _ = self._largest_table if self.method == "table" and self.excluded is None else self._repeated
+        if self.needs.radius is not None:
+            if self.needs.ball:
+                _ = self._distinct_words
+            else:
+                _ = self._largest_table if self.method == "table" and self.excluded is None else self._repeated
 
     @functools.cached_property
-    def _on_code(self) -> np.ndarray:
-        return _on_code(self.gallery)
+    def _sorted(self) -> tuple[np.ndarray, list[np.ndarray]]:
+        """The words of the gallery, sorted by label, and the labels of each level in that order."""
+        order = self.levels[-1].order if self.levels else None
+        if len(self.levels) > 1:
+            order = np.lexsort([level.gallery for level in reversed(self.levels)])
+        words = self.gallery.words if order is None else self.gallery.words[order]
+        return np.ascontiguousarray(words.T), [level.gallery[order] for level in self.levels]
 
     @functools.cached_property
     def _distinct(self) -> "DistinctCodes":
@@ -84,8 +131,8 @@ class CodeCounter:
 
     @functools.cached_property
     def _largest_table(self) -> np.ndarray:
-        table = np.zeros((min(self.radius or 0, self.n_bits) + 1, 2**self.n_bits), np.uint32)
-        table[0] = self._on_code
+        table = np.zeros((min(self.needs.radius or 0, self.n_bits) + 1, 2**self.n_bits), np.uint32)
+        table[0] = self._tables[1]
         kernels().spread_largest(table)
         return table
 
@@ -93,7 +140,7 @@ class CodeCounter:
     def _repeated(self) -> "DistinctCodes":
         return self._distinct.repeated()
 
-    def _table_pays(self) -> bool:
+    def table_pays(self) -> bool:
         """Whether spreading tables costs less than meeting every item; an addition there is half a pair here."""
         by_block = not self.levels and not self.sparse
         if self.n_bits > MAX_TABLE_BITS or by_block:
@@ -113,7 +160,7 @@ class CodeCounter:
             self._plain(block, counts, unjudged)
         else:
             if self.levels or self.sparse:
-                by_level = self._tables[:, block] if self.method == "table" else self._scan(block)
+                by_level = self._tables[0][:, block] if self.method == "table" else self._scan(block)
                 if self.sparse:
                     unjudged += by_level[0]
                     self._move_judged(block, counts, unjudged)
@@ -123,12 +170,12 @@ class CodeCounter:
             else:
                 self._scan_blocks(block, by_grade)
             self._take_out(block, counts, unjudged)
-        ball = self._ball(block) if self.keep_ball else None
+        ball = self._ball(block) if self.needs.ball and self.needs.radius is not None else None
         largest = None
-        if self.radius is not None:
+        if self.needs.radius is not None:
             largest = self._largest(block, counts.sum(2) + unjudged) if ball is None else ball.largest(n)
         return Tally(
-            query_ids=self.query_ids[block],
+            query_ids=self.request.query_ids[block],
             counts=counts,
             unjudged=unjudged,
             method=self.method,
@@ -138,10 +185,12 @@ class CodeCounter:
             unranked=self.relevance.unranked_of(block),
         )
 
-    def _count_tables(self) -> np.ndarray:
-        """Items at each distance from every query: all of them, then those of the query's label at each level."""
+    @functools.cached_property
+    def _tables(self) -> tuple[np.ndarray, np.ndarray]:
+        """Items at each distance from every query (all, then those of its label at each level); items on each code."""
         words, codes = self.gallery.words[:, 0], self.queries.words[:, 0].astype(np.int64)
         out = np.zeros((1 + len(self.levels), len(codes), self.n_bits + 1), np.int64)
+        on_any: np.ndarray | None = None
 
         def spread(task: tuple[np.ndarray, np.ndarray, np.ndarray]) -> None:
             on_code, queries, target = task
@@ -150,40 +199,42 @@ class CodeCounter:
             kernels().spread(table)
             target[queries] = table[:, codes[queries]].T
 
-        per_batch = max(1, (1 << 26) >> self.n_bits)  # labels whose items per code fit into 256 MB
+        per_batch = max(1, (1 << 26) >> self.n_bits)  # labels of which the items on each code fit into 256 MB
         with ThreadPoolExecutor(self.threads) as pool:
             for target, level in zip(out[1:], self.levels, strict=True):
-                wanted = np.unique(level.queries)
-                for batch in np.array_split(wanted, -(-len(wanted) // per_batch)):
+                labels = np.unique(level.queries)
+                for batch in np.array_split(labels, -(-len(labels) // per_batch)):
                     number = np.full(level.n_groups, -1, np.int32)
                     number[batch] = np.arange(len(batch))
                     on_code = np.zeros((len(batch), 2**self.n_bits), np.uint32)
                     kernels().tabulate(words, level.gallery, number, on_code)
                     if len(batch) == level.n_groups:  # no label is missing: their sum is the whole gallery
-                        self._on_code = on_code.sum(0, dtype=np.int64)
-                    mine = [np.flatnonzero(level.queries == label) for label in batch]
-                    list(pool.map(spread, zip(on_code, mine, [target] * len(batch), strict=True)))
-        spread((self._on_code, np.arange(len(codes)), out[0]))
-        return out
+                        on_any = on_code.sum(0, dtype=np.int64)
+                    queries = [np.flatnonzero(level.queries == label) for label in batch]
+                    list(pool.map(spread, zip(on_code, queries, [target] * len(batch), strict=True)))
+        if on_any is None:
+            on_any = _on_code(self.gallery)
+        spread((on_any, np.arange(len(codes)), out[0]))
+        return out, on_any
 
     def _scan(self, block: slice) -> np.ndarray:
-        """As `_count_tables`, for the queries of a block, by comparing each with the whole gallery."""
+        """The first part of `_tables`, for the queries of a block, by comparing each with the whole gallery."""
         n = block.stop - block.start
         out = np.zeros((1 + len(self.levels), n, self.n_bits + 1), np.int64)
         words = self.queries.words[block]
         self._run(words, np.array([[0, n, 0, len(self.gallery)]]), out[0])
-        for target, level, labels in zip(out[1:], self.levels, self._sorted_labels, strict=True):
-            mine = level.queries[block]
-            order = np.argsort(mine, kind="stable")  # queries of one label together: they share their items
-            distinct, firsts = np.unique(mine[order], return_index=True)
-            runs = np.stack([firsts, [*firsts[1:], n], *_runs(labels, distinct)], axis=1).astype(np.int64)
+        for target, level, gallery_labels in zip(out[1:], self.levels, self._sorted[1], strict=True):
+            query_labels = level.queries[block]
+            order = np.argsort(query_labels, kind="stable")  # queries of one label together: they share their items
+            labels, firsts = np.unique(query_labels[order], return_index=True)
+            runs = np.stack([firsts, [*firsts[1:], n], *_runs(gallery_labels, labels)], axis=1).astype(np.int64)
             counted = np.zeros((n, self.n_bits + 1), np.int64)
             self._run(np.ascontiguousarray(words[order]), runs, counted)
             target[order] = counted
         return out
 
     def _run(self, words: np.ndarray, runs: np.ndarray, out: np.ndarray) -> None:
-        kernels().scan(words, self._words, runs, kernels().HAS_VECTOR_POPCOUNT, out)
+        kernels().scan(words, self._sorted[0], runs, kernels().HAS_VECTOR_POPCOUNT, out)
 
     def _scan_blocks(self, block: slice, counts: np.ndarray) -> None:
         """Any relevance: grades of a block of items at a time, some megabytes each."""
@@ -191,7 +242,7 @@ class CodeCounter:
         words = self.queries.words[block]
         for start in range(0, len(self.gallery), step):
             grades = self.relevance.block(block, slice(start, min(start + step, len(self.gallery))))
-            kernels().scan_graded(words, self._words, start, grades, counts)
+            kernels().scan_graded(words, self._sorted[0], start, grades, counts)
 
     def _pair_distances(self, block: slice, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
         differ = self.queries.words[block][queries] ^ self.gallery.words[items]
@@ -212,9 +263,9 @@ class CodeCounter:
         queries, items = self.excluded.pairs(block)
         distances = self._pair_distances(block, queries, items)
         grades = self.relevance.of_pairs(queries + block.start, items)
-        known = grades != UNJUDGED
-        np.subtract.at(counts, (queries[known], distances[known], grades[known]), 1)
-        np.subtract.at(unjudged, (queries[~known], distances[~known]), 1)
+        judged = grades != UNJUDGED
+        np.subtract.at(counts, (queries[judged], distances[judged], grades[judged]), 1)
+        np.subtract.at(unjudged, (queries[~judged], distances[~judged]), 1)
 
     def moved(self, block: slice) -> tuple[np.ndarray, np.ndarray]:
         """What judged and excluded items change of counts of all items, and of unjudged ones; it may be below zero."""
@@ -237,23 +288,23 @@ class CodeCounter:
             unjudged[i] = np.bincount(distances[ranks & (grades == UNJUDGED)], minlength=self.n_bits + 1)
 
     def _excluded_codes(self, block: slice, codes: "DistinctCodes") -> tuple[np.ndarray, np.ndarray]:
-        """For each query the places, among the distinct codes, of the items that it leaves out."""
+        """Where each query's excluded items start, and the rows of their codes among the distinct codes."""
         n = block.stop - block.start
         if self.excluded is None:
             return np.zeros(n + 1, np.int64), np.zeros(0, np.int64)
         queries, items = self.excluded.pairs(block)
         assert codes.index is not None
-        places = codes.index[items]
-        known = places >= 0
-        return np.searchsorted(queries[known], np.arange(n + 1)), places[known]
+        rows = codes.index[items]
+        listed = rows >= 0
+        return np.searchsorted(queries[listed], np.arange(n + 1)), rows[listed]
 
     def _largest(self, block: slice, present: np.ndarray) -> np.ndarray:
         """The largest number of items on one code at each distance up to the radius, given how many items are there.
 
         A code with one item matters only where there is no other: the codes that have several are compared with.
         """
-        assert self.radius is not None
-        radius = min(self.radius, self.n_bits)
+        assert self.needs.radius is not None
+        radius = min(self.needs.radius, self.n_bits)
         if self.method == "table" and self.excluded is None:
             return self._largest_table[:, self.queries.words[block, 0].astype(np.int64)].T.astype(np.int64)
         out = (present[:, : radius + 1] > 0).astype(np.int64)
@@ -263,41 +314,40 @@ class CodeCounter:
         return out
 
     def _ball(self, block: slice) -> Ball:
-        assert self.radius is not None
+        assert self.needs.radius is not None
         starts, excluded = self._excluded_codes(block, self._distinct)
         parts, room = [], 1024
         for i, words in enumerate(self.queries.words[block]):
-            places, distances = np.empty(room, np.int64), np.empty(room, np.int64)
-            found = kernels().near(words, self._distinct_words, self.radius, places, distances)
-            if found > room:
-                room = 2 * found
-                places, distances = np.empty(room, np.int64), np.empty(room, np.int64)
-                kernels().near(words, self._distinct_words, self.radius, places, distances)
-            places, distances = places[:found], distances[:found]
-            counts = self._distinct.counts[places]
-            mine = excluded[starts[i] : starts[i + 1]]
-            if len(mine):
-                counts = counts - (places[:, None] == mine).sum(1)
+            rows, distances = np.empty(room, np.int64), np.empty(room, np.int64)
+            n_near = kernels().near(words, self._distinct_words, self.needs.radius, rows, distances)
+            if n_near > room:
+                room = 2 * n_near
+                rows, distances = np.empty(room, np.int64), np.empty(room, np.int64)
+                kernels().near(words, self._distinct_words, self.needs.radius, rows, distances)
+            rows, distances = rows[:n_near], distances[:n_near]
+            counts = self._distinct.counts[rows]
+            left_out = excluded[starts[i] : starts[i + 1]]
+            if len(left_out):
+                counts = counts - (rows[:, None] == left_out).sum(1)
             there = counts > 0
-            parts.append(
-                (np.full(there.sum(), i), self._distinct.words[places[there]], distances[there], counts[there])
-            )
-        return Ball(min(self.radius, self.n_bits), *(np.concatenate(column) for column in zip(*parts, strict=True)))
+            parts.append((np.full(there.sum(), i), self._distinct.words[rows[there]], distances[there], counts[there]))
+        radius = min(self.needs.radius, self.n_bits)
+        return Ball(radius, *(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 @dataclass(frozen=True)
 class DistinctCodes:
-    """Each code that occurs, once: words, number of items, and (if asked) the place of every item's code."""
+    """Each code that occurs, once: words, number of items, and (if asked) the row of every item's code."""
 
     words: np.ndarray
     counts: np.ndarray
     index: np.ndarray | None
 
     def repeated(self) -> "DistinctCodes":
-        """Those that several items have; the place of any other is -1."""
+        """The codes that several items have; the row of any other code is -1."""
         several = self.counts > 1
-        place = np.where(several, np.cumsum(several) - 1, -1)
-        index = None if self.index is None else place[self.index]
+        rows = np.where(several, np.cumsum(several) - 1, -1)
+        index = None if self.index is None else rows[self.index]
         return DistinctCodes(self.words[several], self.counts[several], index)
 
 
@@ -327,12 +377,12 @@ def _on_code(codes: Codes) -> np.ndarray:
 
 
 def _runs(labels: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """First and last place of each wanted label, where equal labels stand together but in any order."""
+    """Where the run of each wanted label starts and ends; equal labels stand together, the runs in any order."""
     changes = np.flatnonzero(labels[1:] != labels[:-1]) + 1
     starts = np.concatenate([[0], changes])
     ends = np.concatenate([changes, [len(labels)]])
     order = np.argsort(labels[starts], kind="stable")
     names = labels[starts][order]
-    place = np.minimum(np.searchsorted(names, wanted), len(names) - 1)
-    found = names[place] == wanted
-    return np.where(found, starts[order][place], 0), np.where(found, ends[order][place], 0)
+    run = np.minimum(np.searchsorted(names, wanted), len(names) - 1)
+    occurs = names[run] == wanted
+    return np.where(occurs, starts[order][run], 0), np.where(occurs, ends[order][run], 0)

@@ -11,9 +11,12 @@ from typing import Any
 import numpy as np
 
 from lookalike.core.embeddings import Embeddings, Scores
+from lookalike.core.errors import InputError
 from lookalike.core.ids import id_array
 from lookalike.core.kernels import kernels
+from lookalike.evaluation.needs import Needs
 from lookalike.evaluation.relevance import UNJUDGED, Groups, Judged, Relevance, SameLabel, Unranked
+from lookalike.evaluation.request import Request
 from lookalike.evaluation.tally import Tally
 from lookalike.evaluation.tally_parts import stack_ragged
 
@@ -23,34 +26,49 @@ __all__ = [
     "METHODS",
     "ScoreCounter",
     "background_runs",
+    "block_rows",
     "count_run",
     "groups_of",
 ]
 
 
-@dataclass
+def block_rows(n_gallery: int, relevance: Relevance, *, every_score: bool = False) -> int:
+    """Queries to score at a time: enough to keep the processor busy, few enough to take half a gigabyte at most."""
+    # Where grades have no background, every item may become a group of its own.
+    sparse = isinstance(relevance, SameLabel | Judged) and not every_score
+    per_query = n_gallery * (12 if sparse else 8 * (relevance.max_grade + 4))
+    return min(96, max(6, (1 << 29) // per_query // 6 * 6))
+
+
+@dataclass(frozen=True)
 class ScoreCounter:
-    """Counts blocks of queries by their scores with the whole gallery."""
+    """Counts blocks of queries by their scores with the whole gallery. method: "around" or "plain"."""
 
-    scores: Scores | Embeddings
-    relevance: Relevance
-    query_ids: np.ndarray
-    excluded: Groups | None
-    method: str
-    keep_scores: bool = False  # every group with its score, so that tallies of shards add up
-    keep_marks: bool = False  # the scores of groups that hold an item not of the background's grade
+    request: Request
+    needs: Needs
+    method: str = "around"
 
-    def __post_init__(self) -> None:
-        if self.method == "auto":
-            self.method = "around"
+    @property
+    def scores(self) -> Scores | Embeddings:
+        """The scores of all queries with all items."""
+        assert isinstance(self.request.queries, Scores | Embeddings)
+        return self.request.queries
+
+    @property
+    def relevance(self) -> Relevance:
+        """What is relevant to each query."""
+        return self.request.relevance
+
+    @property
+    def excluded(self) -> Groups | None:
+        """The items that do not rank."""
+        assert not isinstance(self.request.excluded, tuple)
+        return self.request.excluded
 
     @property
     def block_rows(self) -> int:
-        """Queries to score at a time: enough to keep the processor busy, few enough to take half a gigabyte at most."""
-        # Where grades have no background, every item may become a group of its own.
-        sparse = isinstance(self.relevance, SameLabel | Judged) and not self.keep_scores
-        per_query = self.scores.n_gallery * (12 if sparse else 8 * (self.relevance.max_grade + 4))
-        return min(96, max(6, (1 << 29) // per_query // 6 * 6))
+        """Queries to score at a time."""
+        return block_rows(self.scores.n_gallery, self.relevance, every_score=self.needs.every_score)
 
     def __call__(self, block: slice) -> Tally:
         """The tally of the queries in a slice."""
@@ -58,27 +76,28 @@ class ScoreCounter:
         rows = self.scores.rows(block)
         scores, by_grade = self._plain(rows, block) if self.method == "plain" else self._around(rows, block)
         return Tally(
-            query_ids=self.query_ids[block],
+            query_ids=self.request.query_ids[block],
             counts=np.moveaxis(by_grade[:-1], 0, 2),
             unjudged=by_grade[-1],
-            scores=scores if self.keep_scores or self.keep_marks else None,
+            scores=scores if self.needs.every_score or self.needs.marks else None,
             method=self.method,
             similarity=self.scores.similarity,
             lengths=None if self.scores.query_lengths is None else self.scores.query_lengths[block],
-            complete=self.keep_scores,
+            complete=self.needs.every_score,
             unranked=self.relevance.unranked_of(block),
         )
 
     def _around(self, rows: np.ndarray, block: slice) -> tuple[np.ndarray, np.ndarray]:
         """Scores of each query's groups, (queries, groups), and counts, (grades and the unjudged, queries, groups)."""
         marks = [self._marks(row, query) for row, query in zip(rows, range(block.start, block.stop), strict=True)]
-        most = rows.shape[1] if self.keep_scores else min(rows.shape[1], 1 + 2 * max(len(mark[0]) for mark in marks))
+        every_score = self.needs.every_score
+        most = rows.shape[1] if every_score else min(rows.shape[1], 1 + 2 * max(len(mark[0]) for mark in marks))
         rows.sort(axis=1)  # all rows at once: numpy sorts with vector instructions
-        scores = np.full((len(rows), most if self.keep_scores or self.keep_marks else 0), np.nan)
+        scores = np.full((len(rows), most if every_score or self.needs.marks else 0), np.nan)
         by_grade = np.zeros((self.relevance.max_grade + 2, len(rows), most), np.int64)
         background = self.relevance.background % len(by_grade)
         n_groups = [
-            kernels().around(rows[i], *mark, self.keep_scores, background, scores[i], by_grade[:, i])
+            kernels().around(rows[i], *mark, every_score, background, scores[i], by_grade[:, i])
             for i, mark in enumerate(marks)
         ]
         widest = max(n_groups)
@@ -103,34 +122,34 @@ class ScoreCounter:
 
     def _plain(self, rows: np.ndarray, block: slice) -> tuple[np.ndarray, np.ndarray]:
         """As `_around`, in the obvious way: every score a group, then neighbours of background items merged."""
-        found = []
+        groups = []
         for row, query in zip(rows, range(block.start, block.stop), strict=True):
             grades = self.relevance.block(slice(query, query + 1), slice(0, len(row)))[0]
             ranks = np.ones(len(row), bool)
             if self.excluded is not None:
                 ranks[self.excluded.items(query)] = False
             scores, counts = groups_of(row[ranks], grades[ranks], self.relevance.max_grade + 2)
-            if not self.keep_scores and len(scores):
+            if not self.needs.every_score and len(scores):
                 plain, starts = background_runs(counts, self.relevance.background)
-                scores = np.where(plain, np.nan, scores)[starts] if self.keep_marks else scores[:0]
+                scores = np.where(plain, np.nan, scores)[starts] if self.needs.marks else scores[:0]
                 counts = np.add.reduceat(counts, starts, axis=0)
-            found.append((scores, counts))
-        return _stacked(found)
+            groups.append((scores, counts))
+        return _stacked(groups)
 
 
 def count_run(run: Mapping[Any, Mapping[Any, float]], relevance: Judged) -> Tally:
-    """The tally of a run, {query_id: {item_id: score}}: only what it ranks has a place, all that is judged counts."""
+    """The tally of a run, {query_id: {item_id: score}}: only what it ranks has a rank, all that is judged counts."""
     query_ids = list(relevance.judgements)
-    found, missing = [], []
+    groups, missing = [], []
     for i, query in enumerate(query_ids):
         ranked, judged = run.get(query, {}), relevance.judgements[query]
         values = np.array(list(ranked.values()), float)
         if np.isnan(values).any():
-            raise ValueError(f"the run gives query {query!r} a score that is not a number")
+            raise InputError(f"the run gives query {query!r} a score that is not a number")
         grades = np.array([judged.get(item, UNJUDGED) for item in ranked], np.int64)
-        found.append(groups_of(values, grades, relevance.max_grade + 2))
+        groups.append(groups_of(values, grades, relevance.max_grade + 2))
         missing += [(i, item, grade) for item, grade in judged.items() if item not in ranked]
-    scores, by_grade = _stacked(found)
+    scores, by_grade = _stacked(groups)
     return Tally(
         query_ids=id_array(query_ids, "queries of a run"),
         counts=np.moveaxis(by_grade[:-1], 0, 2),
@@ -149,14 +168,14 @@ def background_runs(counts: np.ndarray, background: int) -> tuple[np.ndarray, np
 
 def groups_of(scores: np.ndarray, grades: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
     """Distinct scores, the highest first, and how many items of each grade (last: unjudged) have them."""
-    distinct, place = np.unique(scores, return_inverse=True)
+    distinct, group = np.unique(scores, return_inverse=True)
     counts = np.zeros((len(distinct), n_columns), np.int64)
-    np.add.at(counts, (place, grades), 1)
+    np.add.at(counts, (group, grades), 1)
     return distinct[::-1], counts[::-1]
 
 
-def _stacked(found: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
+def _stacked(groups: list[tuple[np.ndarray, np.ndarray]]) -> tuple[np.ndarray, np.ndarray]:
     scores, counts = (
-        stack_ragged(list(part), filler) for part, filler in zip(zip(*found, strict=True), (np.nan, 0), strict=True)
+        stack_ragged(list(part), filler) for part, filler in zip(zip(*groups, strict=True), (np.nan, 0), strict=True)
     )
     return scores.astype(float), np.ascontiguousarray(np.moveaxis(counts, 2, 0))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.core.codes import Codes
+from lookalike.core.errors import FileError
 from lookalike.core.file_errors import fitting, within
 from lookalike.core.files import provenance, read_arrays, write_arrays
 from lookalike.core.npy import read_npy
@@ -33,31 +34,32 @@ def read_items(path: str | Path, labels: str | Path | None = None) -> Items:
     path = Path(path)
     if path.suffix == ".npy":
         vectors: Codes | np.ndarray = _codes_or_embeddings(read_npy(path), path)
-        found: dict[str, np.ndarray] = {}
+        arrays: dict[str, np.ndarray] = {}
     else:
-        found, about = read_arrays(path, ("codes", "packed", "n_bits", "embeddings", "labels", "attributes", "ids"))
-        if "embeddings" in found and not {"codes", "packed"} & set(found):
-            vectors = found["embeddings"]
+        arrays, about = read_arrays(path, ("codes", "packed", "n_bits", "embeddings", "labels", "attributes", "ids"))
+        if "embeddings" in arrays and not {"codes", "packed"} & set(arrays):
+            vectors = arrays["embeddings"]
             if vectors.ndim != 2 or vectors.dtype.kind not in "biuf":
-                raise ValueError(
-                    f"{path}: embeddings must be a matrix of numbers (n, dim), got {vectors.shape} of {vectors.dtype}"
+                raise FileError(
+                    f"{path}: embeddings must be a matrix of numbers (n, dim), got {vectors.shape} of {vectors.dtype}",
+                    path=path,
                 )
         else:
             with within(path):
-                vectors = Codes.from_arrays(found, about, path)
+                vectors = Codes.from_arrays(arrays, about, path)
     if labels is not None:
-        found["labels"] = _read_labels(Path(labels))
+        arrays["labels"] = _read_labels(Path(labels))
     for name in ("labels", "attributes", "ids"):
-        if name in found and found[name].dtype.kind in "SM":  # bytes and dates, as other files and JSON have them
-            found[name] = (
-                np.char.decode(found[name], "utf-8", "replace")
-                if found[name].dtype.kind == "S"
-                else found[name].astype(str)
+        if name in arrays and arrays[name].dtype.kind in "SM":  # bytes and dates, as other files and JSON have them
+            arrays[name] = (
+                np.char.decode(arrays[name], "utf-8", "replace")
+                if arrays[name].dtype.kind == "S"
+                else arrays[name].astype(str)
             )
-        if name in found and found[name].shape[:1] != (len(vectors),):
-            given = len(found[name]) if found[name].ndim else "single"
-            raise ValueError(f"{path} has {len(vectors)} items, but {given} {name}")
-    return Items(path, vectors, found.get("labels"), found.get("attributes"), found.get("ids"))
+        if name in arrays and arrays[name].shape[:1] != (len(vectors),):
+            count = len(arrays[name]) if arrays[name].ndim else "single"
+            raise FileError(f"{path} has {len(vectors)} items, but {count} {name}", path=path)
+    return Items(path, vectors, arrays.get("labels"), arrays.get("attributes"), arrays.get("ids"))
 
 
 def write_codes(path: str | Path, codes: Codes, items: Items) -> None:
@@ -75,10 +77,10 @@ def write_codes(path: str | Path, codes: Codes, items: Items) -> None:
 def relevance_between(queries: Items, gallery: Items, kind: str | None = None, advice: str = "") -> Relevance:
     """Relevance by what both files have: "labels" (one an item), "tags" (a 0/1 matrix), or "attributes"."""
     make, name = _made_of(queries, kind, advice)
-    found = getattr(gallery, name)
-    if found is None:
+    values = getattr(gallery, name)
+    if values is None:
         raise _without(gallery.path, name, advice)
-    return make(getattr(queries, name), found)
+    return make(getattr(queries, name), values)
 
 
 def relevance_to_shards(queries: Items, gallery: Shards, kind: str | None = None) -> Relevance:
@@ -101,8 +103,9 @@ def _made_of(queries: Items, kind: str | None, advice: str) -> tuple[Callable[[A
     return {"labels": same_label, "tags": shared_tags, "attributes": matching_attributes}[kind], name
 
 
-def _without(path: object, name: str, advice: str) -> ValueError:
-    return ValueError(f"{path} has no {name}: add an array {name!r}" + (advice if name == "labels" else ""))
+def _without(path: object, name: str, advice: str) -> FileError:
+    text = f"{path} has no {name}: add an array {name!r}" + (advice if name == "labels" else "")
+    return FileError(text, path=path)
 
 
 def _read_labels(path: Path) -> np.ndarray:
@@ -114,12 +117,14 @@ def _read_labels(path: Path) -> np.ndarray:
         with fitting(path):
             return np.array(path.read_text(encoding="utf-8-sig").splitlines())
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not a text file with a label on each line") from error
+        raise FileError(f"{path} is not a text file with a label on each line", path=path) from error
 
 
 def _codes_or_embeddings(array: np.ndarray, path: Path) -> Codes | np.ndarray:
     if array.ndim != 2:
-        raise ValueError(f"{path} must hold a matrix, bits (n, n_bits) or embeddings (n, dim), got shape {array.shape}")
+        raise FileError(
+            f"{path} must hold a matrix, bits (n, n_bits) or embeddings (n, dim), got shape {array.shape}", path=path
+        )
     low, high = (array.min(initial=0), array.max(initial=0)) if array.dtype.kind in "iuf" else (0, 1)
     if array.dtype.kind != "f" or (low >= -1 and high <= 1 and np.isin(array, (-1, 0, 1)).all()):
         with within(path):

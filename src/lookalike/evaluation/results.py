@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lookalike.core.bootstrap import bootstrap_interval
+from lookalike.core.errors import FileError, InputError, InputTypeError, MissingPackageError
 from lookalike.core.files import check_format, fingerprints, provenance, read_json, write_text
 from lookalike.core.ids import id_array
 from lookalike.metrics.metric import Metric
@@ -165,20 +166,20 @@ class Evaluation:
         """Read what `to_json` wrote; raises where that cannot be an evaluation."""
         saved = read_json(Path(path).read_bytes(), path)
         if not isinstance(saved, dict) or saved.get("lookalike") != "evaluation":
-            raise ValueError(f"{path} holds no evaluation: it was not written by Evaluation.to_json")
+            raise FileError(f"{path} holds no evaluation: it was not written by Evaluation.to_json", path=path)
         check_format(saved, path)
         try:
             query_ids = _read_ids(saved["query_ids"])
             scores = [_read_score(row, len(query_ids)) for row in _checked("scores", saved["scores"], list)]
             _checked("inputs", saved.get("inputs", {}), dict)
             if _checked("items", saved["items"], int) < 0 or len({score.metric for score in scores}) < len(scores):
-                raise ValueError("it has fewer than 0 items, or a metric twice")
+                raise InputError("it has fewer than 0 items, or a metric twice")
         except KeyError as error:
-            raise ValueError(f"{path} is damaged: it lacks {error.args[0]}") from None
+            raise FileError(f"{path} is damaged: it lacks {error.args[0]}", path=path) from None
         except (ValueError, TypeError, OverflowError) as error:
-            raise ValueError(f"{path} is damaged: {error}") from error
-        known = ("lookalike", "format", "version", "query_ids", "scores")
-        about = {key: value for key, value in saved.items() if key not in known}
+            raise FileError(f"{path} is damaged: {error}", path=path) from error
+        own_keys = ("lookalike", "format", "version", "query_ids", "scores")
+        about = {key: value for key, value in saved.items() if key not in own_keys}
         return cls({score.metric: score for score in scores}, query_ids, about)
 
 
@@ -189,7 +190,7 @@ def _read_ids(saved: Any) -> np.ndarray:
     ids = _checked("query_ids", saved, list)
     longest = max((len(value) for value in ids if isinstance(value, str)), default=0)
     if len(ids) * longest > LONGEST_IDS:  # an array has room for the longest in every place
-        raise ValueError(f"{len(ids):,} query_ids of up to {longest:,} letters are too long")
+        raise InputError(f"{len(ids):,} query_ids of up to {longest:,} letters are too long")
     return id_array(ids, "query_ids")
 
 
@@ -197,36 +198,38 @@ def _read_score(saved: Any, n: int) -> Score:
     row = _checked("a score", saved, dict)
     metric, undefined = Metric.parse(row["name"]), _checked("undefined", row["undefined"], int)
     if Metric.parse(row["metric"]) != metric or row["queries"] != n:
-        raise ValueError(f"{metric} of {n} queries is called {row['metric']} of {row['queries']}")
+        raise InputError(f"{metric} of {n} queries is called {row['metric']} of {row['queries']}")
     values = np.array([_read_values(row, f"{part}per_query", n) for part in ("", "best_", "worst_")])
     missing, zero = np.isnan(values), (values == 0).all(axis=0)
     if (missing != missing[0]).any():
-        raise ValueError(f"a query has some values of {metric}, but not all")
+        raise InputError(f"a query has some values of {metric}, but not all")
     if undefined not in ({missing[0].sum()} if missing.any() else range(zero.sum() + 1)):
-        raise ValueError(f"{metric} cannot be undefined for {undefined} queries: their values say otherwise")
+        raise InputError(f"{metric} cannot be undefined for {undefined} queries: their values say otherwise")
     score = Score(metric, Values(*values), undefined)
     for name in ("mean", "best", "worst"):
-        said, is_so = row[name], getattr(score, name)
-        number = float("nan") if said is None else float(_checked(name, said, int, float))
+        written, is_so = row[name], getattr(score, name)
+        number = float("nan") if written is None else float(_checked(name, written, int, float))
         if not np.isclose(number, is_so, rtol=1e-9, atol=1e-12, equal_nan=True):
-            raise ValueError(f"the {name} of {metric} is {said}, but that of its values is {is_so}")
+            raise InputError(f"the {name} of {metric} is {written}, but that of its values is {is_so}")
     return score
 
 
 def _read_values(row: dict[str, Any], name: str, n: int) -> np.ndarray:
     values = _checked(name, row[name], list)
     if len(values) != n:
-        raise ValueError(f"{name} has {len(values)} values, but there are {n} queries")
+        raise InputError(f"{name} has {len(values)} values, but there are {n} queries")
     numbers = np.array([np.nan if value is None else float(_checked(name, value, int, float)) for value in values])
     if np.isfinite(numbers).sum() != len(values) - values.count(None):
-        raise ValueError(f"{name} has a value that is not finite")
+        raise InputError(f"{name} has a value that is not finite")
     return numbers
 
 
 def _checked(name: str, value: Any, *kinds: type) -> Any:
     """A value that is of one of these kinds, of which bool is none."""
     if type(value) not in kinds:
-        raise TypeError(f"{name} must be {' or '.join(kind.__name__ for kind in kinds)}, got {reprlib.repr(value)}")
+        raise InputTypeError(
+            f"{name} must be {' or '.join(kind.__name__ for kind in kinds)}, got {reprlib.repr(value)}"
+        )
     return value
 
 
@@ -235,7 +238,9 @@ def as_table(columns: Any) -> "pandas.DataFrame":
     try:
         import pandas
     except ModuleNotFoundError as error:
-        raise ModuleNotFoundError("to_pandas needs pandas: pip install pandas; .rows() does without") from error
+        raise MissingPackageError(
+            "to_pandas needs pandas: pip install pandas; .rows() does without", package="pandas"
+        ) from error
     return pandas.DataFrame(columns)
 
 
@@ -249,8 +254,8 @@ def shown(value: float) -> str:
 
 
 def _mean(values: np.ndarray) -> float:
-    known = values[~np.isnan(values)]
-    return float(known.mean()) if len(known) else float("nan")
+    defined = values[~np.isnan(values)]
+    return float(defined.mean()) if len(defined) else float("nan")
 
 
 def _plain(values: np.ndarray) -> list[float]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.errors import FileError, InputError
 from lookalike.core.files import fingerprints, is_whole, provenance, read_arrays, seal, write_arrays
 from lookalike.evaluation.relevance import Unranked
 from lookalike.evaluation.tally_checks import TOO_MANY, faults_of
@@ -106,9 +107,9 @@ class Tally:
         if self.n_bits is not None:
             return np.arange(self.counts.shape[1]) <= radius
         if self.similarity != "euclidean" or self.scores is None:
-            raise ValueError(NO_DISTANCE)
+            raise InputError(NO_DISTANCE)
         if not self.complete:
-            raise ValueError("a radius needs the distance of every group: count with scores=True")
+            raise InputError("a radius needs the distance of every group: count with scores=True")
         return -self.scores <= radius**2
 
     def scored_groups(self, rel: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -120,7 +121,7 @@ class Tally:
         if self.n_bits is not None:
             scores = np.broadcast_to(-np.arange(used.shape[1], dtype=float), used.shape)[used]
         elif self.scores is None or (np.isnan(self.scores) & used).any():
-            raise ValueError("average='micro' compares the scores of all queries: count with scores=True")
+            raise InputError("average='micro' compares the scores of all queries: count with scores=True")
         else:
             scores = self.scores[used]
             if self.lengths is not None:
@@ -130,7 +131,7 @@ class Tally:
     def with_unjudged(self, policy: str) -> "Tally":
         """This tally with unjudged items of grade 0 ("irrelevant") or 1 ("relevant"), or without them ("condensed")."""
         if policy not in POLICIES:
-            raise ValueError(f"unjudged items must be one of {', '.join(map(repr, POLICIES))}, got {policy!r}")
+            raise InputError(f"unjudged items must be one of {', '.join(map(repr, POLICIES))}, got {policy!r}")
         if not self.unjudged.any():
             return self
         nobody, grade = np.zeros_like(self.unjudged), POLICIES[policy]
@@ -172,7 +173,7 @@ class Tally:
         rows = [_merge_scores(self.scores[i], all_left[i], other.scores[i], all_right[i]) for i in range(len(self))]
         scores, counts = stack_ragged([row[0] for row in rows], np.nan), stack_ragged([row[1] for row in rows], 0)
         if (counts < 0).any():
-            raise ValueError(TOO_MANY)
+            raise InputError(TOO_MANY)
         return Tally(
             counts=counts[:, :, :-1],
             unjudged=counts[:, :, -1],
@@ -185,21 +186,21 @@ class Tally:
     def _check_part(self, other: "Tally") -> None:
         """Raise where two tallies cannot be of parts of one gallery, or lack what their sum needs."""
         if not np.array_equal(self.query_ids, other.query_ids):
-            raise ValueError("tallies are of different queries: only tallies of parts of one gallery add up")
+            raise InputError("tallies are of different queries: only tallies of parts of one gallery add up")
         if self.n_bits != other.n_bits:
-            raise ValueError(f"tallies are of codes of {self.n_bits} and {other.n_bits} bits (None: of scores)")
+            raise InputError(f"tallies are of codes of {self.n_bits} and {other.n_bits} bits (None: of scores)")
         if self.similarity != other.similarity:
-            raise ValueError(f"tallies are of different similarities, {self.similarity} and {other.similarity}")
+            raise InputError(f"tallies are of different similarities, {self.similarity} and {other.similarity}")
         if not (self.complete and other.complete):
-            raise ValueError("tallies of scores add up only when every group kept its score: count with scores=True")
+            raise InputError("tallies of scores add up only when every group kept its score: count with scores=True")
         ours, theirs = (fingerprints(tally.inputs.get("queries")) for tally in (self, other))
         if isinstance(ours, str) and isinstance(theirs, str) and ours != theirs:
-            raise ValueError("tallies are of different queries with the same ids: only the gallery may be in parts")
+            raise InputError("tallies are of different queries with the same ids: only the gallery may be in parts")
         positions = "positions" in (self.inputs.get("gallery_ids"), other.inputs.get("gallery_ids"))
         if positions and not (self.unranked is None and other.unranked is None):
-            raise ValueError("judged pairs name items by id: count each part of the gallery with its gallery_ids")
+            raise InputError("judged pairs name items by id: count each part of the gallery with its gallery_ids")
         if "product" in (self.inputs.get("level"), other.inputs.get("level")):
-            raise ValueError(
+            raise InputError(
                 "each part of the gallery inherited only its own judgements: count with "
                 "relevance.inherited(gallery_ids, gallery_groups) of the whole gallery in place of level='product'"
             )
@@ -225,7 +226,7 @@ class Tally:
     def save(self, path: str | Path) -> None:
         """Write to an .npz file."""
         if Path(path).suffix != ".npz":
-            raise ValueError(f"cannot write {path}: a tally's name must end in .npz")
+            raise FileError(f"cannot write {path}: a tally's name must end in .npz", path=path)
         arrays, facts = self.to_arrays()
         about = provenance("tally", **facts)
         write_arrays(path, arrays, about | {"seal": seal(arrays, about)})
@@ -235,15 +236,15 @@ class Tally:
         """Read what `save` wrote; raises where that cannot be a tally."""
         arrays, about = read_arrays(path)
         if about.get("lookalike") != "tally":
-            raise ValueError(f"{path} holds no tally: it was not written by Tally.save")
+            raise FileError(f"{path} holds no tally: it was not written by Tally.save", path=path)
         if not is_whole(arrays, about):
-            raise ValueError(f"{path} is damaged: it does not hold the tally that was saved")
+            raise FileError(f"{path} is damaged: it does not hold the tally that was saved", path=path)
         try:
             tally = cls.from_arrays(arrays, about)
         except KeyError as error:
-            raise ValueError(f"{path} is damaged: it lacks {error.args[0]}") from None
+            raise FileError(f"{path} is damaged: it lacks {error.args[0]}", path=path) from None
         for fault in faults_of(tally):
-            raise ValueError(f"{path} is damaged: {fault}")
+            raise FileError(f"{path} is damaged: {fault}", path=path)
         return tally
 
     @classmethod
@@ -303,7 +304,7 @@ def _widen(counts: np.ndarray, grades: int) -> np.ndarray:
 def _checked_sum(left: np.ndarray, right: np.ndarray) -> np.ndarray:
     total = left + right
     if (total < left).any():  # a sum of two counts that wrapped around
-        raise ValueError(TOO_MANY)
+        raise InputError(TOO_MANY)
     return np.asarray(total)
 
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from lookalike.core.errors import InputError
 from lookalike.evaluation.relevance import Unranked
 
 __all__ = ["Ball", "stack_ragged", "unranked_in_both"]
@@ -24,7 +25,7 @@ class Ball:
 
     def __add__(self, other: "Ball") -> "Ball":
         if self.radius != other.radius:
-            raise ValueError(f"tallies kept the codes within different radii, {self.radius} and {other.radius}")
+            raise InputError(f"tallies kept the codes within different radii, {self.radius} and {other.radius}")
         queries = np.concatenate([self.queries, other.queries])
         words = np.concatenate([self.words, other.words])
         order = np.lexsort((*words.T, queries))

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, cast
 
+from lookalike.core.errors import FileError, InputError
 from lookalike.core.files import writing
 from lookalike.evaluation.relevance import MAX_GRADE, Judged, Relevance
 
@@ -27,7 +28,11 @@ def read_qrels(path: str | Path) -> Relevance:
     for number, query, item, grade in rows_of_qrels(path):
         before = judgements.setdefault(query, {}).setdefault(item, grade)
         if before != grade:
-            raise ValueError(f"{path}, line {number}: query {query!r} and item {item!r} were judged {before} before")
+            raise FileError(
+                f"{path}, line {number}: query {query!r} and item {item!r} were judged {before} before",
+                path=path,
+                line=number,
+            )
     return Judged(judgements)
 
 
@@ -38,15 +43,17 @@ def rows_of_run(path: str | Path) -> Iterator[tuple[int, str, str, float]]:
         try:
             score = float(text)
         except ValueError:
-            raise ValueError(f"{path}, line {number}: the score must be a number, got {text!r}") from None
+            raise FileError(
+                f"{path}, line {number}: the score must be a number, got {text!r}", path=path, line=number
+            ) from None
         if score != score:
-            raise ValueError(f"{path}, line {number}: the score is nan")
+            raise FileError(f"{path}, line {number}: the score is nan", path=path, line=number)
         if (query, item) in pairs:
-            raise ValueError(f"{path}, line {number}: query {query!r} ranks item {item!r} twice")
+            raise FileError(f"{path}, line {number}: query {query!r} ranks item {item!r} twice", path=path, line=number)
         pairs.add((query, item))
         yield number, query, item, score
     if not pairs:
-        raise ValueError(f"{path} is empty: no run")
+        raise FileError(f"{path} is empty: no run", path=path)
 
 
 def rows_of_qrels(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
@@ -54,13 +61,15 @@ def rows_of_qrels(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
     empty = True
     for number, (query, _, item, text) in _lines(path, 4, "query iteration item grade"):
         if not (text.isascii() and text.isdecimal()) or len(text) > 99 or int(text) > MAX_GRADE:
-            raise ValueError(
-                f"{path}, line {number}: a grade must be a whole number from 0 to {MAX_GRADE}, got {text[:80]!r}"
+            raise FileError(
+                f"{path}, line {number}: a grade must be a whole number from 0 to {MAX_GRADE}, got {text[:80]!r}",
+                path=path,
+                line=number,
             )
         empty = False
         yield number, query, item, int(text)
     if empty:
-        raise ValueError(f"{path} is empty: no judgement")
+        raise FileError(f"{path} is empty: no judgement", path=path)
 
 
 def write_run(
@@ -83,10 +92,10 @@ def write_run(
     for query, item, score in rows:
         number = float(score)
         if number != number:
-            raise ValueError(f"the score of query {query!r} and item {item!r} is nan")
+            raise InputError(f"the score of query {query!r} and item {item!r} is nan")
         ranked = run.setdefault(_word(query, "query"), {})
         if _word(item, "item") in ranked:
-            raise ValueError(f"query {query!r} ranks item {item!r} twice")
+            raise InputError(f"query {query!r} ranks item {item!r} twice")
         ranked[str(item)] = number
     _word(name, "name of the run")
     with _packing(path) as file:
@@ -109,7 +118,7 @@ def write_qrels(path: str | Path, rows: Iterable[tuple[Any, Any, int]]) -> None:
     lines = []
     for query, item, grade in rows:
         if isinstance(grade, bool) or grade != int(grade) or not 0 <= grade <= MAX_GRADE:
-            raise ValueError(
+            raise InputError(
                 f"a grade must be a whole number from 0 to {MAX_GRADE}, "
                 f"got {grade!r} for query {query!r} and item {item!r}"
             )
@@ -122,7 +131,7 @@ def _word(value: Any, what: str) -> str:
     """An id as TREC files can hold it."""
     text = str(value)
     if text.split() != [text] or text.startswith("\ufeff"):  # which is no space, but goes when the file is read
-        raise ValueError(
+        raise InputError(
             f"a TREC file separates by spaces: the {what} {text!r} is empty or has one, and cannot be in it"
         )
     return text
@@ -151,9 +160,11 @@ def _lines(path: str | Path, n_fields: int, form: str) -> Iterator[tuple[int, li
                 if not fields:
                     continue
                 if len(fields) != n_fields:
-                    raise ValueError(f"{path}, line {number}: expected {form!r}, got {line.strip()[:80]!r}")
+                    raise FileError(
+                        f"{path}, line {number}: expected {form!r}, got {line.strip()[:80]!r}", path=path, line=number
+                    )
                 yield number, fields
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise ValueError(f"{path} is not a whole gzip file: {error}") from error
+        raise FileError(f"{path} is not a whole gzip file: {error}", path=path) from error
     except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not a text file") from error
+        raise FileError(f"{path} is not a text file", path=path) from error

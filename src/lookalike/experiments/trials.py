@@ -10,7 +10,8 @@ from lookalike.core.errors import InputError
 from lookalike.core.kernels import bend_kernels, product_kernel
 from lookalike.core.progress import track
 from lookalike.evaluation.code_space import Usage, WithinClass, mean_of_known, usage
-from lookalike.evaluation.evaluate import count, evaluate
+from lookalike.evaluation.count import count
+from lookalike.evaluation.evaluate import evaluate
 from lookalike.evaluation.results import Evaluation
 from lookalike.experiments.task import Task
 from lookalike.metrics.curves import Curve, by_cutoff, by_radius

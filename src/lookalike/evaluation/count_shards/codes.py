@@ -15,8 +15,9 @@ import numpy as np
 from lookalike.core.codes import Codes
 from lookalike.core.files import digest
 from lookalike.core.kernels import kernels
-from lookalike.evaluation.count_codes import MAX_TABLE_BITS, CodeCounter
+from lookalike.evaluation.count_codes import MAX_TABLE_BITS, code_counter
 from lookalike.evaluation.count_shards.search import Search, ShardSearch, arrays_of, unranked_of
+from lookalike.evaluation.needs import Needs
 from lookalike.evaluation.relevance import Judged, Unranked
 from lookalike.evaluation.tally import Tally
 from lookalike.evaluation.tally_parts import unranked_in_both
@@ -57,19 +58,8 @@ class Scanned:
         return digest(np.array(["scan", self.search.digest, str(self.radius)]))
 
     def do(self, part: ShardPart, block: slice) -> Tally:
-        search, (relevance, excluded) = self.search, self.search.on(part)
-        assert isinstance(search.queries, Codes)
-        assert isinstance(part.vectors, Codes)
-        return CodeCounter(
-            search.queries,
-            part.vectors,
-            relevance,
-            search.query_ids,
-            excluded,
-            "auto",
-            self.radius,
-            keep_ball=self.radius is not None,
-        )(block)
+        needs = Needs(radius=self.radius, ball=self.radius is not None)
+        return code_counter(self.search.on(part), needs)(block)
 
 
 @dataclass(frozen=True)
@@ -128,16 +118,16 @@ class OnCodes:
 
     @cached_property
     def _labels(self) -> tuple[np.ndarray, np.ndarray] | None:
-        """A query of each label that queries have, and the place of every query's label; None where there are none."""
+        """A query of each label that queries have, and the number of every query's label; None where there are none."""
         relevance = self.search.relevance
         if isinstance(relevance, Judged):
             return None
         labels = relevance.of_nothing().levels[0].queries  # type: ignore[attr-defined]
-        _, first, place = np.unique(labels, return_index=True, return_inverse=True)
+        _, first, number = np.unique(labels, return_index=True, return_inverse=True)
         order = np.argsort(first)  # as they occur, which no shard's labels change
         rank = np.empty(len(order), np.int64)
         rank[order] = np.arange(len(order))
-        return first[order], rank[place.reshape(-1)]
+        return first[order], rank[number.reshape(-1)]
 
     def pays(self, n_items: int) -> bool:
         """Whether a table does, and costs less than comparing every query with every item."""
@@ -151,8 +141,8 @@ class OnCodes:
         return rows << self.n_bits <= MOST_COUNTERS and additions / 2 + n_items < len(self.search.queries) * n_items
 
     def do(self, part: ShardPart, block: slice) -> CodeTable:
-        search, (relevance, excluded) = self.search, self.search.on(part)
-        assert isinstance(search.queries, Codes)
+        request = self.search.on(part)
+        relevance = request.relevance
         assert isinstance(part.vectors, Codes)
         words = part.vectors.words[:, 0]
         rows = [np.bincount(words.view(np.int64), minlength=2**self.n_bits)]
@@ -164,9 +154,9 @@ class OnCodes:
             of_label = np.zeros((len(first), 2**self.n_bits), np.uint32)
             kernels().tabulate(np.ascontiguousarray(words), level.gallery, number, of_label)
             rows.extend(of_label.astype(np.int64))
-        if excluded is None and not isinstance(relevance, Judged):
+        if request.excluded is None and not isinstance(relevance, Judged):
             return CodeTable(np.stack(rows))
-        counter = CodeCounter(search.queries, part.vectors, relevance, search.query_ids, excluded, "plain")
+        counter = code_counter(request, Needs(), "plain")
         return CodeTable(np.stack(rows), *counter.moved(block), relevance.unranked_of(block))
 
     def tally(self, table: CodeTable, threads: int) -> Tally:
@@ -177,14 +167,14 @@ class OnCodes:
         of_all, of_label = np.zeros((n, self.n_bits + 1), np.int64), np.zeros((n, self.n_bits + 1), np.int64)
 
         def spread(row: int) -> None:
-            mine, target = np.arange(n), of_all
+            queries, target = np.arange(n), of_all
             if row:
                 assert self._labels is not None
-                mine, target = np.flatnonzero(self._labels[1] == row - 1), of_label
+                queries, target = np.flatnonzero(self._labels[1] == row - 1), of_label
             counts = np.zeros((self.n_bits + 1, 2**self.n_bits), np.int64)
             counts[0] = table.on_code[row]
             kernels().spread(counts)
-            target[mine] = counts[:, codes[mine]].T
+            target[queries] = counts[:, codes[queries]].T
 
         with ThreadPoolExecutor(threads) as pool:
             list(pool.map(spread, range(len(table.on_code))))

@@ -30,14 +30,14 @@ class ScoreGroups:
 
     def of(self, query: int) -> tuple[np.ndarray, np.ndarray]:
         """Scores and counts of one query."""
-        mine = slice(self.starts[query], self.starts[query + 1])
-        return self.scores[mine], self.counts[mine]
+        span = slice(self.starts[query], self.starts[query + 1])
+        return self.scores[span], self.counts[span]
 
     @classmethod
-    def joined(cls, found: list[tuple[np.ndarray, np.ndarray]], totals: np.ndarray, **rest: Any) -> "ScoreGroups":
+    def joined(cls, groups: list[tuple[np.ndarray, np.ndarray]], totals: np.ndarray, **rest: Any) -> "ScoreGroups":
         """From the scores and counts of each query."""
-        starts = np.cumsum([0, *(len(scores) for scores, _ in found)])
-        scores, counts = (np.concatenate(column) for column in zip(*found, strict=True))
+        starts = np.cumsum([0, *(len(scores) for scores, _ in groups)])
+        scores, counts = (np.concatenate(column) for column in zip(*groups, strict=True))
         return cls(starts, scores, counts, totals, **rest)
 
     @classmethod

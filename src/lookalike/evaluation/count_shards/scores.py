@@ -13,11 +13,12 @@ import numpy as np
 from lookalike.core.embeddings import Embeddings
 from lookalike.core.files import digest
 from lookalike.core.kernels import kernels
-from lookalike.evaluation.count_scores import ScoreCounter, background_runs, groups_of
+from lookalike.evaluation.count_scores import background_runs, block_rows, groups_of
 from lookalike.evaluation.count_shards.score_groups import ScoreGroups, widened
 from lookalike.evaluation.count_shards.search import Search, ShardSearch
 from lookalike.evaluation.needs import Needs
 from lookalike.evaluation.relevance import UNJUDGED, Groups, Judged, Relevance, Unranked
+from lookalike.evaluation.request import Request
 from lookalike.evaluation.tally import Tally
 from lookalike.evaluation.tally_parts import stack_ragged
 from lookalike.shards.gallery import ShardPart
@@ -104,19 +105,18 @@ class Scored:
         """Each query of a block and its scores with the items of a shard, until the next is asked for."""
         search = self.search
         embeddings = Embeddings(search.queries, part.vectors, search.similarity or "cosine")
-        size = ScoreCounter(embeddings, relevance, search.query_ids, None, "around").block_rows
+        size = block_rows(len(part), relevance)
         for start in range(block.start, block.stop, size):
             rows = embeddings.rows(slice(start, min(start + size, block.stop)))
             yield from enumerate(rows, start)
 
-    def _special(
-        self, relevance: Relevance, excluded: Groups | None, query: int, n: int
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    def _special(self, request: Request, query: int, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Items not of the background's grade and their grades, those left out, and how many there are of each."""
+        relevance = request.relevance
         items, grades = relevance.special(query)
         left_out = np.zeros(0, np.int64)
-        if excluded is not None:
-            left_out = excluded.items(query)
+        if isinstance(request.excluded, Groups):
+            left_out = request.excluded.items(query)
             ranks = np.ones(n, bool)
             ranks[left_out] = False
             items, grades = items[ranks[items]], grades[ranks[items]]
@@ -137,29 +137,29 @@ class First(Scored):
         return digest(np.array(["first", self.search.digest, str(self.k)]))
 
     def do(self, part: ShardPart, block: slice) -> ScoreGroups:
-        relevance, excluded = self.search.on(part)
-        found, totals = [], []
-        for query, row in self._rows(part, block, relevance):
-            _, _, left_out, total = self._special(relevance, excluded, query, len(row))
+        request = self.search.on(part)
+        groups, totals = [], []
+        for query, row in self._rows(part, block, request.relevance):
+            _, _, left_out, total = self._special(request, query, len(row))
             ranked = np.delete(row, left_out) if len(left_out) else row
             reach = row >= kernels().kth_largest(ranked, self.k) if len(ranked) else np.zeros(len(row), bool)
             reach[left_out] = False
             items = np.flatnonzero(reach)
-            grades = relevance.of_pairs(np.full(len(items), query), items)
-            found.append(groups_of(row[items], grades, len(total)))
+            grades = request.relevance.of_pairs(np.full(len(items), query), items)
+            groups.append(groups_of(row[items], grades, len(total)))
             totals.append(total)
-        return ScoreGroups.joined(found, np.stack(totals), k=self.k, unranked=relevance.unranked_of(block))
+        return ScoreGroups.joined(groups, np.stack(totals), k=self.k, unranked=request.relevance.unranked_of(block))
 
     def tally(self, groups: ScoreGroups, queries: slice) -> Tally:
         """The tally of the first k ranks; what follows them is one group."""
-        found, background = [], self.search.relevance.background
+        rows, background = [], self.search.relevance.background
         for query, total in enumerate(groups.totals):
             _, counts = groups.of(query)
             rest = total - counts.sum(0)
             if len(counts):  # neighbours of the background's grade are one group, as where all is counted at once
                 counts = np.add.reduceat(counts, background_runs(counts, background)[1], axis=0)
-            found.append(np.concatenate([counts, rest[None]]) if rest.any() else counts)
-        return _tally(self.search, queries, found, None, groups.unranked)
+            rows.append(np.concatenate([counts, rest[None]]) if rest.any() else counts)
+        return _tally(self.search, queries, rows, None, groups.unranked)
 
 
 @dataclass(frozen=True)
@@ -173,13 +173,13 @@ class Marks(Scored):
         return digest(np.array(["marks", self.search.digest]))
 
     def do(self, part: ShardPart, block: slice) -> ScoreGroups:
-        relevance, excluded = self.search.on(part)
-        found, totals = [], []
-        for query, row in self._rows(part, block, relevance):
-            items, grades, _, total = self._special(relevance, excluded, query, len(row))
-            found.append(groups_of(row[items], grades, len(total)))
+        request = self.search.on(part)
+        groups, totals = [], []
+        for query, row in self._rows(part, block, request.relevance):
+            items, grades, _, total = self._special(request, query, len(row))
+            groups.append(groups_of(row[items], grades, len(total)))
             totals.append(total)
-        return ScoreGroups.joined(found, np.stack(totals), unranked=relevance.unranked_of(block))
+        return ScoreGroups.joined(groups, np.stack(totals), unranked=request.relevance.unranked_of(block))
 
 
 @dataclass(frozen=True)
@@ -207,14 +207,14 @@ class MarkRanks(Scored):
         return digest(np.array(["ranks", self.search.digest]), self.starts, self.scores)
 
     def do(self, part: ShardPart, block: slice) -> Ranks:
-        relevance, excluded = self.search.on(part)
+        request = self.search.on(part)
         starts = self.starts[block.start - self.first : block.stop - self.first + 1]
         above, at = np.zeros(starts[-1] - starts[0], np.int64), np.zeros(starts[-1] - starts[0], np.int64)
-        for query, row in self._rows(part, block, relevance):
+        for query, row in self._rows(part, block, request.relevance):
             start, end = starts[query - block.start : query - block.start + 2] - starts[0]
             marks, out = self.scores[starts[0] :][start:end], (above[start:end], at[start:end])
-            if excluded is not None:
-                kernels().standing(np.sort(row[excluded.items(query)]), marks, -1, *out)
+            if isinstance(request.excluded, Groups):
+                kernels().standing(np.sort(row[request.excluded.items(query)]), marks, -1, *out)
             row.sort()
             kernels().standing(row, marks, 1, *out)
         return Ranks(above, at)
@@ -226,9 +226,9 @@ class MarkRanks(Scored):
         """
         counts, scores, background = [], [], self.search.relevance.background
         for query in range(queries.start - self.first, queries.stop - self.first):
-            mine = slice(self.starts[query], self.starts[query + 1])
+            span = slice(self.starts[query], self.starts[query + 1])
             marked, graded = marks.of(query)
-            at, above = ranks.at[mine], ranks.above[mine]
+            at, above = ranks.at[span], ranks.above[span]
             between = np.zeros((len(marked) + 1, graded.shape[1]), np.int64)
             ends = np.append(above, marks.totals[query].sum())
             between[:, background] = np.diff(ends, prepend=0) - np.concatenate([[0], at])
@@ -295,6 +295,6 @@ class Counted(Scored):
         return digest(np.array(["totals", self.search.digest]))
 
     def do(self, part: ShardPart, block: slice) -> Totals:
-        relevance, excluded = self.search.on(part)
+        request = self.search.on(part)
         queries = range(block.start, block.stop)
-        return Totals(np.stack([self._special(relevance, excluded, query, len(part))[3] for query in queries]))
+        return Totals(np.stack([self._special(request, query, len(part))[3] for query in queries]))

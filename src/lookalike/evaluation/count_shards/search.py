@@ -10,8 +10,10 @@ import numpy as np
 
 from lookalike.core.codes import Codes
 from lookalike.core.column import Column
+from lookalike.core.errors import InputError
 from lookalike.core.files import digest
 from lookalike.evaluation.relevance import Groups, InShards, Judged, Relevance, Unranked
+from lookalike.evaluation.request import Request, ShardGroups
 from lookalike.evaluation.tally import Tally
 from lookalike.shards.gallery import ShardPart, Shards
 from lookalike.shards.map_reduce import Partial, ShardWork, gather
@@ -22,13 +24,13 @@ __all__ = ["Search", "ShardSearch", "arrays_of", "unranked_of"]
 
 @dataclass(frozen=True)
 class Search:
-    """What is asked of a gallery in shards. exclude: groups of the queries, and where those of the items are."""
+    """A request to a gallery in shards, as it is sent to workers. exclude: as `Request.excluded`."""
 
     queries: Codes | np.ndarray
     query_ids: np.ndarray
     relevance: Relevance
     gallery_ids: Column | None = None  # None: positions
-    exclude: tuple[np.ndarray, Column | np.ndarray | None] | None = None  # None within: the ids
+    exclude: ShardGroups | None = None
     similarity: str | None = None
 
     @property
@@ -56,29 +58,31 @@ class Search:
         return digest(np.array(facts))
 
     def check(self, total: Partial[Any], block: slice, n_shards: int) -> None:
-        """Raise where a judged item is in several shards: they found more than there is."""
+        """Raise where a judged item is in several shards: together they rank more items than were judged."""
         if not isinstance(self.relevance, Judged):
             return
         judgements = self.relevance.judgements
         judged = sum(len(judgements.get(query, ())) for query in self.query_ids[block].tolist())
-        found = n_shards * judged - total.unranked
-        if found != judged - len(total.value.unranked.queries):
-            raise ValueError("an item that was judged is in several shards: ids of a gallery must differ")
+        ranked = n_shards * judged - total.unranked
+        if ranked != judged - len(total.value.unranked.queries):
+            raise InputError("an item that was judged is in several shards: ids of a gallery must differ")
 
-    def on(self, part: ShardPart) -> tuple[Relevance, Groups | None]:
-        """The relevance of a shard's items, and those that queries leave out."""
+    def on(self, part: ShardPart) -> Request:
+        """The same request to the items of one shard, in memory."""
         items = slice(part.start, part.start + len(part))
         ids: np.ndarray | range = range(items.start, items.stop)
         if self.gallery_ids is not None and self._names_items:
             ids = part.values[self.gallery_ids.name]
         excluded = None
         if self.exclude is not None:
-            groups, given = self.exclude
-            if isinstance(given, Column):
-                excluded = Groups(groups, part.values[given.name], "groups to exclude")
+            query_groups, source = self.exclude
+            if isinstance(source, Column):
+                item_groups: np.ndarray | range = part.values[source.name]
             else:
-                excluded = Groups(groups, ids if given is None else given[items], "groups to exclude")
-        return self.relevance.in_shard(items, part.values).bound(self.query_ids, ids), excluded
+                item_groups = ids if source is None else source[items]
+            excluded = Groups(query_groups, item_groups, "groups to exclude")
+        relevance = self.relevance.in_shard(items, part.values).bound(self.query_ids, ids)
+        return Request(self.queries, part.vectors, relevance, self.query_ids, ids, excluded, similarity=self.similarity)
 
 
 @dataclass(frozen=True)
@@ -115,7 +119,7 @@ class ShardSearch:
         counted, n_items = tally.ranked.sum(1), len(self.shards)
         if self.search.exclude is None and (counted != n_items).any():
             query = int((counted != n_items).argmax())
-            raise ValueError(
+            raise AssertionError(
                 f"{int(counted[query]):,} items were counted for a query, but there are {n_items:,}: "
                 "this is a mistake of the program"
             )

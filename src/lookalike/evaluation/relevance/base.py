@@ -13,6 +13,7 @@ from typing import Any, Self
 import numpy as np
 
 from lookalike.core.codes import as_numpy
+from lookalike.core.errors import InputError
 
 UNJUDGED = -1
 MAX_GRADE = 32_767
@@ -38,8 +39,8 @@ class Unranked:
 
     def of_queries(self, block: slice) -> "Unranked":
         """Those of a block of queries, their positions counted from its start."""
-        mine = (self.queries >= block.start) & (self.queries < block.stop)
-        return Unranked(self.queries[mine] - block.start, self.items[mine], self.grades[mine])
+        inside = (self.queries >= block.start) & (self.queries < block.stop)
+        return Unranked(self.queries[inside] - block.start, self.items[inside], self.grades[inside])
 
 
 class Relevance(ABC):
@@ -55,7 +56,7 @@ class Relevance(ABC):
     def bound(self, query_ids: np.ndarray, gallery_ids: np.ndarray | range) -> "Relevance":
         """This relevance for the given queries and items; raises where it was made for others."""
         if (self.n_queries, self.n_gallery) != (len(query_ids), len(gallery_ids)):
-            raise ValueError(
+            raise InputError(
                 f"relevance is for {self.n_queries} queries and {self.n_gallery} items, "
                 f"but there are {len(query_ids)} queries and {len(gallery_ids)} items"
             )
@@ -72,7 +73,7 @@ class Relevance(ABC):
     def _cut(self, items: slice) -> Self:
         """This relevance for a part of the gallery."""
         if items.stop > self.n_gallery:
-            raise ValueError(f"relevance is for {self.n_gallery} items, but the gallery has more")
+            raise InputError(f"relevance is for {self.n_gallery} items, but the gallery has more")
         other = copy.copy(self)
         other.n_gallery = items.stop - items.start
         return other
@@ -157,12 +158,12 @@ def _shared_numbers(queries: Any, gallery: Any, what: str) -> tuple[np.ndarray, 
     queries, gallery = _plain(as_numpy(queries)), _plain(as_numpy(gallery))
     for labels in (queries, gallery):
         if labels.ndim != 1:
-            raise ValueError(f"{what} must be one for each item, got shape {labels.shape}")
+            raise InputError(f"{what} must be one for each item, got shape {labels.shape}")
         if labels.dtype.kind == "f" and not (np.isfinite(labels) & (labels == np.floor(labels))).all():
-            raise ValueError(f"{what} must be whole numbers or strings, got fractions, nan or infinity")
+            raise InputError(f"{what} must be whole numbers or strings, got fractions, nan or infinity")
     kinds = {labels.dtype.kind for labels in (queries, gallery) if len(labels)}
     if "U" in kinds and len(kinds) > 1:
-        raise ValueError(
+        raise InputError(
             f"{what} of queries are {queries.dtype}, those of the gallery {gallery.dtype}: nothing can be equal"
         )
     if all(labels.dtype.kind in "biuf" and len(labels) for labels in (queries, gallery)):
@@ -175,7 +176,7 @@ def _shared_numbers(queries: Any, gallery: Any, what: str) -> tuple[np.ndarray, 
     try:
         distinct, numbers = np.unique(np.concatenate([queries, gallery]), return_inverse=True)
     except TypeError as error:
-        raise ValueError(f"{what} must be all whole numbers or all strings") from error
+        raise InputError(f"{what} must be all whole numbers or all strings") from error
     numbers = numbers.reshape(-1).astype(np.int32)
     return numbers[: len(queries)], numbers[len(queries) :], len(distinct)
 

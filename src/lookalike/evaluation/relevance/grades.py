@@ -5,6 +5,7 @@ from typing import Any, Self
 import numpy as np
 
 from lookalike.core.codes import as_numpy
+from lookalike.core.errors import InputError, InputTypeError
 from lookalike.core.files import digest
 from lookalike.evaluation.relevance.base import MAX_GRADE, Relevance
 
@@ -22,7 +23,7 @@ class Grades(Relevance):
     def __init__(self, matrix: Any) -> None:
         matrix = as_numpy(matrix)
         if matrix.ndim != 2:
-            raise ValueError(f"grades must be a matrix (n_queries, n_gallery), got shape {matrix.shape}")
+            raise InputError(f"grades must be a matrix (n_queries, n_gallery), got shape {matrix.shape}")
         self.matrix = _whole_grades(matrix, "grades")
         self.n_queries, self.n_gallery = matrix.shape
         self.max_grade = max(1, int(self.matrix.max(initial=0)))
@@ -45,7 +46,7 @@ class Grades(Relevance):
 
 def _whole_grades(matrix: np.ndarray, what: str) -> np.ndarray:
     if matrix.dtype.kind not in "biuf":
-        raise TypeError(f"{what} must be whole numbers, got {matrix.dtype}")
+        raise InputTypeError(f"{what} must be whole numbers, got {matrix.dtype}")
     if matrix.dtype != bool:
         with np.errstate(invalid="ignore"):
             wrong = ~((matrix >= 0) & (matrix <= MAX_GRADE) & (matrix == np.floor(matrix)))
@@ -60,7 +61,7 @@ def whole_grade(value: Any, where: str) -> int:
     try:
         number = float(value)
     except (TypeError, ValueError):
-        raise ValueError(f"a grade must be a whole number from 0 to {MAX_GRADE}, got {value!r} in {where}") from None
+        raise InputError(f"a grade must be a whole number from 0 to {MAX_GRADE}, got {value!r} in {where}") from None
     if not number.is_integer() or not 0 <= number <= MAX_GRADE:
-        raise ValueError(f"a grade must be a whole number from 0 to {MAX_GRADE}, got {value} in {where}")
+        raise InputError(f"a grade must be a whole number from 0 to {MAX_GRADE}, got {value} in {where}")
     return int(number)

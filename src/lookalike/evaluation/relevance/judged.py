@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.core.codes import as_numpy
+from lookalike.core.errors import InputError, InputTypeError
 from lookalike.core.files import digest
 from lookalike.evaluation.relevance.base import UNJUDGED, Relevance, Unranked
 from lookalike.evaluation.relevance.grades import whole_grade
@@ -23,20 +24,20 @@ def judged(pairs: Any, sampled: Any = None) -> "Judged":
     form = "judged pairs must be rows (query_id, item_id, grade), or {query_id: {item_id: grade}}"
     if isinstance(pairs, Mapping):
         if not all(isinstance(items, Mapping) for items in pairs.values()):
-            raise TypeError(form)
+            raise InputTypeError(form)
         pairs = [(query, item, grade) for query, items in pairs.items() for item, grade in items.items()]
     judgements: dict[Any, dict[Any, int]] = {}
     for number, (query, item, grade) in enumerate(_rows(pairs, 3, form)):
         value = whole_grade(grade, f"row {number} of the judged pairs")
         before = judgements.setdefault(_id(query), {}).setdefault(_id(item), value)
         if before != value:
-            raise ValueError(f"query {query!r} and item {item!r} are judged twice: {before} and {value}")
+            raise InputError(f"query {query!r} and item {item!r} are judged twice: {before} and {value}")
     if not judgements:
-        raise ValueError("there is no judged pair")
+        raise InputError("there is no judged pair")
     samples: dict[Any, dict[Any, None]] = {}
     for query, item in _rows([] if sampled is None else sampled, 2, "sampled pairs must be rows (query_id, item_id)"):
         if _id(item) in judgements.get(_id(query), {}):
-            raise ValueError(f"query {query!r} and item {item!r} are sampled as a negative, but were judged")
+            raise InputError(f"query {query!r} and item {item!r} are sampled as a negative, but were judged")
         samples.setdefault(_id(query), {})[_id(item)] = None
     return Judged(judgements, samples)
 
@@ -73,11 +74,11 @@ class Judged(Relevance):
         {'q': {'a': 1, 'c': 0}}
         """
         if kind not in ("judged", "sampled", "both"):
-            raise ValueError(f"negatives must be one of 'judged', 'sampled', 'both', got {kind!r}")
+            raise InputError(f"negatives must be one of 'judged', 'sampled', 'both', got {kind!r}")
         if kind == "judged":
             return self
         if not self.sampled:
-            raise ValueError(
+            raise InputError(
                 f"negatives={kind!r} needs sampled negatives: la.judged(pairs, sampled=rows of (query_id, item_id))"
             )
         least = rel if kind == "sampled" else 0
@@ -100,16 +101,16 @@ class Judged(Relevance):
         """
         ids, groups = (as_numpy(array).tolist() for array in (gallery_ids, gallery_groups))
         if len(ids) != len(groups):
-            raise ValueError(f"every item has one group: got {len(ids)} gallery_ids and {len(groups)} gallery_groups")
+            raise InputError(f"every item has one group: got {len(ids)} gallery_ids and {len(groups)} gallery_groups")
         group_of, members = dict(zip(ids, groups, strict=True)), defaultdict(list)
         for item, group in group_of.items():
             members[group].append(item)
         judgements: dict[Any, dict[Any, int]] = {}
         for query, items in self.judgements.items():
-            mine = judgements.setdefault(query, {})
+            grades = judgements.setdefault(query, {})
             for item, grade in items.items():
                 for view in members[group_of[item]] if item in group_of else [item]:
-                    mine[view] = max(grade, mine.get(view, 0))
+                    grades[view] = max(grade, grades.get(view, 0))
         sampled = {
             query: [item for item in items if item not in judgements.get(query, {})]
             for query, items in self.sampled.items()
@@ -144,7 +145,7 @@ class Judged(Relevance):
         """Raise where no judgement is about any of these."""
         queries = query_ids.tolist()
         if not any(query in self.judgements for query in queries):
-            raise ValueError(
+            raise InputError(
                 f"no judgement is about any of the queries: judged are {_some(self.judgements)}, "
                 f"queries are {_some(queries)}; pass query_ids and gallery_ids as they stand in the judgements"
             )
@@ -154,14 +155,14 @@ class Judged(Relevance):
         bound._bound_to = query_ids, gallery_ids
         position = {item: i for i, item in enumerate(np.asarray(gallery_ids).tolist())}
         if len(position) < len(gallery_ids):
-            raise ValueError("gallery_ids must differ, some occur several times")
+            raise InputError("gallery_ids must differ, some occur several times")
         self.check_queries(query_ids)
         queries = query_ids.tolist()
         missing: list[tuple[int, Any, int]] = []
         for i, query in enumerate(queries):
-            found = [(position.get(item, -1), item, grade) for item, grade in self.judgements.get(query, {}).items()]
-            missing += [(i, item, grade) for place, item, grade in found if place < 0]
-            ranked = sorted((place, grade) for place, _, grade in found if place >= 0)
+            pairs = [(position.get(item, -1), item, grade) for item, grade in self.judgements.get(query, {}).items()]
+            missing += [(i, item, grade) for place, item, grade in pairs if place < 0]
+            ranked = sorted((place, grade) for place, _, grade in pairs if place >= 0)
             bound._items.append(np.array([place for place, _ in ranked], np.int64))
             bound._grades.append(np.array([grade for _, grade in ranked], np.int16))
         bound.n_queries, bound.n_gallery = len(queries), len(position)
@@ -183,11 +184,11 @@ class Judged(Relevance):
     def of_pairs(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
         out = np.full(len(queries), UNJUDGED, np.int16)
         for query in np.unique(queries):
-            mine = queries == query
-            judged, wanted = self._items[query], items[mine]
+            rows = queries == query
+            judged, wanted = self._items[query], items[rows]
             places = np.minimum(np.searchsorted(judged, wanted), max(len(judged) - 1, 0))
             if len(judged):
-                out[mine] = np.where(judged[places] == wanted, self._grades[query][places], UNJUDGED)
+                out[rows] = np.where(judged[places] == wanted, self._grades[query][places], UNJUDGED)
         return out
 
     @property
@@ -206,7 +207,7 @@ def _rows(pairs: Any, n_fields: int, form: str) -> list[Sequence[Any]]:
     rows = list(pairs)
     for number, row in enumerate(rows):
         if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != n_fields:
-            raise ValueError(f"{form}, row {number} is {row!r}")
+            raise InputError(f"{form}, row {number} is {row!r}")
     return rows
 
 

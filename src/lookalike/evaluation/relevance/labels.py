@@ -7,6 +7,7 @@ import numpy as np
 
 from lookalike.core.codes import as_numpy
 from lookalike.core.column import Column
+from lookalike.core.errors import InputError, InputTypeError
 from lookalike.core.files import digest
 from lookalike.evaluation.relevance.base import MAX_GRADE, Groups, Relevance
 from lookalike.evaluation.relevance.shards import InShards
@@ -24,14 +25,14 @@ def same_label(query_labels: Any, gallery_labels: Any) -> Relevance:
 def hierarchy(query_labels: tuple[Any, Any], gallery_labels: tuple[Any, Any]) -> Relevance:
     """Grade 2 where the fine labels are equal, 1 where only the coarse ones are; labels as (fine, coarse)."""
     if not all(isinstance(labels, tuple | list) and len(labels) == 2 for labels in (query_labels, gallery_labels)):
-        raise TypeError("hierarchy takes (fine, coarse) labels of the queries and of the gallery")
+        raise InputTypeError("hierarchy takes (fine, coarse) labels of the queries and of the gallery")
     if any(isinstance(labels, Column) for labels in gallery_labels):
         return InShards(hierarchy, query_labels, gallery_labels)
     (query_fine, query_coarse), (gallery_fine, gallery_coarse) = query_labels, gallery_labels
     coarse = Groups(query_coarse, gallery_coarse, "coarse labels")
     fine = Groups(query_fine, gallery_fine, "fine labels")
     if (len(fine.queries), len(fine.gallery)) != (len(coarse.queries), len(coarse.gallery)):
-        raise ValueError("there must be as many fine as coarse labels")
+        raise InputError("there must be as many fine as coarse labels")
     return SameLabel([coarse, fine])
 
 
@@ -106,7 +107,7 @@ class SharedTags(Relevance):
             _zero_one(tags, what) for tags, what in ((query_tags, "query"), (gallery_tags, "gallery"))
         )
         if self.queries.shape[1] != self.gallery.shape[1]:
-            raise ValueError(f"query tags have {self.queries.shape[1]} columns, gallery tags {self.gallery.shape[1]}")
+            raise InputError(f"query tags have {self.queries.shape[1]} columns, gallery tags {self.gallery.shape[1]}")
         self.n_queries, self.n_gallery = len(self.queries), len(self.gallery)
         most = [int(tags.sum(1).max(initial=0)) for tags in (self.queries, self.gallery)]
         self.max_grade = max(1, min(most))
@@ -134,11 +135,11 @@ class MatchingAttributes(Relevance):
     def __init__(self, query_attributes: Any, gallery_attributes: Any) -> None:
         queries, gallery = as_numpy(query_attributes), as_numpy(gallery_attributes)
         if queries.ndim != 2 or gallery.ndim != 2 or queries.shape[1] != gallery.shape[1]:
-            raise ValueError(
+            raise InputError(
                 f"attributes must be two matrices with as many columns, got shapes {queries.shape} and {gallery.shape}"
             )
         if queries.shape[1] == 0:
-            raise ValueError("attributes have no column")
+            raise InputError("attributes have no column")
         columns = [Groups(q, g, "attributes") for q, g in zip(queries.T, gallery.T, strict=True)]
         self.queries = np.stack([column.queries for column in columns], axis=1)
         self.gallery = np.stack([column.gallery for column in columns], axis=1)
@@ -167,9 +168,9 @@ class MatchingAttributes(Relevance):
 def _zero_one(tags: Any, what: str) -> np.ndarray:
     tags = as_numpy(tags)
     if tags.ndim != 2:
-        raise ValueError(f"{what} tags must be a 0/1 matrix (n, tags), got shape {tags.shape}")
+        raise InputError(f"{what} tags must be a 0/1 matrix (n, tags), got shape {tags.shape}")
     if tags.dtype.kind not in "biuf" or not np.isin(tags, (0, 1)).all():
-        raise ValueError(f"{what} tags must be 0 or 1")
+        raise InputError(f"{what} tags must be 0 or 1")
     if tags.shape[1] > MAX_GRADE:
-        raise ValueError(f"{what} tags have {tags.shape[1]} columns, at most {MAX_GRADE} can be counted")
+        raise InputError(f"{what} tags have {tags.shape[1]} columns, at most {MAX_GRADE} can be counted")
     return tags.astype(np.float32)

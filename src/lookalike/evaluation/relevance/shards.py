@@ -7,6 +7,7 @@ import numpy as np
 
 from lookalike.core.codes import as_numpy
 from lookalike.core.column import Column
+from lookalike.core.errors import InputTypeError
 from lookalike.core.files import digest
 from lookalike.evaluation.relevance.base import Relevance
 
@@ -21,7 +22,7 @@ class InShards(Relevance):
         several = isinstance(gallery, tuple | list)
         columns = list(gallery) if several else [gallery]
         if not all(isinstance(column, Column) for column in columns):
-            raise TypeError("either all values of the gallery are columns of shards or none is")
+            raise InputTypeError("either all values of the gallery are columns of shards or none is")
         self._make, self._several = make, several
         self._queries = [as_numpy(values) for values in (queries if several else [queries])]
         self.columns = [column.name for column in columns]
@@ -42,7 +43,7 @@ class InShards(Relevance):
         return self._made([values[name] for name in self.columns])
 
     def _alone(self, *_: Any, **__: Any) -> NoReturn:
-        raise TypeError("this relevance is of a gallery in shards: pass the la.Shards that its columns are of")
+        raise InputTypeError("this relevance is of a gallery in shards: pass the la.Shards that its columns are of")
 
     block = of_pairs = bound = _alone
 
