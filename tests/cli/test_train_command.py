@@ -16,6 +16,7 @@ from PIL import Image
 import lookalike as la
 from helpers.commands import assert_refused, run
 from helpers.threads import one_thread  # noqa: F401  # of all tests here
+from lookalike.evaluation.item_files import read_items
 from lookalike.learning import LearnedHasher
 
 
@@ -75,7 +76,7 @@ def test_a_file_is_learned_from_and_hashed(items: Path, tmp_path: Path, capsys: 
     assert numbers(capsys, "hash", items, codes, "--hasher", saved)["hasher"] == "cross-entropy"
     with np.load(items) as file:
         expected = la.hashers.load(saved).transform(file["embeddings"])
-    np.testing.assert_array_equal(la.items.read_items(codes).vectors.to_bytes(), expected.to_bytes())
+    np.testing.assert_array_equal(read_items(codes).vectors.to_bytes(), expected.to_bytes())
 
 
 def test_hash_learns_by_the_name_of_a_loss(items: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -67,6 +67,8 @@ def lookalike(*arguments: object) -> subprocess.CompletedProcess[str]:
         "study export S judgements O/judged.qrels",
         "study export S pool O/pool.csv",
         "judge export S O/votes.parquet",
+        "judge status S",
+        "judge status S --json",
         "pool S --next 3 --output O/next.csv",
         "search S i3 -k 3",
         "leaderboard S --metrics AUC --output O/board.json",

@@ -18,6 +18,7 @@ from lookalike.core.errors import FileError, InputError
 
 if TYPE_CHECKING:
     from lookalike.experiments.task import Task
+    from lookalike.experiments.trials import Trials
 
 DATA = Annotated[
     str,
@@ -114,6 +115,11 @@ def report(
     chosen = [] if task.gallery is None else choose_all(hashers, bits or LENGTHS, seed)
     task = replace(task, title=title or task.title, about=task.about | {"seed": seed})
     trials = try_all(task, chosen, _codes_from_files(task, others), similarity or "euclidean")
+    _tell(trials, output, as_json)
+
+
+def _tell(trials: "Trials", output: Path, as_json: bool) -> None:
+    """Write the report, and print its table or JSON."""
     write_page(trials, output)
     if as_json:
         print_rows(trials, output)

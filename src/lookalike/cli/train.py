@@ -103,13 +103,12 @@ def train(
         "options": None if margin is None else {"margin": margin},
         "image_shape": lesson.shape,
     }
-    set_options = {name: value for name, value in options.items() if value is not None}
-    hasher: LearnedHasher = kind(bits, loss=loss, random_state=seed, **set_options)
+    options = {name: value for name, value in options.items() if value is not None}
+    hasher: LearnedHasher = kind(bits, loss=loss, random_state=seed, **options)
     seconds = _fit(hasher, lesson, checkpoint)
     hasher.save(output)
-    figures = None if lesson.task is None else _test(lesson.task, hasher)
     tell = _print_figures if as_json else _show
-    tell(hasher, lesson.items, seconds, figures, output)
+    tell(hasher, lesson.items, seconds, None if lesson.task is None else _test(lesson.task, hasher), output)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,9 @@ from lookalike.cli.options import JSON, STUDY
 from lookalike.cli.terminal import print_json, remark, table, tables
 
 if TYPE_CHECKING:
+    from lookalike.discovery import Votes
     from lookalike.judging.store.types import Status
+    from lookalike.study.study import Study
 
 __all__ = ["progress_of", "status"]
 
@@ -25,28 +27,44 @@ def status(folder: STUDY, /, *, as_json: JSON = False) -> None:
 
     study = Study.open(folder)
     needs_packages()
-    with open_store(study) as store:
-        state, votes, wrong = store.status(), store.votes(), store.check()
+    state, votes, wrong = _state(study)
     covered = coverage(votes, study.pool()) if study.pool_path.exists() else None
     agreed = agreement(votes, study.gold()) if len(votes) else None
     if as_json:
-        facts = asdict(state) | {
+        facts = {
             "coverage": None if covered is None else covered.to_dict(),
             "agreement": None if agreed is None else agreed.to_dict(),
             "wrong": wrong,
         }
-        print_json(facts)
+        print_json(({} if state is None else asdict(state)) | facts)
         return
     say = tables().print
-    say(f"{study.name}: {progress_of(state)}; votes are kept in {state.database}")
+    if state is None:
+        remark(f"{study.path} can only be read: what experts have in hand, and their links, are not shown")
+    else:
+        say(f"{study.name}: {progress_of(state)}; votes are kept in {state.database}")
     say(f"no pool yet: lookalike pool {folder}" if covered is None else str(covered))
-    say(_expert_table(state))
+    if state is not None:
+        say(_expert_table(state))
     if agreed is not None:
         say(f"\n{agreed}")
-    for image in state.missing:
+    for image in state.missing if state is not None else []:
         say(f"{image['expert']} could not see the {image['side']} of {image['query']} and {image['item']}")
     for sentence in wrong:
         remark(f"the database is not whole: {sentence}")
+
+
+def _state(study: "Study") -> tuple["Status | None", "Votes", list[str]]:
+    """How far the judging is, all votes, and what is wrong with the database.
+
+    The store is opened for writing. Where a study may only be read, its votes are all that is known.
+    """
+    from lookalike.judging.store.location import remembered_database
+
+    if not study.can_change and remembered_database(study) is None:
+        return None, study.votes(), []
+    with open_store(study) as store:
+        return store.status(), store.votes(), store.check()
 
 
 def _expert_table(state: "Status") -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -76,3 +78,19 @@ def test_ctrl_c_ends_a_command_without_a_word(
 
     monkeypatch.setattr(item_files, "read_items", interrupt)
     assert run(capsys, "usage", codes) == (130, "", "")
+
+
+def test_ctrl_c_while_modules_load_ends_without_a_traceback() -> None:
+    """The interrupt comes when the command line is imported, as it does for who presses Ctrl-C at once."""
+    code = """
+import sys
+class Interrupt:
+    def find_spec(self, name, *_):
+        if name == "lookalike.cli":
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupt())
+from lookalike.__main__ import main
+main()
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
