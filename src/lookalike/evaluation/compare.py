@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lookalike.core.bootstrap import bootstrap_interval
-from lookalike.evaluation.results import Evaluation, as_table
 from lookalike.core.errors import InputError, InputTypeError
+from lookalike.evaluation.results import Evaluation, as_table
 from lookalike.metrics.metric import Metric
 
 if TYPE_CHECKING:

@@ -188,10 +188,10 @@ def load(path: str | Path) -> Hasher:
     if about.get("lookalike") != "hasher":
         raise FileError(f"{path} holds no hasher: it was not written by a hasher's save", path=path)
     name = about.get("hasher")
-    if name not in (*Hasher.kinds, *ELSEWHERE):
+    if name not in (*Hasher.kinds, *LEARNED_KINDS):
         message = f"{path} holds a hasher of the kind {name!r}, which this version does not know"
         raise FileError(message, path=path)
-    cls = kind(name)
+    cls = kind(str(name))
     hollow = any(array.ndim > 1 and not array.size for array in arrays.values())  # and yet of a huge shape, perhaps
     if about.get("digest") != _fingerprint(arrays) or not is_whole(arrays, about) or hollow:
         raise FileError(f"{path} is damaged: it does not hold the hasher that was saved", path=path)
