@@ -101,6 +101,6 @@ database_at("postgresql://judge:hunter2@host/db", Path())
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     last = done.stderr.splitlines()[-1]
     assert last == (
-        "ModuleNotFoundError: PostgreSQL needs psycopg, which is not installed or not whole: "
+        "lookalike.core.errors.MissingPackageError: PostgreSQL needs psycopg, which is not installed or not whole: "
         "pip install 'lookalike[judge]'"
     )

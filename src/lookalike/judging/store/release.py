@@ -7,6 +7,7 @@ from functools import cached_property
 import numpy as np
 
 from lookalike.core.checks import choice, whole_number
+from lookalike.core.errors import InputError, Option
 from lookalike.discovery.judging_order import ORDERS, next_pairs
 from lookalike.discovery.pool import Pool
 from lookalike.judging.store.board import Board
@@ -30,11 +31,16 @@ class JudgingSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        whole_number("experts_per_pair", self.experts_per_pair, 1, MOST)
+        _check_number("experts_per_pair", self.experts_per_pair, 1)
         if self.budget is not None:
-            whole_number("budget", self.budget, 0, MOST)
-        whole_number("seed", self.seed, 0, MOST)
+            _check_number("budget", self.budget, 0)
+        _check_number("seed", self.seed, 0)
         choice("order", self.order, ORDERS)
+
+
+def _check_number(name: str, value: int, least: int) -> None:
+    if whole_number(name, value, least) > MOST:
+        raise InputError(Option(name), f" must be at most {MOST:,}, got {value:,}", parameter=name, value=value)
 
 
 class Releases:
