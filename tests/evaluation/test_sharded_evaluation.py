@@ -868,7 +868,7 @@ def test_an_item_that_is_lost_is_noticed(tmp_path: Path, monkeypatch: pytest.Mon
         return tally
 
     monkeypatch.setattr(shard_codes.Scanned, "do", losing)
-    with pytest.raises(ValueError, match=r"items were counted for a query, but there are 50: this is a mistake"):
+    with pytest.raises(AssertionError, match=r"items were counted for a query, but there are 50: this is a mistake"):
         world.sharded(shards, ["AP"])
 
 
