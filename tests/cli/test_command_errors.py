@@ -12,6 +12,7 @@ import pytest
 from helpers.commands import run
 from lookalike.cli.errors import spelling
 from lookalike.cli.evaluate import evaluate
+from lookalike.cli.judge.votes import import_votes
 from lookalike.cli.pool import pool
 from lookalike.cli.search import search
 from lookalike.core.errors import InputError, MissingPackageError, Option, StoreError
@@ -31,6 +32,7 @@ from lookalike.evaluation import item_files
         (pool, Option("next_pairs", 5), "--next 5"),
         (pool, Option("one_per_identity", True), "--one-per-identity"),
         (search, Option("k", 5), "--k 5"),
+        (import_votes, Option("add_experts", True), "--add-experts"),
         (None, Option("k", 5), "k=5"),  # before a command is known
     ],
 )
