@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import lookalike as la
 from helpers.commands import run
 from lookalike.cli.errors import spelling
 from lookalike.cli.evaluate import evaluate
+from lookalike.cli.judge.votes import import_votes
 from lookalike.cli.pool import pool
 from lookalike.cli.search import search
 from lookalike.core.errors import InputError, MissingPackageError, Option, StoreError
@@ -31,6 +34,7 @@ from lookalike.evaluation import item_files
         (pool, Option("next_pairs", 5), "--next 5"),
         (pool, Option("one_per_identity", True), "--one-per-identity"),
         (search, Option("k", 5), "--k 5"),
+        (import_votes, Option("add_experts", True), "--add-experts"),
         (None, Option("k", 5), "k=5"),  # before a command is known
     ],
 )
@@ -94,3 +98,31 @@ main()
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@pytest.mark.parametrize(
+    "kind", [ValueError, TypeError, ZeroDivisionError, ModuleNotFoundError, AssertionError, KeyError]
+)
+def test_every_other_error_is_a_bug_and_says_so(
+    kind: type[Exception], codes: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise kind("operands could not be broadcast")
+
+    monkeypatch.setattr(item_files, "read_items", fail)
+    code, out, err = run(capsys, "usage", codes)
+    first, *_, error, last = err.splitlines()
+    assert (code, out) == (1, "")
+    assert first == "Traceback (most recent call last):"
+    assert error.startswith(f"{kind.__name__}: ")
+    assert last == f"lookalike: this is a bug of lookalike {la.__version__}: please report it with the lines above"
+
+
+def test_a_letter_that_a_terminal_lacks_is_no_bug(codes: Path, tmp_path: Path) -> None:
+    """An arrow is printed to a terminal that has ASCII alone."""
+    np.savez(tmp_path / "vectors.npz", embeddings=np.eye(4))
+    command = [sys.executable, "-m", "lookalike", "hash", "vectors.npz", "new.npz", "--hasher", "LSH", "--bits", "4"]
+    environment = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert r"4 items of 4 numbers \u2192 4 bits by LSH" in done.stdout

@@ -232,7 +232,7 @@ BAD = {
     f"{PAIR} --similarity cos": "--similarity",
     f"{PAIR} --relevance attributes": "has no attributes",
     f"{PAIR} --relevance tags": "tags must be a 0/1 matrix",
-    f"{PAIR} --exclude-self": "--exclude-self needs ids in both",
+    f"{PAIR} --exclude-self": "--exclude-self needs ",
     f"{PAIR} --query-labels nowhere.txt": "there is no file .*nowhere.txt",
     f"{PAIR} --output no/result.json": "folder no does not exist",
     f"{PAIR} --output folder.json": "folder.json",

@@ -29,9 +29,10 @@ from cyclopts import CycloptsError
 
 import lookalike
 from lookalike.core import kernels as _compiled
+from lookalike.core.errors import LookalikeError
 
 PACKAGE = str(Path(lookalike.__file__).parent)
-PRINTED = (ValueError, TypeError, ArithmeticError, OSError, ModuleNotFoundError, MemoryError)  # by the command line
+PRINTED = (LookalikeError, OSError, MemoryError)  # by the command line, as a sentence; all else is a bug
 # scikit-learn's words, in whose manner hashers are
 OF_SKLEARN = re.compile(r"X has \d+ features?, but \w+ is expecting \d+ features? as input")
 PER_CHILD = 100  # cases

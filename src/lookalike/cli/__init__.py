@@ -26,7 +26,7 @@ from lookalike.cli import (
 from lookalike.cli import hash as hashing
 from lookalike.cli.errors import sentence_of_memory, sentence_of_system, spelling
 from lookalike.cli.outputs import check_outputs
-from lookalike.cli.terminal import fail
+from lookalike.cli.terminal import fail, fail_by_a_bug, print_every_letter
 from lookalike.core.errors import LookalikeError
 from lookalike.core.version import __version__
 
@@ -62,8 +62,13 @@ __all__ = ["app", "main"]
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run a command; what a user can put right ends with one sentence and exit code 2."""
+    """Run a command.
+
+    What a user can put right, and what the machine lacks, ends with one sentence and exit code 2; Ctrl-C with 130.
+    Any other error is a bug: its traceback is shown, and the exit code is 1.
+    """
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    print_every_letter()
     command = None
     try:
         try:
@@ -79,10 +84,10 @@ def main(arguments: list[str] | None = None) -> None:
         fail(error.sentence(spelling(command)))
     except OSError as error:
         fail(sentence_of_system(error))
-    except (ValueError, TypeError, ArithmeticError, ModuleNotFoundError) as error:
-        fail(str(error))
     except MemoryError as error:
         words = sys.argv[1:] if arguments is None else arguments
         fail(sentence_of_memory(error, " ".join(["lookalike", *words[:1]])))
     except KeyboardInterrupt:
         sys.exit(130)
+    except Exception:
+        fail_by_a_bug(__version__)

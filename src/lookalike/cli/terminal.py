@@ -1,10 +1,11 @@
 """What commands show: tables, sentences, JSON, progress, and the one line of an error."""
 
 import contextlib
+import io
 import json
-import re
 import sys
 import time
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NoReturn
@@ -22,6 +23,8 @@ OUTPUT = "standard output"
 __all__ = [
     "OUTPUT",
     "fail",
+    "fail_by_a_bug",
+    "print_every_letter",
     "print_json",
     "printable",
     "progress",
@@ -35,10 +38,21 @@ __all__ = [
 
 def fail(sentence: str) -> NoReturn:
     """End with one sentence and exit code 2."""
-    sentence = re.sub(r"(unjudged|undefined|similarity)='(\w+)'", r"--\1 \2", " ".join(sentence.split()))
-    sentence = sentence.replace("exclude='self' needs query_ids and gallery_ids", "--exclude-self needs ids in both")
-    print(f"lookalike: {sentence}", file=sys.stderr)  # noqa: T201  # the one line a user reads
+    print(f"lookalike: {' '.join(sentence.split())}", file=sys.stderr)  # noqa: T201  # the one line a user reads
     sys.exit(2)
+
+
+def fail_by_a_bug(version: str) -> NoReturn:
+    """Show the traceback of the error that is handled, ask for a report of it, and end with exit code 1."""
+    traceback.print_exc()
+    remark(f"this is a bug of lookalike {version}: please report it with the lines above")
+    sys.exit(1)
+
+
+def print_every_letter() -> None:
+    """Let standard output write a letter that its encoding lacks as a number, in place of an error."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def remark(sentence: str) -> None:

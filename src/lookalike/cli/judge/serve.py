@@ -108,7 +108,7 @@ def serve(
         else:
             _say(study, site.address, links, status)
         open_page(links["organiser"], open_browser)
-        _run(service, site.listening) if started is None else started.watch()
+        service.run(site.listening) if started is None else started.watch()
 
 
 def _study_with_images(folder: Path) -> "Study":
@@ -227,16 +227,6 @@ def _links(
         elif judge.revoked is None and (not names or judge.name in names):
             links[judge.name] = expert_link(keys, judge, address)
     return {"organiser": organiser_link(keys, store.organiser(), address), "experts": links}
-
-
-def _run(service: "Service", listening: "socket.socket") -> None:
-    """Serve in this process; what goes wrong with the database is said like any other error."""
-    from lookalike.judging.store.store import StoreAwayError, StoreFullError
-
-    try:
-        service.run(listening)
-    except (StoreAwayError, StoreFullError) as error:
-        raise ConnectionError(str(error)) from error
 
 
 def _check_images(study: "Study") -> None:

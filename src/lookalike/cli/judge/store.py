@@ -24,19 +24,16 @@ def needs_packages(part: Literal["pages.workers", "store.store"] = "store.store"
 
 @contextlib.contextmanager
 def open_store(study: "Study", database: str | None = None) -> Iterator["Store"]:
-    """The store of a study; what goes wrong with its database is said like any other error."""
+    """The store of a study, in its own file or in a database elsewhere."""
     from lookalike.judging.store.location import forget_database
-    from lookalike.judging.store.store import Store, StoreAwayError, StoreFullError
+    from lookalike.judging.store.store import Store
 
     if database is not None and database != "sqlite" and not database.startswith(("postgresql://", "postgres://")):
         raise InputError("--database must be like postgresql://USER@HOST/NAME, or sqlite for the study's own file")
-    try:
-        if database == "sqlite":
-            with Store.open(None, study) as before:
-                before.copy_votes(study)
-            forget_database(study)
-            database = None
-        with Store.open(database, study) as store:
-            yield store
-    except (StoreAwayError, StoreFullError) as error:
-        raise ConnectionError(str(error)) from error
+    if database == "sqlite":
+        with Store.open(None, study) as before:
+            before.copy_votes(study)
+        forget_database(study)
+        database = None
+    with Store.open(database, study) as store:
+        yield store

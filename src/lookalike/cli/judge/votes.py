@@ -68,10 +68,7 @@ def import_votes(
     needs_packages()
     votes = read_votes(study, file, expert)
     with open_store(study) as store:
-        try:
-            imported = store.import_votes(votes, add_experts=add_experts)
-        except ValueError as error:
-            raise InputError(str(error).replace("add_experts=True", "--add-experts")) from error
+        imported = store.import_votes(votes, add_experts=add_experts)
     if as_json:
         print_json(asdict(imported))
         return
