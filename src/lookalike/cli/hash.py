@@ -63,7 +63,7 @@ def hash_items(
     if is_sharded(items):
         if fit is None and not hasher.endswith(".npz"):
             raise InputError("shards are hashed by a hasher that is learned: pass --hasher itq.npz, or --fit SAMPLE")
-        _hash_shards(items, output, options, _Way(threads, dask, partials), as_json)
+        _hash_shards(items, output, options, _Workers(threads, dask, partials), as_json)
         return
     if any((threads, dask, partials)):
         raise InputError("--threads, --dask and --partials are for embeddings in shards, which lookalike shard writes")
@@ -89,7 +89,7 @@ class _HasherOptions:
 
 
 @dataclass(frozen=True)
-class _Way:
+class _Workers:
     """Who hashes shards, and where the codes of each are kept meanwhile."""
 
     threads: int | None
@@ -153,7 +153,7 @@ def _fit(hasher: "Hasher", sample: "Items", options: _HasherOptions) -> None:
     hasher.fit(sample.vectors, sample.labels)
 
 
-def _hash_shards(items: str, output: str, options: _HasherOptions, way: _Way, as_json: bool) -> None:
+def _hash_shards(items: str, output: str, options: _HasherOptions, way: _Workers, as_json: bool) -> None:
     """Hash the embeddings of shards by a hasher that is fitted, or is fitted to a sample."""
     from lookalike.core.threads import n_threads
     from lookalike.evaluation.item_files import read_items

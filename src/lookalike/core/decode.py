@@ -60,9 +60,14 @@ FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF"
 
 
 class ImageError(FileError):
-    """An image file cannot be decoded. reason: why, without the file's name, for lists of files."""
+    """An image file cannot be decoded.
+
+    reason: why, without the file's name, for lists of files. problem: what follows the name in a sentence that gives no
+    advice, for pages that show images under other names.
+    """
 
     reason: str = ""
+    problem: str = ""
 
 
 def pillow() -> ModuleType:
@@ -171,13 +176,16 @@ def _check_size(size: tuple[int, int], max_pixels: int, path: Path) -> None:
 
 def _too_large(path: Path, has: str, max_pixels: int) -> ImageError:
     start, end = f"has {has} the {max_pixels:,} of ", ": raise it if the image is to be trusted"
-    return _refused(path, "", start, Option("max_pixels"), end)
+    error = _refused(path, "", start, Option("max_pixels"), end)
+    error.problem = f"has {has} the {max_pixels:,} allowed"
+    return error
 
 
 def _refused(path: Path, verb: str, *reason: str | Option) -> ImageError:
     """The error that says why an image is refused, as a sentence about the file and as a reason alone."""
     error = ImageError(f"{path} {verb}", *reason, path=path)
     error.reason = "".join(map(str, reason))
+    error.problem = f"{verb}{error.reason}"
     return error
 
 

@@ -156,7 +156,7 @@ class _ShardSource(_RequestSource):
                 " compares every score of every query: of embeddings in shards it is for judged pairs alone",
             )
         if needs.distances and self.request.similarity != "euclidean":
-            raise InputError(NO_DISTANCE)
+            raise InputError(*NO_DISTANCE)
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.core.errors import FileError, InputError
+from lookalike.core.errors import FileError, InputError, Option
 from lookalike.core.files import fingerprints, is_whole, provenance, read_arrays, seal, write_arrays
 from lookalike.evaluation.relevance import Unranked
 from lookalike.evaluation.tally_checks import TOO_MANY, faults_of
 from lookalike.evaluation.tally_parts import Ball, stack_ragged, unranked_in_both
 
 POLICIES = {"irrelevant": 0, "relevant": 1, "condensed": None}  # the grade that unjudged items get
-NO_DISTANCE = "a radius needs a distance: Codes, or embeddings with similarity='euclidean'"
+NO_DISTANCE = ("a radius needs a distance: Codes, or embeddings with ", Option("similarity", "euclidean"))
 
 __all__ = ["Tally", "concatenate"]
 
@@ -107,7 +107,7 @@ class Tally:
         if self.n_bits is not None:
             return np.arange(self.counts.shape[1]) <= radius
         if self.similarity != "euclidean" or self.scores is None:
-            raise InputError(NO_DISTANCE)
+            raise InputError(*NO_DISTANCE)
         if not self.complete:
             raise InputError("a radius needs the distance of every group: count with scores=True")
         return -self.scores <= radius**2

@@ -13,8 +13,9 @@ from torch import nn
 
 from lookalike.core.checks import whole_number
 from lookalike.core.codes import Codes
-from lookalike.core.errors import InputError, InputTypeError, Option
+from lookalike.core.errors import InputError, Option
 from lookalike.hashers import Hasher
+from lookalike.hashers.base import input_errors
 from lookalike.learning.augment import flip_and_shift
 from lookalike.learning.networks import NETWORKS, Standardised
 from lookalike.learning.training import TrainingSettings, activations, train
@@ -168,11 +169,9 @@ class LearnedHasher(Hasher):
 
     def project(self, X: Any) -> np.ndarray:
         """The activations behind the bits, (n_items, n_bits) of float32; a bit is 1 where its activation is above 0."""
-        check_is_fitted(self)
-        try:
+        with input_errors():
+            check_is_fitted(self)
             X = validate_data(self, X, dtype="numeric", reset=False)
-        except (TypeError, ValueError) as error:  # scikit-learn's words about items that are no matrix of numbers
-            raise InputTypeError(str(error)) from error
         with np.errstate(over="ignore"):
             values = activations(self.network_, np.ascontiguousarray(X, np.float32))
         if not np.isfinite(values).all():

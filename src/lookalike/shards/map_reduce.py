@@ -92,7 +92,7 @@ class Partial(Generic[T]):
     def __add__(self, other: "Partial[T]") -> "Partial[T]":
         """The sum of both; raises if a shard would count twice."""
         if twice := self.shards & other.shards:
-            raise ValueError(f"shard {min(twice)} would be counted twice: this is a mistake of the program")
+            raise AssertionError(f"shard {min(twice)} would be counted twice")
         value: Any = self.value
         unranked = self.unranked + other.unranked
         return Partial(value + other.value, self.shards | other.shards, self.rows + other.rows, unranked)
@@ -100,7 +100,7 @@ class Partial(Generic[T]):
     def whole(self, shards: Shards) -> T:
         """The value of all shards; raises if one is missing."""
         if self.shards != set(range(len(shards.shards))) or self.rows != len(shards):
-            raise ValueError(
+            raise InputError(
                 f"{len(self.shards)} of {len(shards.shards)} shards were counted, {self.rows:,} rows of {len(shards):,}"
             )
         return self.value

@@ -131,10 +131,10 @@ class Thumbnails:
         if path is None or version is None:
             return placeholder("file is missing")
         kept = self.folder / version[:2] / f"{version}.jpg"
-        try:
-            return Drawn(_whole(kept), "image/jpeg", version)
-        except (OSError, ValueError):
-            drawn = drawn_from(path, THUMBNAIL, version)
+        body = _kept_thumbnail(kept)
+        if body is not None:
+            return Drawn(body, "image/jpeg", version)
+        drawn = drawn_from(path, THUMBNAIL, version)
         if drawn.version is not None:
             self._keep(kept, drawn.body)
         return drawn
@@ -213,12 +213,13 @@ def placeholder(words: str) -> Drawn:
     return Drawn(body.encode(), "image/svg+xml")
 
 
-def _whole(path: Path) -> bytes:
-    """A kept thumbnail, if it is one from start to end."""
-    body = path.read_bytes()
-    if not (body.startswith(b"\xff\xd8") and body.endswith(b"\xff\xd9")):
-        raise ValueError(f"{path} is damaged")
-    return body
+def _kept_thumbnail(path: Path) -> bytes | None:
+    """A thumbnail that was kept, None if it is not there or damaged."""
+    try:
+        body = path.read_bytes()
+    except OSError:
+        return None
+    return body if body.startswith(b"\xff\xd8") and body.endswith(b"\xff\xd9") else None
 
 
 @contextlib.contextmanager

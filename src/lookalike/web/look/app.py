@@ -15,7 +15,8 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from lookalike.core.errors import InputError
+from lookalike.core.decode import ImageError
+from lookalike.core.errors import InputError, LookalikeError
 from lookalike.study.finder import NearestGroup, grouped, nearness
 from lookalike.web.guard import RequestRefusedError, Tokens
 from lookalike.web.look.snapshot import Shelf, Shelves, ShownModel
@@ -93,6 +94,15 @@ def state_of(
 
 
 Stated = Annotated[State, Depends(state_of)]
+
+
+def _problem(error: Exception, name: str) -> str:
+    """Why a picture that a page calls by this name cannot be used."""
+    if isinstance(error, ImageError):
+        return f"{name} {error.problem}"
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory for {name}"
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
 
 
 @dataclass(frozen=True)
@@ -175,11 +185,9 @@ class Looking:
         with lent(file.body) as path:
             try:
                 upload = Upload(name, file.body, shown(path, VIEW))
-            except (ValueError, OSError, MemoryError) as error:
-                words = (
-                    str(error).replace(str(path), name).partition(": raise it")[0].replace(" of max_pixels", " allowed")
-                )
-                raise RequestRefusedError(422, f"{words}. Bring a JPEG, PNG, WebP, GIF, BMP or TIFF.") from error
+            except (ImageError, OSError, MemoryError) as error:
+                words = f"{_problem(error, name)}. Bring a JPEG, PNG, WebP, GIF, BMP or TIFF."
+                raise RequestRefusedError(422, words) from error
         return self.uploads.add(upload)
 
     # Pictures
@@ -240,11 +248,8 @@ class Looking:
                 words = "was added from a file, without an encoder: it can search by items, not by new pictures."
                 return SearchAnswer(model, problem=f"{model.name} {words}")
             looks = shelf.looks(model.name, query, k, among)
-        except (ValueError, OSError, ModuleNotFoundError, MemoryError) as error:
-            message = str(error) or "there is not enough memory"
-            return SearchAnswer(
-                model, problem=message if isinstance(query, int) else message.replace(str(query), "this picture")
-            )
+        except (LookalikeError, OSError, MemoryError) as error:
+            return SearchAnswer(model, problem=_problem(error, "this picture"))
         item = query if isinstance(query, int) else None
         same = {other: shelf.shared(item, other) for other in looks.items.tolist()}
         return SearchAnswer(model, *nearness(finder), tuple(grouped(looks)), same)
