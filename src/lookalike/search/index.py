@@ -15,7 +15,7 @@ from lookalike.core.errors import FileError, InputError
 from lookalike.core.files import digest, is_whole, provenance, read_arrays, seal, write_arrays
 from lookalike.core.ids import id_array
 from lookalike.core.threads import n_threads
-from lookalike.search.recall import SAMPLE, ApproximateSearch, Measured, recall, tune
+from lookalike.search.measured_recall import SAMPLE, ApproximateSearch, Measured, recall, tune
 from lookalike.search.spaces import CodeSpace, EmbeddingSpace, faiss_threads, set_effort, space_of
 
 KINDS = ("auto", "exact", "ivf", "hnsw")
