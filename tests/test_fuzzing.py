@@ -254,7 +254,7 @@ def test_a_crash_says_where_and_the_cases_after_it_are_run(tmp_path: Path) -> No
     assert "Segmentation fault" in (tmp_path / "tried-1" / "last-words.txt").read_text()
 
 
-def test_words_of_ours_and_words_that_name_the_file_are_refusals(tmp_path: Path) -> None:
+def test_errors_of_ours_and_of_the_system_are_refusals_and_all_others_failures(tmp_path: Path) -> None:
     from lookalike.evaluation.item_files import read_items
 
     def unnamed(folder: Path) -> None:
@@ -263,8 +263,9 @@ def test_words_of_ours_and_words_that_name_the_file_are_refusals(tmp_path: Path)
     def foreign(folder: Path) -> None:
         raise ValueError(f"{folder}/a.npz is odd")
 
-    for act in (lambda folder: read_items(folder / "none.npz"), unnamed, foreign):
+    for act in (lambda folder: read_items(folder / "none.npz"), unnamed):
         assert outcome_of(act, tmp_path).verdict == "refused"
+    assert outcome_of(foreign, tmp_path).verdict == "failed"
     assert outcome_of(lambda folder: None, tmp_path).verdict == "accepted"
 
 

@@ -85,6 +85,15 @@ def test_a_room_imports_rooms_of_lower_levels(name: str) -> None:
     assert forbidden(name, imports_of(name)) == set()
 
 
+def test_every_module_of_ours_that_is_imported_is_there() -> None:
+    """An old folder with compiled files would pass for a package, so that not even mypy would see it."""
+    modules = {name.removesuffix(".py").removesuffix("/__init__").replace("/", ".") for name in SOURCES}
+    for name, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("lookalike."):
+                assert (node.module or "").removeprefix("lookalike.") in modules, name
+
+
 def test_what_is_not_allowed_is_forbidden() -> None:
     assert forbidden("core/codes.py", {"lookalike.metrics.metric"})
     assert forbidden("metrics/dcg.py", {"lookalike.shards.gallery"})  # of the same level

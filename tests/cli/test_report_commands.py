@@ -304,7 +304,7 @@ BAD = {
     "hash codes.npz c.npz": "holds codes already",
     "hash v.npz c.npz --hasher ITK": "no hasher 'ITK'.*did you mean ITQ",
     "hash v.npz c.npz --hasher ITQ --bits 9": "at most 4 bits",
-    "hash v.npz c.npz --bits 0": "n_bits must be a whole number from 1 to 4096, got 0",
+    "hash v.npz c.npz --bits 0": "--bits must be a whole number from 1 to 4096, got 0",
     "hash v.npz c.npz --hasher LSH --fit codes.npz": "learns from embeddings",
     "hash nan.npz c.npz": "NaN",
     "hash v.npz c.npz --hasher v.npz": "holds no hasher",

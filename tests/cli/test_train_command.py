@@ -173,7 +173,7 @@ def test_a_command_that_was_interrupted_and_killed_goes_on(
         ("train --data one.npz", "all items have the same label"),
         ("train --data items.npz --alpha 0", "alpha must be above 0 and finite, got 0"),
         ("train --data items.npz --alpha -2", "alpha must be above 0"),
-        ("train --data items.npz --bits 0", "n_bits must be a whole number from 1"),
+        ("train --data items.npz --bits 0", "--bits must be a whole number from 1"),
         ("train --data items.npz --epochs 0", "epochs must be a whole number from 1"),
         ("train --data items.npz --loss dsh --alpha 3", "--alpha is not for dsh"),
         ("train --data items.npz --margin 3", "--margin is not for tie-aware-ap"),

@@ -278,9 +278,9 @@ def scheduler_file(path: Path) -> Any:
 
 
 def onnx_settings(path: Path) -> Any:
-    from lookalike.encoders.onnx import Settings
+    from lookalike.encoders.onnx import OnnxSettings
 
-    return Settings.read(path)
+    return OnnxSettings.read(path)
 
 
 JSON_FILES: dict[str, tuple[str, Read]] = {

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 import lookalike as la
 from helpers.strategies import clustered_bits
-from lookalike.shards.gallery import Shards, ShardWriter
+from lookalike.shards.gallery import Shards
+from lookalike.shards.writer import ShardWriter
 
 Array = NDArray[Any]
 KEPT = ["Judged@3", "Bpref", "RBP", "RBP(p=0.5)@4", "RBP(part='residual')", "RBP(part='residual')@5"]

@@ -363,7 +363,7 @@ def test_a_damaged_address_of_a_database_is_said(study: Study) -> None:
     from lookalike.judging.store.location import remembered_database
 
     (study.path / "judging").mkdir()
-    for content, words in ((b"\xef\xfe", "it is no text"), (b"nonsense\0", "does not hold the URL")):
+    for content, words in ((b"\xef\xfe", "it is not text"), (b"nonsense\0", "does not hold the URL")):
         (study.path / "judging" / "database").write_bytes(content)
         with pytest.raises(ValueError, match=words):
             remembered_database(study)

@@ -183,7 +183,7 @@ def _compare_models(contest: _Contestants, checks: _Checks, options: dict[str, A
 
 def _write_page(page: Path, contest: _Contestants, outcome: _Outcome) -> None:
     """Write the leaderboard as a page to look at."""
-    from lookalike.report.discovery import write_leaderboard
+    from lookalike.report.leaderboard import write_leaderboard
 
     study = contest.study
     write_leaderboard(
