@@ -21,6 +21,7 @@ import sqlalchemy as sa
 from helpers import judges
 from helpers.benches import NOW, PEOPLE, Bench, assert_acknowledged, assert_exactly, say, voters, wait_for
 from helpers.judges import Server, judge, make_study, process_of, rows_printed
+from lookalike.core.errors import FileError
 from lookalike.judging.store.store import StoreAwayError, StoreFullError
 from lookalike.study.study import Study
 
@@ -214,3 +215,28 @@ def test_a_process_killed_before_its_commit_leaves_nothing(bench: Bench) -> None
     (task,) = store.claim("ann", 1)
     assert store.claim("bob", 1) == []
     assert store.vote("ann", [say(task, 1, "never")]) == ["kept"]
+
+
+def test_a_lock_that_cannot_be_opened_is_told_each_time(tmp_path: Path) -> None:
+    from lookalike.judging.store import databases
+
+    (tmp_path / "judging" / "write.lock").mkdir(parents=True)
+    turnstile = databases.Turnstile(tmp_path / "judging")
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(2):
+        with pytest.raises(IsADirectoryError), turnstile:
+            pass
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+
+
+def test_a_database_about_which_sqlite_has_no_text_is_damaged(tmp_path: Path) -> None:
+    from lookalike.discovery.vote_log import create_record
+    from lookalike.judging.store.databases import SQLite
+
+    path = tmp_path / "votes.sqlite"
+    create_record(path)
+    content = path.read_bytes()
+    assert b"CREATE TABLE votes" in content
+    path.write_bytes(content.replace(b"CREATE TABLE votes", b"CREATE \xff\xfeBLE votes"))
+    with pytest.raises(FileError, match=r"votes\.sqlite is damaged"), SQLite(path, tmp_path / "locks").writing():
+        pass

@@ -15,7 +15,7 @@ from urllib.parse import unquote_to_bytes
 
 import sqlalchemy as sa
 
-from lookalike.core.errors import InputError, MissingPackageError
+from lookalike.core.errors import FileError, InputError, MissingPackageError
 from lookalike.discovery.vote_log import check_record, create_record
 from lookalike.judging.store.types import StoreAwayError, StoreFullError
 
@@ -211,6 +211,8 @@ class SQLite:
             if name in ("SQLITE_FULL", "SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE"):
                 raise _full(f"the disk of {self.path}") from error
             raise StoreAwayError(f"{self.path} cannot be used now: {cause}") from error
+        except UnicodeDecodeError as error:  # SQLite's words may repeat bytes that are not UTF-8
+            raise FileError(f"{self.path} is damaged or no record of votes: {error}", path=self.path) from error
         except OSError as error:
             if error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise _full(f"the disk of {self.path}") from error
@@ -293,8 +295,13 @@ class Turnstile:
     def __enter__(self) -> None:
         if not self._files:
             self.folder.mkdir(mode=0o700, exist_ok=True)
-            for name in ("next.lock", "write.lock"):
-                self._files.append(os.open(self.folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+            with contextlib.ExitStack() as opened:  # both or none
+                files = []
+                for name in ("next.lock", "write.lock"):
+                    files.append(os.open(self.folder / name, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600))
+                    opened.callback(os.close, files[-1])
+                opened.pop_all()
+            self._files = files
         gate, inside = self._files
         deadline = time.monotonic() + WAIT
         _lock(gate, deadline, self.folder)  # held while waiting, so that whoever comes out queues behind
