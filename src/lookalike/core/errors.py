@@ -20,10 +20,8 @@ __all__ = [
 class Option:
     """A parameter in an error's text, and the value to give it if there is one. Commands spell it their own way.
 
-    >>> str(Option("unjudged", "drop")), Option("unjudged", "drop").flag
-    ("unjudged='drop'", '--unjudged drop')
-    >>> str(Option("add_experts", True)), Option("add_experts", True).flag
-    ('add_experts=True', '--add-experts')
+    >>> str(Option("unjudged", "condensed")), str(Option("unjudged"))
+    ("unjudged='condensed'", 'unjudged')
     """
 
     name: str
@@ -32,19 +30,13 @@ class Option:
     def __str__(self) -> str:
         return self.name if self.value is None else f"{self.name}={self.value!r}"
 
-    @property
-    def flag(self) -> str:
-        """The option as it is written on a command line."""
-        flag = "--" + self.name.replace("_", "-")
-        return flag if self.value is None or self.value is True else f"{flag} {self.value}"
-
 
 class LookalikeError(Exception):
     """Something that a user can put right, in one sentence. Its parts are texts and options.
 
-    >>> error = InputError("grades are missing: give ", Option("unjudged", "drop"))
-    >>> str(error), error.sentence(lambda option: option.flag)
-    ("grades are missing: give unjudged='drop'", 'grades are missing: give --unjudged drop')
+    >>> error = InputError("nobody judged some items: give ", Option("unjudged", "condensed"))
+    >>> str(error), error.sentence(lambda option: f"--{option.name} {option.value}")
+    ("nobody judged some items: give unjudged='condensed'", 'nobody judged some items: give --unjudged condensed')
     """
 
     def __init__(self, *parts: str | Option) -> None:

@@ -263,7 +263,7 @@ def test_bad_input_ends_with_one_sentence(study: Study, tmp_path: Path, capsys: 
         assert_refused(capsys, tmp_path, f"look {study.path} --port {port}", "choose another")
         with pytest.raises(InputError, match="choose another port, or 0") as error:
             listen("127.0.0.1", port)
-        assert error.value.sentence(lambda option: option.flag).endswith("choose another --port, or 0")
+        assert error.value.sentence(lambda option: f"--{option.name}").endswith("choose another --port, or 0")
 
 
 @pytest.mark.parametrize("package", ["fastapi", "httptools", "jinja2", "uvicorn", "python_multipart"])
