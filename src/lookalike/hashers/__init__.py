@@ -4,8 +4,9 @@ from lookalike.core.checks import nearest
 from lookalike.core.errors import InputError
 from lookalike.hashers.base import Hasher, kind, load
 from lookalike.hashers.density import DensityDSH
+from lookalike.hashers.itq import ITQ
 from lookalike.hashers.kernelised import SKLSH
-from lookalike.hashers.linear import ITQ, LSH, PCAH, PCARR
+from lookalike.hashers.linear import LSH, PCAH, PCARR
 from lookalike.hashers.spectral import SH
 from lookalike.hashers.spherical import SpH
 
