@@ -54,6 +54,7 @@ NOT_OPENED: dict[str, tuple[Callable[[dict[str, Any]], Any], str]] = {
     "no items": (lambda manifest: manifest.pop("items") and None, "is damaged: it does not say what the shards are"),
     "no shards": (lambda manifest: manifest.pop("shards") and None, "is damaged: it does not say what the shards are"),
     "no columns": (lambda manifest: manifest.pop("columns") and None, "is damaged: it does not say"),
+    "a column of no type": (lambda manifest: manifest["columns"].update(labels={}), "is damaged: it does not say"),
     "no bits": (lambda manifest: manifest.pop("n_bits") and None, "is damaged: it does not say"),
     "columns without types": (set_all(columns=["codes"]), "is damaged: it does not say what the shards are"),
     "a shard without hash": (

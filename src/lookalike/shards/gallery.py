@@ -237,6 +237,8 @@ class _Content:
             return False
         if not self.shards or vector_column(self.n_bits) not in self.columns:
             return False
+        if not all(type(kind) is str for kind in self.columns.values()):
+            return False
         return all(
             type(shard.rows) is int
             and type(shard.bytes) is int
