@@ -142,8 +142,8 @@ def test_packed_bytes_are_told_their_bits(folder: Path, capsys: pytest.CaptureFi
 SHARDED = """
 import sys
 from pathlib import Path
-from lookalike.shards import convert as sharding
-from lookalike.shards import writer as shards
+from lookalike.shards import convert
+from lookalike.shards import writer
 
 def memory():  # without what is mapped, which counts as long as the system has no other use for its pages
     lines = Path("/proc/self/status").read_text().splitlines()
@@ -154,11 +154,11 @@ def noted(*given):
     put(*given)
 
 small, large, output = sys.argv[1:]
-sharding.PIECE = 1024
-sharding.shard_file(small, output + "-small", rows=2048)  # what is loaded once does not count
-put, shards.ShardWriter.put = shards.ShardWriter.put, noted
+convert.PIECE = 1024
+convert.shard_file(small, output + "-small", rows=2048)  # what is loaded once does not count
+put, writer.ShardWriter.put = writer.ShardWriter.put, noted
 grown, before = [], memory()
-print(len(sharding.shard_file(large, output, rows=2048)), max(grown))
+print(len(convert.shard_file(large, output, rows=2048)), max(grown))
 """
 
 

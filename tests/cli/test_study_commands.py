@@ -14,8 +14,7 @@ import pytest
 import lookalike as la
 from helpers.commands import done, refused, run
 from lookalike.cli.study import votes as add_votes
-from lookalike.discovery import Judgements, Votes, leaderboard, majority
-from lookalike.discovery import vote_log as record
+from lookalike.discovery import Judgements, Votes, leaderboard, majority, vote_log
 from lookalike.discovery.formats import read_judgements
 from lookalike.discovery.vote_log import rows_of
 from lookalike.evaluation.trec import write_run
@@ -376,7 +375,7 @@ def test_the_same_votes_by_two_commands_at_once_are_added_once(
             seconds[0].join(1.0)  # it waits for the first to end; if it does not, it ends here
         return rows_of(votes)
 
-    monkeypatch.setattr(record, "rows_of", meet)
+    monkeypatch.setattr(vote_log, "rows_of", meet)
     add_votes(study, fresh)
     seconds[0].join()
     assert len(Study.open(study).votes()) == before + 30

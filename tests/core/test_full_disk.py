@@ -130,12 +130,12 @@ class Answers(BaseHTTPRequestHandler):
 FETCHING = """
 import resource, sys
 from pathlib import Path
-from lookalike.datasets import source as origins
+from lookalike.datasets import source
 from lookalike.datasets.download import Archive
 resource.setrlimit(resource.RLIMIT_FSIZE, (5000, 5000))
 archive = Archive("a.tgz", ("echo", sys.argv[1]), lambda path: True)
 try:
-    origins.obtain(origins.Origin("clothes", 1, print, (), "it", fetched=archive))
+    source.obtain(source.Origin("clothes", 1, print, (), "it", fetched=archive))
 except OSError as error:
     print(error.filename, error.strerror)
 """

@@ -35,7 +35,7 @@ from helpers.sharded import (
 from helpers.strategies import clustered_bits
 from lookalike.evaluation.count_shards import codes as shard_codes
 from lookalike.evaluation.count_shards import scores as shard_scores
-from lookalike.shards import map_reduce as gathering
+from lookalike.shards import map_reduce
 from lookalike.shards.gallery import ShardPart, Shards
 
 WORKS = {
@@ -202,13 +202,13 @@ def test_a_wrong_byte_of_a_partial_is_noticed(tmp_path: Path, sort: str, monkeyp
     make, metrics, options, _ = SORTS[sort]
     world = make()
     shards, kept = world.write(tmp_path / "gallery"), tmp_path / "kept"
-    tasks, real = [], gathering._here
+    tasks, real = [], map_reduce._here
 
     def here(task: Any, *arguments: Any) -> Any:
         tasks.append(task)
         return real(task, *arguments)
 
-    monkeypatch.setattr(gathering, "_here", here)
+    monkeypatch.setattr(map_reduce, "_here", here)
     world.sharded(shards, metrics[:3], threads=1, partials=kept, **options)
     path = kept / tasks[0]._name(0, 0)
     whole = path.read_bytes()

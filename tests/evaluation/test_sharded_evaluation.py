@@ -25,7 +25,7 @@ import pytest
 import lookalike as la
 from helpers.sharded import assert_same, codes_world, written
 from lookalike.evaluation.count_shards import codes as shard_codes
-from lookalike.shards import map_reduce as gathering
+from lookalike.shards import map_reduce
 from lookalike.shards.gallery import ShardPart, Shards
 from lookalike.shards.map_reduce import Partial, _Sum, summed
 
@@ -101,7 +101,7 @@ def test_few_shards_are_in_memory_at_a_time(tmp_path: Path, monkeypatch: pytest.
     for threads in (1, 3):
         most[0] = 0
         assert_same(world.sharded(shards, ["AP"], threads=threads), world.memory(["AP"]))
-        assert 1 < most[0] <= 2 * gathering.AHEAD + threads + 2
+        assert 1 < most[0] <= 2 * map_reduce.AHEAD + threads + 2
         gc.collect()
         assert alive() == 0
 
