@@ -56,6 +56,7 @@ DAMAGES = {  # and what is said of them
     "cut short": "npz",
     "of vast arrays": "npz",
     "of another recipe": "does not say how the model was made",
+    "of a recipe without options": "does not say how the model was made",
     "of fewer rows": "of 72 items it has 71 rows",
     "of no number of bits": "does not say how many bits",
     "of codes of another width": "packed codes of 64 bits must be",
@@ -71,6 +72,8 @@ def damage_model(study: Study, name: str, damage: str) -> None:
         return
     if damage == "of another recipe":
         about["recipe"] = {"made": "by hand"}
+    if damage == "of a recipe without options":
+        about["recipe"]["options"] = None
     if damage == "of fewer rows":
         arrays["gallery_codes"] = arrays["gallery_codes"][1:]
     if damage == "of no number of bits":

@@ -95,9 +95,15 @@ def recipe_of(name: str, about: Mapping[str, Any]) -> Recipe | None:
     if "recipe" not in about:
         return None
     try:
-        return Recipe(**about["recipe"])
+        recipe = Recipe(**about["recipe"])
     except TypeError as error:
         raise _damaged(name, "it does not say how the model was made") from error
+    texts = (recipe.encoder, recipe.version, recipe.source, recipe.source_digest, recipe.hasher, recipe.hasher_digest)
+    right = all(text is None or isinstance(text, str) for text in texts)
+    right &= all(number is None or type(number) is int for number in (recipe.n_bits, recipe.seed))
+    if not (right and isinstance(recipe.options, Mapping)):
+        raise _damaged(name, "it does not say how the model was made")
+    return recipe
 
 
 def stored_vectors(name: str, arrays: Mapping[str, np.ndarray], about: Mapping[str, Any]) -> Stored | None:
