@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -181,3 +183,12 @@ def test_names_of_systems_are_escaped_in_html() -> None:
     html = la.compare({"<b>": evaluation([1, 0]), "b&": evaluation([0, 1])})._repr_html_()
     assert "&lt;b&gt; - b&amp;" in html
     assert "<b>" not in html
+
+
+def test_saved_evaluations_that_do_not_say_their_inputs_are_compared(tmp_path: Path) -> None:
+    evaluation = la.evaluate_scores([[2, 1]] * 5, la.grades([[1, 0]] * 5), ["RR"])
+    saved = json.loads(evaluation.to_json())
+    del saved["inputs"]
+    (tmp_path / "saved.json").write_text(json.dumps(saved))
+    compared = la.compare({"one": evaluation, "other": la.Evaluation.from_json(tmp_path / "saved.json")})
+    assert "+0.0000" in str(compared)

@@ -111,9 +111,10 @@ def compare(
     shared = [metric for metric in first if all(metric in evaluation.scores for evaluation in evaluations.values())]
     if not shared:
         raise InputError("the evaluations have no metric in common")
-    galleries = [evaluation.about for evaluation in evaluations.values() if "run" not in evaluation.about["inputs"]]
+    about = [evaluation.about for evaluation in evaluations.values()]
+    galleries = [facts for facts in about if "run" not in facts.get("inputs", {})]  # a saved one may have no inputs
     orders = {name: _matched(names[0], first, name, evaluations[name]) for name in names}
-    sizes = sorted({about["items"] for about in galleries})
+    sizes = sorted({facts["items"] for facts in galleries})
     if len(sizes) > 1:
         raise InputError(f"the evaluations are of different galleries, of {', '.join(map(str, sizes))} items")
     differences = []
