@@ -17,6 +17,7 @@ import pytest
 import lookalike as la
 from helpers.commands import assert_refused, numbers, run
 from lookalike import cli
+from lookalike.evaluation.relevance import Relevance
 
 RNG = np.random.default_rng(0)
 N_QUERIES, N_ITEMS = 5, 30
@@ -51,7 +52,7 @@ def codes() -> tuple[la.Codes, la.Codes]:
     return la.Codes.pack(BITS["queries"]), la.Codes.pack(BITS["gallery"])
 
 
-def by_label() -> la.relevance.Relevance:
+def by_label() -> Relevance:
     return la.same_label(LABELS["queries"], LABELS["gallery"])
 
 
