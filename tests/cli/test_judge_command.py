@@ -27,7 +27,8 @@ import pytest
 from helpers.judges import Server as PostgreSQL
 from helpers.panels import Visitor, make_vases, serving
 from lookalike.cli import main
-from lookalike.judging.store.store import Briefing, Store
+from lookalike.judging.store.store import Store
+from lookalike.judging.store.types import Briefing
 from lookalike.study.study import Study
 
 EXPERTS = ["ann", "bob", "eve"]

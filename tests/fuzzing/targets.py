@@ -259,7 +259,8 @@ def use_finder(path: Path) -> None:
 
 def use_store(path: Path) -> None:
     from lookalike.judging.pages.links import Keys
-    from lookalike.judging.store.store import Store, StoreAwayError
+    from lookalike.judging.store.store import Store
+    from lookalike.judging.store.types import StoreAwayError
     from lookalike.study.study import Study
 
     study = Study.open(path.parent if path.name == "votes.sqlite" else path.parents[1])

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 from helpers.judges import Server
-from lookalike.judging.store.store import Answer, JudgingTask, Store
+from lookalike.judging.store.store import Store
+from lookalike.judging.store.types import Answer, JudgingTask
 from lookalike.study.study import Study
 
 NOW = 1_750_000_000_000  # milliseconds since 1970

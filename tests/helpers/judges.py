@@ -22,7 +22,8 @@ import numpy as np
 
 from lookalike.discovery.catalogue import Catalogue
 from lookalike.discovery.pool import Pool
-from lookalike.judging.store.store import Answer, Store, StoreAwayError
+from lookalike.judging.store.store import Store
+from lookalike.judging.store.types import Answer, StoreAwayError
 from lookalike.study.study import Study
 
 MODELS = ("first", "second", "last")
@@ -159,7 +160,7 @@ def fill_disk(study: Study, limit: str) -> None:
     """Vote until the disk is full, make space, and go on; prints what happened."""
     import resource
 
-    from lookalike.judging.store.store import StoreFullError
+    from lookalike.judging.store.types import StoreFullError
 
     with Store.open(None, study, patience=1) as store:
         store.configure(1)

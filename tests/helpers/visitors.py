@@ -15,7 +15,8 @@ from helpers.pages import Reader
 from helpers.panels import N_QUERIES, K
 from lookalike.judging.pages.app import create_judge_app, expert_link, organiser_link
 from lookalike.judging.pages.links import Keys
-from lookalike.judging.store.store import JudgingTask, Store
+from lookalike.judging.store.store import Store
+from lookalike.judging.store.types import JudgingTask
 from lookalike.study.study import Study
 from lookalike.web.thumbnails import Thumbnails
 

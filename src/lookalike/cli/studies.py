@@ -28,7 +28,8 @@ def open_judged(folder: Path) -> "Study":
 
     study = Study.open(folder)
     if remembered_database(study) is not None:
-        from lookalike.judging.store.store import Store, StoreAwayError, StoreFullError
+        from lookalike.judging.store.store import Store
+        from lookalike.judging.store.types import StoreAwayError, StoreFullError
 
         try:
             with Store.open(None, study, patience=3.0) as store:
@@ -50,7 +51,8 @@ def release_again(study: "Study") -> None:
     """Let experts who judge have what a changed pool proposes; nothing, where nobody does."""
     if not (study.path / "judging").is_dir():
         return
-    from lookalike.judging.store.store import Store, StoreAwayError, StoreFullError
+    from lookalike.judging.store.store import Store
+    from lookalike.judging.store.types import StoreAwayError, StoreFullError
 
     try:
         with Store.open(None, study, patience=3.0) as store:

@@ -80,7 +80,7 @@ def equal_lengths(lengths: Mapping[str, int]) -> None:
             raise InputError(f"there are {n_first:,} {first} but {length:,} {name}")
 
 
-def same_bits(queries: int, gallery: int) -> None:
+def same_bits(queries: int, gallery: int, what: str = "gallery codes") -> None:
     """Raise if codes are of different lengths.
 
     >>> same_bits(64, 48)
@@ -88,4 +88,4 @@ def same_bits(queries: int, gallery: int) -> None:
     lookalike.core.errors.InputError: gallery codes have 48 bits, queries have 64: encode both with the same hasher
     """
     if queries != gallery:
-        raise InputError(f"gallery codes have {gallery} bits, queries have {queries}: encode both with the same hasher")
+        raise InputError(f"{what} have {gallery} bits, queries have {queries}: encode both with the same hasher")

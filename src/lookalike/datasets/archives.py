@@ -44,7 +44,7 @@ def _data_of_deb(file: IO[bytes]) -> IO[bytes]:
     while header := file.read(60):
         size = int(header[48:58])
         if not 0 <= size <= os.fstat(file.fileno()).st_size:
-            raise ValueError("no length")
+            raise EOFError("no length")
         if header.startswith(b"data.tar"):
             return io.BytesIO(file.read(size))
         file.seek(size + size % 2, io.SEEK_CUR)

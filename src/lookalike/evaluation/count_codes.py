@@ -78,17 +78,6 @@ class CodeCounter:
         return self.request.gallery
 
     @property
-    def relevance(self) -> Relevance:
-        """What is relevant to each query."""
-        return self.request.relevance
-
-    @property
-    def excluded(self) -> Groups | None:
-        """The items that do not rank."""
-        assert not isinstance(self.request.excluded, tuple)
-        return self.request.excluded
-
-    @property
     def n_bits(self) -> int:
         """The length of the codes."""
         return self.queries.n_bits
@@ -96,7 +85,7 @@ class CodeCounter:
     @property
     def sparse(self) -> bool:
         """Whether only judged pairs have a grade."""
-        return self.relevance.background == UNJUDGED
+        return self.request.relevance.background == UNJUDGED
 
     def prepare(self) -> None:
         """Make what all blocks share; else several threads would each make it."""
@@ -104,13 +93,17 @@ class CodeCounter:
             _ = self._tables
         if self.method == "scan":
             _ = self._sorted
-        if self.excluded is not None:
-            _ = self.excluded.order
+        if self.request.excluded_groups is not None:
+            _ = self.request.excluded_groups.order
         if self.needs.radius is not None:
             if self.needs.ball:
                 _ = self._distinct_words
             else:
-                _ = self._largest_table if self.method == "table" and self.excluded is None else self._repeated
+                _ = (
+                    self._largest_table
+                    if self.method == "table" and self.request.excluded_groups is None
+                    else self._repeated
+                )
 
     @functools.cached_property
     def _sorted(self) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -123,7 +116,7 @@ class CodeCounter:
 
     @functools.cached_property
     def _distinct(self) -> "DistinctCodes":
-        return distinct_codes(self.gallery, with_index=self.excluded is not None)
+        return distinct_codes(self.gallery, with_index=self.request.excluded_groups is not None)
 
     @functools.cached_property
     def _distinct_words(self) -> np.ndarray:
@@ -154,7 +147,7 @@ class CodeCounter:
         block = slice(*block.indices(len(self.queries)))
         n = block.stop - block.start
         # kept grade by grade, so that the items of one grade are contiguous
-        by_grade = np.zeros((self.relevance.max_grade + 1, n, self.n_bits + 1), np.int64)
+        by_grade = np.zeros((self.request.relevance.max_grade + 1, n, self.n_bits + 1), np.int64)
         counts, unjudged = np.moveaxis(by_grade, 0, 2), np.zeros(by_grade.shape[1:], np.int64)
         if self.method == "plain":
             self._plain(block, counts, unjudged)
@@ -182,7 +175,7 @@ class CodeCounter:
             n_bits=self.n_bits,
             largest=largest,
             ball=ball,
-            unranked=self.relevance.unranked_of(block),
+            unranked=self.request.relevance.unranked_of(block),
         )
 
     @functools.cached_property
@@ -241,7 +234,7 @@ class CodeCounter:
         step = max(1024, (1 << 24) // counts.shape[1])
         words = self.queries.words[block]
         for start in range(0, len(self.gallery), step):
-            grades = self.relevance.block(block, slice(start, min(start + step, len(self.gallery))))
+            grades = self.request.relevance.block(block, slice(start, min(start + step, len(self.gallery))))
             kernels().scan_graded(words, self._sorted[0], start, grades, counts)
 
     def _pair_distances(self, block: slice, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
@@ -249,7 +242,7 @@ class CodeCounter:
         return np.bitwise_count(differ).sum(1, dtype=np.int64)
 
     def _move_judged(self, block: slice, counts: np.ndarray, unjudged: np.ndarray) -> None:
-        special = [self.relevance.special(query) for query in range(block.start, block.stop)]
+        special = [self.request.relevance.special(query) for query in range(block.start, block.stop)]
         queries = np.repeat(np.arange(len(special)), [len(items) for items, _ in special])
         items, grades = (np.concatenate([pair[i] for pair in special]) for i in (0, 1))
         distances = self._pair_distances(block, queries, items)
@@ -258,18 +251,18 @@ class CodeCounter:
 
     def _take_out(self, block: slice, counts: np.ndarray, unjudged: np.ndarray) -> None:
         """Undo the counting of excluded items."""
-        if self.excluded is None:
+        if self.request.excluded_groups is None:
             return
-        queries, items = self.excluded.pairs(block)
+        queries, items = self.request.excluded_groups.pairs(block)
         distances = self._pair_distances(block, queries, items)
-        grades = self.relevance.of_pairs(queries + block.start, items)
+        grades = self.request.relevance.of_pairs(queries + block.start, items)
         judged = grades != UNJUDGED
         np.subtract.at(counts, (queries[judged], distances[judged], grades[judged]), 1)
         np.subtract.at(unjudged, (queries[~judged], distances[~judged]), 1)
 
     def moved(self, block: slice) -> tuple[np.ndarray, np.ndarray]:
         """What judged and excluded items change of counts of all items, and of unjudged ones; it may be below zero."""
-        counts = np.zeros((block.stop - block.start, self.n_bits + 1, self.relevance.max_grade + 1), np.int64)
+        counts = np.zeros((block.stop - block.start, self.n_bits + 1, self.request.relevance.max_grade + 1), np.int64)
         unjudged = np.zeros(counts.shape[:2], np.int64)
         if self.sparse:
             self._move_judged(block, counts, unjudged)
@@ -279,10 +272,10 @@ class CodeCounter:
     def _plain(self, block: slice, counts: np.ndarray, unjudged: np.ndarray) -> None:
         for i, query in enumerate(range(block.start, block.stop)):
             distances = np.bitwise_count(self.gallery.words ^ self.queries.words[query]).sum(1, dtype=np.int64)
-            grades = self.relevance.block(slice(query, query + 1), slice(0, len(self.gallery)))[0]
+            grades = self.request.relevance.block(slice(query, query + 1), slice(0, len(self.gallery)))[0]
             ranks = np.ones(len(distances), bool)
-            if self.excluded is not None:
-                ranks[self.excluded.items(query)] = False
+            if self.request.excluded_groups is not None:
+                ranks[self.request.excluded_groups.items(query)] = False
             for grade in range(counts.shape[2]):
                 counts[i, :, grade] = np.bincount(distances[ranks & (grades == grade)], minlength=self.n_bits + 1)
             unjudged[i] = np.bincount(distances[ranks & (grades == UNJUDGED)], minlength=self.n_bits + 1)
@@ -290,9 +283,9 @@ class CodeCounter:
     def _excluded_codes(self, block: slice, codes: "DistinctCodes") -> tuple[np.ndarray, np.ndarray]:
         """Where each query's excluded items start, and the rows of their codes among the distinct codes."""
         n = block.stop - block.start
-        if self.excluded is None:
+        if self.request.excluded_groups is None:
             return np.zeros(n + 1, np.int64), np.zeros(0, np.int64)
-        queries, items = self.excluded.pairs(block)
+        queries, items = self.request.excluded_groups.pairs(block)
         assert codes.index is not None
         rows = codes.index[items]
         listed = rows >= 0
@@ -305,7 +298,7 @@ class CodeCounter:
         """
         assert self.needs.radius is not None
         radius = min(self.needs.radius, self.n_bits)
-        if self.method == "table" and self.excluded is None:
+        if self.method == "table" and self.request.excluded_groups is None:
             return self._largest_table[:, self.queries.words[block, 0].astype(np.int64)].T.astype(np.int64)
         out = (present[:, : radius + 1] > 0).astype(np.int64)
         starts, excluded = self._excluded_codes(block, self._repeated)

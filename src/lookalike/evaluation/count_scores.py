@@ -15,7 +15,7 @@ from lookalike.core.errors import InputError
 from lookalike.core.ids import id_array
 from lookalike.core.kernels import kernels
 from lookalike.evaluation.needs import Needs
-from lookalike.evaluation.relevance import UNJUDGED, Groups, Judged, Relevance, SameLabel, Unranked
+from lookalike.evaluation.relevance import UNJUDGED, Judged, Relevance, SameLabel, Unranked
 from lookalike.evaluation.request import Request
 from lookalike.evaluation.tally import Tally
 from lookalike.evaluation.tally_parts import stack_ragged
@@ -55,20 +55,9 @@ class ScoreCounter:
         return self.request.queries
 
     @property
-    def relevance(self) -> Relevance:
-        """What is relevant to each query."""
-        return self.request.relevance
-
-    @property
-    def excluded(self) -> Groups | None:
-        """The items that do not rank."""
-        assert not isinstance(self.request.excluded, tuple)
-        return self.request.excluded
-
-    @property
     def block_rows(self) -> int:
         """Queries to score at a time."""
-        return block_rows(self.scores.n_gallery, self.relevance, every_score=self.needs.every_score)
+        return block_rows(self.scores.n_gallery, self.request.relevance, every_score=self.needs.every_score)
 
     def __call__(self, block: slice) -> Tally:
         """The tally of the queries in a slice."""
@@ -84,7 +73,7 @@ class ScoreCounter:
             similarity=self.scores.similarity,
             lengths=None if self.scores.query_lengths is None else self.scores.query_lengths[block],
             complete=self.needs.every_score,
-            unranked=self.relevance.unranked_of(block),
+            unranked=self.request.relevance.unranked_of(block),
         )
 
     def _around(self, rows: np.ndarray, block: slice) -> tuple[np.ndarray, np.ndarray]:
@@ -94,8 +83,8 @@ class ScoreCounter:
         most = rows.shape[1] if every_score else min(rows.shape[1], 1 + 2 * max(len(mark[0]) for mark in marks))
         rows.sort(axis=1)  # all rows at once: numpy sorts with vector instructions
         scores = np.full((len(rows), most if every_score or self.needs.marks else 0), np.nan)
-        by_grade = np.zeros((self.relevance.max_grade + 2, len(rows), most), np.int64)
-        background = self.relevance.background % len(by_grade)
+        by_grade = np.zeros((self.request.relevance.max_grade + 2, len(rows), most), np.int64)
+        background = self.request.relevance.background % len(by_grade)
         n_groups = [
             kernels().around(rows[i], *mark, every_score, background, scores[i], by_grade[:, i])
             for i, mark in enumerate(marks)
@@ -105,15 +94,15 @@ class ScoreCounter:
 
     def _marks(self, row: np.ndarray, query: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Scores of the items not of the background's grade, rising within each grade; where grades start; excluded."""
-        items, grades = self.relevance.special(query)
+        items, grades = self.request.relevance.special(query)
         excluded = np.zeros(0, row.dtype)
-        if self.excluded is not None:
-            left_out = self.excluded.items(query)
+        if self.request.excluded_groups is not None:
+            left_out = self.request.excluded_groups.items(query)
             excluded = np.sort(row[left_out])
             ranks = np.ones(len(row), bool)
             ranks[left_out] = False
             items, grades = items[ranks[items]], grades[ranks[items]]
-        sizes = np.bincount(grades, minlength=self.relevance.max_grade + 1)
+        sizes = np.bincount(grades, minlength=self.request.relevance.max_grade + 1)
         by_grade = [
             np.sort(row[items if size == len(items) else items[grades == v]]) for v, size in enumerate(sizes) if size
         ]
@@ -124,13 +113,13 @@ class ScoreCounter:
         """As `_around`, in the obvious way: every score a group, then neighbours of background items merged."""
         groups = []
         for row, query in zip(rows, range(block.start, block.stop), strict=True):
-            grades = self.relevance.block(slice(query, query + 1), slice(0, len(row)))[0]
+            grades = self.request.relevance.block(slice(query, query + 1), slice(0, len(row)))[0]
             ranks = np.ones(len(row), bool)
-            if self.excluded is not None:
-                ranks[self.excluded.items(query)] = False
-            scores, counts = groups_of(row[ranks], grades[ranks], self.relevance.max_grade + 2)
+            if self.request.excluded_groups is not None:
+                ranks[self.request.excluded_groups.items(query)] = False
+            scores, counts = groups_of(row[ranks], grades[ranks], self.request.relevance.max_grade + 2)
             if not self.needs.every_score and len(scores):
-                plain, starts = background_runs(counts, self.relevance.background)
+                plain, starts = background_runs(counts, self.request.relevance.background)
                 scores = np.where(plain, np.nan, scores)[starts] if self.needs.marks else scores[:0]
                 counts = np.add.reduceat(counts, starts, axis=0)
             groups.append((scores, counts))

@@ -37,3 +37,9 @@ class Request:
     level: str = "image"
     similarity: str | None = None
     about: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def excluded_groups(self) -> Groups | None:
+        """The items that do not rank, of a gallery in memory."""
+        assert not isinstance(self.excluded, tuple)
+        return self.excluded

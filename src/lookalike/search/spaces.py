@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.core.checks import choice
+from lookalike.core.checks import choice, same_bits
 from lookalike.core.codes import Codes
 from lookalike.core.embeddings import SIMILARITIES, Embeddings, as_floats, check_queries
 from lookalike.core.errors import InputError, InputTypeError, MissingPackageError
@@ -49,11 +49,7 @@ class CodeSpace:
             raise InputTypeError(
                 f"the index is of codes, got {type(queries).__name__} to search for: hash the queries too"
             )
-        if queries.n_bits != self.items.n_bits:
-            raise InputError(
-                f"indexed codes have {self.items.n_bits} bits, queries have {queries.n_bits}: "
-                "encode both with the same hasher"
-            )
+        same_bits(queries.n_bits, self.items.n_bits, "indexed codes")
         return queries
 
     def exact(

@@ -18,7 +18,7 @@ from helpers.visitors import CANT_TELL, N_PAIRS, NOT_SIMILAR, OWN, SIMILAR, Worl
 from lookalike.judging.pages.app import create_judge_app, expert_link, organiser_link
 from lookalike.judging.pages.links import EXPERT, Keys, Pass
 from lookalike.judging.store.board import CHANGES
-from lookalike.judging.store.store import StoreAwayError, StoreFullError
+from lookalike.judging.store.types import StoreAwayError, StoreFullError
 from lookalike.study.study import Study
 from lookalike.web.thumbnails import Thumbnails
 

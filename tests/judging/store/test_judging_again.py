@@ -16,7 +16,8 @@ from helpers.judges import Server
 from lookalike.discovery.votes import Votes
 from lookalike.judging.store.board import ALL_CHANGES, CHANGES, MINUTE
 from lookalike.judging.store.databases import WRITERS
-from lookalike.judging.store.store import Answer, Store
+from lookalike.judging.store.store import Store
+from lookalike.judging.store.types import Answer
 from lookalike.study.study import Study
 
 

@@ -18,7 +18,8 @@ from helpers.judges import Server, judge_together, make_study
 from lookalike.discovery.vote_log import NEWEST, rows_of
 from lookalike.discovery.votes import Votes
 from lookalike.judging.store.location import forget_database
-from lookalike.judging.store.store import Briefing, Store, StoreAwayError
+from lookalike.judging.store.store import Store
+from lookalike.judging.store.types import Briefing, StoreAwayError
 from lookalike.study.study import Study
 
 # The record, and older and newer forms of it

@@ -22,7 +22,7 @@ from helpers import judges
 from helpers.benches import NOW, PEOPLE, Bench, assert_acknowledged, assert_exactly, say, voters, wait_for
 from helpers.judges import Server, judge, make_study, process_of, rows_printed
 from lookalike.core.errors import FileError
-from lookalike.judging.store.store import StoreAwayError, StoreFullError
+from lookalike.judging.store.types import StoreAwayError, StoreFullError
 from lookalike.study.study import Study
 
 # Faults

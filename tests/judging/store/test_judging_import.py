@@ -10,7 +10,8 @@ import pytest
 from helpers.benches import NOW, Bench, say
 from helpers.judges import judge_together, make_study
 from lookalike.discovery.votes import Votes
-from lookalike.judging.store.store import Imported, Store, VoteRefusedError
+from lookalike.judging.store.store import Store
+from lookalike.judging.store.types import Imported, VoteRefusedError
 
 # Importing
 

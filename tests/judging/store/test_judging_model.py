@@ -26,7 +26,8 @@ from helpers.benches import MINUTE, NOW, PEOPLE, YEAR
 from helpers.judges import Server, make_study
 from lookalike.discovery.votes import Votes
 from lookalike.judging.store.pairs import LONGEST
-from lookalike.judging.store.store import Answer, ExpertError, Store
+from lookalike.judging.store.store import Store
+from lookalike.judging.store.types import Answer, ExpertError
 from lookalike.study.study import Study
 
 # Everything at once, against a slow and obvious model of the rules

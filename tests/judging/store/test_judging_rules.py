@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from helpers.benches import MINUTE, NOW, PEOPLE, YEAR, Bench, assert_exactly, say
-from lookalike.judging.store.store import Answer, ExpertError
+from lookalike.judging.store.types import Answer, ExpertError
 
 # The rules
 

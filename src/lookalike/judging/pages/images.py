@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from lookalike.judging.pages.links import Keys
 from lookalike.web.guard import RequestRefusedError
+from lookalike.web.image_responses import image_response, not_modified, with_version
 from lookalike.web.thumbnails import THUMBNAIL, VIEW, Drawing, Drawn, Thumbnails, version_of
 
 if TYPE_CHECKING:
@@ -49,7 +50,7 @@ class Images:
         version = version_of(self._path(side, position), VIEW)
         proof = self.keys.proof("picture", name, side, position)
         hidden = self.keys.disguised(f"picture {side}", position)  # positions in a catalogue show what belongs together
-        return f"/picture/{side}/{hidden}.{proof}" + (f"?v={version[:16]}" if version else "")
+        return with_version(f"/picture/{side}/{hidden}.{proof}", version)
 
     def _position(self, side: str, wanted: str) -> int:
         catalogue = self.study.queries if side == "query" else self.study.catalogue
@@ -75,25 +76,25 @@ class Images:
         """A small image, or a picture of words."""
         if not re.fullmatch("[0-9]{1,12}", given) or side not in ("query", "item"):
             raise RequestRefusedError(404, "There is no such image.")
-        return _sent(self.thumbnails.of(self._path(side, int(given))), request)
+        return image_response(self.thumbnails.of(self._path(side, int(given))), request)
 
     def thumbnail_address(self, side: str, wanted: str) -> str:
         """Where the organiser finds a small image."""
         position = self._position(side, wanted)
         version = version_of(self._path(side, position), THUMBNAIL)
-        return f"/organise/picture/{side}/{position}" + (f"?v={version[:16]}" if version else "")
+        return with_version(f"/organise/picture/{side}/{position}", version)
 
     def _view(self, path: Path | None, request: Request) -> Response:
         version = version_of(path, VIEW)
-        if version is not None and f'"{version}"' in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers=_keeping(version, request))
+        if (unchanged := not_modified(version, request)) is not None:
+            return unchanged
         drawn = self.held.get(version) if version is not None else None
         if drawn is None:
             drawn = self.thumbnails.view(path)
             if drawn.version is None:
                 raise RequestRefusedError(404, "This image cannot be shown.")
             self.held.put(drawn)
-        return _sent(drawn, request)
+        return image_response(drawn, request)
 
 
 class Held:
@@ -120,16 +121,3 @@ class Held:
             self._bytes += len(drawn.body)
             while self._bytes > self.most_bytes:
                 self._bytes -= len(self._held.popitem(last=False)[1].body)
-
-
-def _sent(drawn: Drawn, request: Request) -> Response:
-    return Response(drawn.body, media_type=drawn.kind, headers=_keeping(drawn.version, request))
-
-
-def _keeping(version: str | None, request: Request) -> dict[str, str]:
-    """For how long a browser may keep an image: for ever if it was asked for by version."""
-    if version is None:
-        return {"cache-control": "no-store"}
-    asked = request.query_params.get("v") == version[:16]
-    lasting = "private, max-age=31536000, immutable" if asked else "private, no-cache"
-    return {"etag": f'"{version}"', "cache-control": lasting}

@@ -39,14 +39,12 @@ from lookalike.judging.store.types import (
     Answer,
     Briefing,
     Expert,
-    ExpertError,
     Handed,
     Imported,
     JudgingTask,
     Progress,
     Status,
     StoreAwayError,
-    StoreFullError,
     Taken,
     Verdict,
     VoteRefusedError,
@@ -58,23 +56,7 @@ from lookalike.study.study import Study
 
 T = TypeVar("T")
 
-__all__ = [
-    "Answer",
-    "Briefing",
-    "Expert",
-    "ExpertError",
-    "Handed",
-    "Imported",
-    "JudgingTask",
-    "Progress",
-    "Status",
-    "Store",
-    "StoreAwayError",
-    "StoreFullError",
-    "Taken",
-    "Verdict",
-    "VoteRefusedError",
-]
+__all__ = ["Store"]
 
 _ONE_EXPERT = ALL_EXPERTS.where(EXPERTS.c.name == sa.bindparam("name"))
 _TASK = (

@@ -19,6 +19,7 @@ from lookalike.core.decode import ImageError
 from lookalike.core.errors import InputError, LookalikeError
 from lookalike.study.finder import NearestGroup, grouped, nearness
 from lookalike.web.guard import RequestRefusedError, Tokens
+from lookalike.web.image_responses import image_response, not_modified, with_version
 from lookalike.web.look.snapshot import Shelf, Shelves, ShownModel
 from lookalike.web.look.uploads import Upload, Uploads
 from lookalike.web.server import LIMIT, Pages, Sent, create_app, read_form
@@ -203,9 +204,9 @@ class Looking:
             raise RequestRefusedError(404, f"The study has {len(shelf):,} items, by their positions from 0.")
         path = shelf.path(int(item))
         version = version_of(path, longest)
-        if version is not None and f'"{version}"' in request.headers.get("if-none-match", ""):
-            return Response(status_code=304, headers=_keeping(version, request))
-        return _sent(self.thumbnails.view(path) if longest == VIEW else self.thumbnails.of(path), request)
+        if (unchanged := not_modified(version, request)) is not None:
+            return unchanged
+        return image_response(self.thumbnails.view(path) if longest == VIEW else self.thumbnails.of(path), request)
 
     def upload(self, token: str) -> Upload:
         """A picture that was brought, if it is still held."""
@@ -296,7 +297,7 @@ def create_look_app(study: "Study", *, hosts: Iterable[str] = (), thumbnails: Th
 
     @app.get("/pictures/{token}")
     def brought(token: str, request: Request) -> Response:
-        return _sent(Drawn(looking.upload(token).shown, "image/jpeg"), request)
+        return image_response(Drawn(looking.upload(token).shown, "image/jpeg"), request)
 
     @app.get("/thumbnails/{item}")
     async def thumbnail(item: str, request: Request) -> Response:
@@ -312,18 +313,4 @@ def create_look_app(study: "Study", *, hosts: Iterable[str] = (), thumbnails: Th
 def _address(shelf: Shelf, item: int, kind: str, longest: int) -> str:
     """Where a picture is, with its version, so that browsers may keep it."""
     version = version_of(shelf.path(item), longest)
-    return f"/{kind}/{item}" + (f"?v={version[:16]}" if version else "")
-
-
-def _sent(drawn: Drawn, request: Request) -> Response:
-    """A picture, with what a browser needs to keep it."""
-    return Response(drawn.body, media_type=drawn.kind, headers=_keeping(drawn.version, request))
-
-
-def _keeping(version: str | None, request: Request) -> dict[str, str]:
-    """For how long a picture may be kept: for ever if it was asked for by version, else as long as it is the same."""
-    if version is None:
-        return {"cache-control": "no-store"}
-    asked = request.query_params.get("v") == version[:16]
-    lasting = "private, max-age=31536000, immutable" if asked else "private, no-cache"
-    return {"etag": f'"{version}"', "cache-control": lasting}
+    return with_version(f"/{kind}/{item}", version)
