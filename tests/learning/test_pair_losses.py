@@ -75,11 +75,19 @@ def pairs_hierarchy(
     margin: float,
     zones: dict[int, tuple[float, float]],
     quantization: float = 0.01,
+    printed: bool = False,
 ) -> Tensor:
-    """Grade 2 is the same class, 1 another class of the same superclass, which has a buffer of its own."""
+    """Grade 2 is the same class, 1 another class of the same superclass, which has a buffer of its own.
+
+    printed: as eq. 25 has it, y = 0 for one class, Y = 0 for one superclass, and so ½A + ½B for a pair of a class.
+    """
 
     def penalty(i: int, j: int, difference: Tensor) -> Tensor:
         distance, grade = difference.abs().sum(), int(grades[i, j])
+        if printed:
+            y, Y = float(grade < 2), float(grade < 1)  # noqa: N806  # as printed
+            A, B, C = outside(distance, *zones[2]), outside(distance, *zones[1]), hinge(margin - distance)  # noqa: N806
+            return (1 - y) * A + (1 - Y) * B + Y * C
         return outside(distance, *zones[grade]) if grade else hinge(margin - distance)
 
     return over_pairs(activations, penalty, quantization)
@@ -170,6 +178,20 @@ def test_dispersed_dsh_hierarchy_is_equation_25() -> None:
         )
 
 
+def test_printed_buffers_are_equation_25_as_printed() -> None:
+    """A pair of a class pays its class's buffer and its superclass's."""
+    grades, b = soft.hierarchy_grades(FINE, COARSE), PAIRED_BITS
+    zones = {2: (b / 12, b / 6), 1: (b / 6, b / 3)}
+    for margin, m in ((None, b), ("printed", 2 * b)):
+        assert_same_loss(
+            lambda a, m=margin: losses.dispersed_dsh_hierarchy(a, FINE, COARSE, margin=m, buffers="printed"),
+            lambda a, m=m: pairs_hierarchy(a, grades, m, zones, printed=True),
+        )
+    wanted = losses.dispersed_dsh_hierarchy(paired(0.1), FINE, COARSE)
+    assert losses.dispersed_dsh_hierarchy(paired(0.1), FINE, COARSE, buffers="one") == wanted
+    assert losses.dispersed_dsh_hierarchy(paired(0.1), FINE, COARSE, buffers="printed") > wanted
+
+
 def test_pairs_worked_by_hand() -> None:
     """Twelve bits. Two equal codes, then two opposite ones, at squared distance 48 and L1 distance 24."""
     equal, opposite = torch.ones(2, 12), torch.tensor([[1.0], [-1.0]]).expand(2, 12)
@@ -183,6 +205,8 @@ def test_pairs_worked_by_hand() -> None:
     assert losses.dispersed_dsh(equal, other) == 6
     assert losses.dispersed_dsh(equal, other, margin="printed") == 12
     assert losses.dispersed_dsh_hierarchy(equal, same, same) == 0.5
+    assert losses.dispersed_dsh_hierarchy(equal, same, same, buffers="printed") == 0.5 + 1  # ½ · 1 + ½ · 2
+    assert losses.dispersed_dsh_hierarchy(opposite, same, same, buffers="printed") == 11 + 10
     assert losses.dispersed_dsh_hierarchy(equal, other, same) == 1
     assert losses.dispersed_dsh_hierarchy(equal, other, other) == 6
     assert losses.dispersed_dsh_hierarchy(opposite, same, same) == 11
@@ -228,6 +252,7 @@ def test_pairs_in_half_precision_are_what_they_are_in_float32(dtype: torch.dtype
         ("near.*far", lambda: losses.dispersed_dsh(GOOD, LABELS, near=2.0, far=1.0)),
         ("quantization.*-1", lambda: losses.dsh(GOOD, LABELS, quantization=-1.0)),
         ("coarse", lambda: losses.dispersed_dsh_hierarchy(GOOD, LABELS, LABELS[:3])),
+        ("buffers.*'printed'", lambda: losses.dispersed_dsh_hierarchy(GOOD, LABELS, LABELS, buffers="print")),
         ("(?i)nan", lambda: losses.dispersed_dsh_hierarchy(with_one(math.nan), LABELS, LABELS)),
     ],
 )

@@ -109,9 +109,12 @@ def fade(items: Tensor) -> Tensor:
     return torch.where(items < 1, items * (3 - 2 * items), 1 / items.clamp(min=1))
 
 
-def gain_sum(gains: Tensor, items: Tensor) -> Tensor:
-    """DCG as printed, from the sum of gains and the items of each bin (..., bins)."""
-    return (gains * discount_slope(before(items), items)).sum(-1)
+def gain_sum(gains: Tensor, items: Tensor, slope: Callable[[Tensor, Tensor], Tensor] = discount_slope) -> Tensor:
+    """DCG, by default as printed, from the sum of gains and the items of each bin (..., bins).
+
+    slope: the mean discount of items behind others.
+    """
+    return (gains * slope(before(items), items)).sum(-1)
 
 
 def printed_inverse_ranks(before: int, items: int) -> float:
@@ -183,14 +186,20 @@ def gain_of(grades: Tensor, gain: str) -> Tensor:
     return 2.0 ** grades.double() - 1 if gain == "exponential" else grades.double()
 
 
-def discounted_gains(relaxed: Tensor, grades: Tensor, *, gain: str = "exponential") -> Tensor:
-    """nDCG as printed, of the queries that have something relevant; its ideal has the printed discounts too."""
+def discounted_gains(
+    relaxed: Tensor,
+    grades: Tensor,
+    *,
+    gain: str = "exponential",
+    slope: Callable[[Tensor, Tensor], Tensor] = discount_slope,
+) -> Tensor:
+    """nDCG, by default as printed, of the queries that have something relevant; its ideal has the same discounts."""
     tally = soft_tally(relaxed, grades)
     gains = tally @ gain_of(torch.arange(tally.shape[2]), gain)
     places = torch.arange(len(grades), dtype=torch.float64)
-    discounts = discount_slope(places, torch.ones_like(places))
+    discounts = slope(places, torch.ones_like(places))
     ideal = gain_of(without_self(grades), gain).sort(dim=1, descending=True).values @ discounts
-    return gain_sum(gains, tally.sum(2))[ideal > 0] / ideal[ideal > 0]
+    return gain_sum(gains, tally.sum(2), slope)[ideal > 0] / ideal[ideal > 0]
 
 
 def tie_aware_ap(
@@ -205,6 +214,22 @@ def tie_aware_dcg(
 ) -> Tensor:
     """1 - the mean nDCG, as printed, of a batch in which each example queries the others."""
     return 1 - discounted_gains(relax(activations, alpha), grades, gain=gain).mean()
+
+
+def tie_aware_dcg_by_inverse_ranks(
+    activations: Tensor,
+    grades: Tensor,
+    *,
+    alpha: float | None = 40.0,
+    gain: str = "exponential",
+    relaxation: str = "exact",
+) -> Tensor:
+    """The same with the discount 1/rank, whose mean over a bin is the slope of digamma, or of the logarithm."""
+
+    def slope(before: Tensor, items: Tensor) -> Tensor:
+        return SLOPES[relaxation](before + 1, items)
+
+    return 1 - discounted_gains(relax(activations, alpha), grades, gain=gain, slope=slope).mean()
 
 
 # Grades

@@ -8,10 +8,23 @@ except ModuleNotFoundError as error:
     raise missing_package("learning", "torch", "learn") from error
 
 from lookalike.learning import losses, networks
+from lookalike.learning.as_printed import inverse_rank_error_bound, relaxed_ap_as_printed, relaxed_dcg_as_printed
 from lookalike.learning.hasher import LearnedHasher
 from lookalike.learning.objectives import LOSSES
 from lookalike.learning.training import Training, TrainingSettings, train
 
 Settings = TrainingSettings  # its name in the documentation and in users' programs
 
-__all__ = ["LOSSES", "LearnedHasher", "Settings", "Training", "TrainingSettings", "losses", "networks", "train"]
+__all__ = [
+    "LOSSES",
+    "LearnedHasher",
+    "Settings",
+    "Training",
+    "TrainingSettings",
+    "inverse_rank_error_bound",
+    "losses",
+    "networks",
+    "relaxed_ap_as_printed",
+    "relaxed_dcg_as_printed",
+    "train",
+]

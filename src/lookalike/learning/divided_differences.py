@@ -105,12 +105,26 @@ def _tail(z: Tensor, end: Tensor, exact: bool) -> tuple[Tensor, Tensor, Tensor, 
     return one, two, slope, at_z, at_end
 
 
-def mean_discount(before: Tensor, c: Tensor, exact: bool) -> tuple[Tensor, Tensor, Tensor]:
+def mean_discount(before: Tensor, c: Tensor, exact: bool, discount: str) -> tuple[Tensor, Tensor, Tensor]:
     """F[C, C + c], F'(C) and F'(C + c), where F(n) is the sum of the discounts of ranks 1 to n.
 
-    Between whole numbers F is a concave cubic; as He et al. print it, it is ln 2 · li(n + 3/2), a midpoint rule.
+    Of "log2", F is a concave cubic between whole numbers; as He et al. print it, it is ln 2 · li(n + 3/2), a midpoint
+    rule. Of "reciprocal", F is digamma(n + 1), or ln(n + 1/2), up to a constant.
     """
+    if discount == "reciprocal":
+        return _mean_of_inverse_ranks(before + 1, c, exact)
     return _mean_of_cubics(before, c) if exact else _mean_of_logarithms(before, c)
+
+
+def _mean_of_inverse_ranks(x: Tensor, c: Tensor, exact: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """L[x, x + c], L'(x) and L'(x + c), as `differences` has them."""
+    poles = POLES if exact else 0
+    z = x + (poles - 0.5)
+    mean, _, _, at_x, at_end = _tail(z, z + c, exact)
+    for k in range(poles):
+        u, v = 1 / (x + k), 1 / (x + c + k)
+        mean, at_x, at_end = mean + u * v, at_x + u * u, at_end + v * v
+    return mean, at_x, at_end
 
 
 @functools.lru_cache(maxsize=16)

@@ -58,9 +58,10 @@ def tie_aware_ap(
     """1 - the mean AP of the batch, each example ranking the others by the relaxed codes tanh(alpha · activations).
 
     He et al. 2018. On binary codes this is the tie-aware AP itself; between them it is smooth ("exact"), or, with
-    relaxation="paper", as printed there with logarithms, with limits shifted by 1/2 to keep them finite. Relevant
-    is what has a grade of at least `rel`; examples to which nothing is relevant are left out of the mean. alpha=None
-    takes activations for relaxed codes in [-1, 1]. compiled: use the compiled loops; None: on CPU tensors.
+    relaxation="paper", has the logarithms that are printed there, with both limits of each shifted by 1/2 to keep
+    them finite (`lookalike.learning.relaxed_ap_as_printed` shifts nothing). Relevant is what has a grade of at least
+    `rel`; examples to which nothing is relevant are left out of the mean. alpha=None takes activations for relaxed
+    codes in [-1, 1]. compiled: use the compiled loops; None: on CPU tensors.
 
     >>> codes = torch.tensor([[1.0, 1], [1, 1], [1, -1], [-1, -1]])
     >>> tie_aware_ap(codes, [0, 0, 1, 1])           # one finds its own in a tie: 1 - (1 + 1 + (1 + 1/2 + 1/3)/3 + 1)/4
@@ -81,24 +82,27 @@ def tie_aware_dcg(
     affinity: Any = None,
     alpha: float | None = ALPHA,
     gain: Literal["exponential", "linear"] = "exponential",
+    discount: Literal["log2", "reciprocal"] = "log2",
     relaxation: Relaxation = "exact",
     compiled: bool | None = None,
 ) -> Tensor:
     """1 - the mean nDCG of the batch, each example ranking the others by the relaxed codes tanh(alpha · activations).
 
-    He et al. 2018. gain: 2^grade - 1, or the grade itself ("linear"). The rest is as in `tie_aware_ap`; the printed
-    relaxation has the logarithmic integral for the sum of discounts.
+    He et al. 2018. gain: 2^grade - 1, or the grade itself ("linear"). discount: of a rank, 1/log2(rank + 1), or 1/rank
+    ("reciprocal", their footnote 1). The rest is as in `tie_aware_ap`; the printed relaxation has the logarithmic
+    integral for the sum of discounts, of 1/rank the logarithm, with limits shifted by 1/2.
 
     >>> codes = torch.tensor([[1.0, 1], [1, 1], [1, -1], [-1, -1]])
     >>> tie_aware_dcg(codes, [0, 0, 1, 1])          # 1 - (1 + 1 + (1 + 1/log2(3) + 1/2)/3 + 1)/4
     tensor(0.0724)
     """
     choice("gain", gain, ("exponential", "linear"))
+    choice("discount", discount, tuple(relaxed_metrics.DISCOUNTED_GAIN))
     codes = _relaxed_codes(activations, alpha)
     rows, n_levels = _affinity(codes, labels, affinity)
     grades = torch.arange(n_levels, dtype=torch.float64)
     gains = 2**grades - 1 if gain == "exponential" else grades
-    return _rank(codes, rows, gains, relaxed_metrics.DISCOUNTED_GAIN, relaxation, compiled)
+    return _rank(codes, rows, gains, relaxed_metrics.DISCOUNTED_GAIN[discount], relaxation, compiled)
 
 
 def dsh(
@@ -160,14 +164,18 @@ def dispersed_dsh_hierarchy(
     far: float | None = None,
     coarse_near: float | None = None,
     coarse_far: float | None = None,
+    buffers: Literal["one", "printed"] = "one",
     quantization: float = 0.01,
 ) -> Tensor:
     """`dispersed_dsh` for classes within superclasses, each with distances of its own (Ding et al. 2018, eq. 25).
 
     labels: the class of each example; coarse: its superclass. Pairs of a class are `near` (a twelfth of the number of
     bits) to `far` (a sixth) apart, other pairs of a superclass `coarse_near` (a sixth) to `coarse_far` (a third), and
-    all others beyond the margin.
+    all others beyond the margin. Printed is that a pair of a class pays for both distances, its class's and its
+    superclass's, which by default meet in one point, far = coarse_near: buffers="printed". By default it pays for its
+    class's alone.
     """
+    choice("buffers", buffers, ("one", "printed"))
     activations = _check(activations)
     n_bits = activations.shape[1]
     same_class = _pairs_together(activations, _labels("labels", labels, activations), None)
@@ -176,7 +184,9 @@ def dispersed_dsh_hierarchy(
     class_buffer = _outside(distances, *_buffer(near, far, n_bits / 12, n_bits / 6))
     superclass_buffer = _outside(distances, *_buffer(coarse_near, coarse_far, n_bits / 6, n_bits / 3))
     apart = (_margin(margin, float(n_bits), n_bits) - distances).clamp(min=0)
-    penalties = torch.where(same_class, class_buffer, torch.where(same_superclass, superclass_buffer, apart))
+    by_superclass = torch.where(same_superclass, superclass_buffer, apart)
+    of_class = class_buffer + by_superclass if buffers == "printed" else class_buffer
+    penalties = torch.where(same_class, of_class, by_superclass)
     return _mean_of_pairs(penalties / 2, activations, quantization)
 
 

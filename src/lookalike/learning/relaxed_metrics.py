@@ -1,6 +1,7 @@
 """Metrics of soft bins: their values, and how these change with what each bin holds."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -54,11 +55,17 @@ def average_precision(items: Tensor, relevant: Tensor, exact: bool, compiled: bo
     )
 
 
-def discounted_gain(items: Tensor, gain: Tensor, exact: bool, compiled: bool) -> Slopes:  # noqa: ARG001  # as above
+def discounted_gain(
+    items: Tensor,
+    gain: Tensor,
+    exact: bool,
+    compiled: bool,  # noqa: ARG001  # as above
+    discount: str,
+) -> Slopes:
     """DCG: a bin adds its mean gain times the sum of the discounts of its ranks (He et al. 2018, eq. 7)."""
     use = _in_use(items)
     c, g = items[use], gain[use]
-    mean, at_start, at_end = mean_discount(_before(items)[use], c, exact)
+    mean, at_start, at_end = mean_discount(_before(items)[use], c, exact, discount)
     share = g / torch.where(c > 0, c, 1)
     return _slopes(
         use,
@@ -75,15 +82,18 @@ def relevant_items(counts: Tensor, gains: Tensor, exact: bool) -> Tensor:  # noq
     return counts @ gains
 
 
-def ideal_gain(counts: Tensor, gains: Tensor, exact: bool) -> Tensor:
+def ideal_gain(counts: Tensor, gains: Tensor, exact: bool, discount: str) -> Tensor:
     """DCG of the items in the order of their gains, which grow with the level."""
     last = counts.flip(1).cumsum(1).flip(1)[:, 1:]  # the last rank of each level
-    means = mean_discount(torch.zeros_like(last), last, exact)[0]
+    means = mean_discount(torch.zeros_like(last), last, exact, discount)[0]
     return (means * last) @ gains.diff()  # a level gains so much more than the one below
 
 
 AVERAGE_PRECISION = RelaxedMetric(average_precision, relevant_items)
-DISCOUNTED_GAIN = RelaxedMetric(discounted_gain, ideal_gain)
+DISCOUNTED_GAIN = {
+    discount: RelaxedMetric(partial(discounted_gain, discount=discount), partial(ideal_gain, discount=discount))
+    for discount in ("log2", "reciprocal")
+}
 
 
 def _in_use(items: Tensor) -> Tensor:
