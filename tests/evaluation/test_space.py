@@ -34,6 +34,33 @@ def hamming(left: tuple[int, ...], right: tuple[int, ...]) -> int:
 # Usage
 
 
+@given(coded_items(max_bits=9), st.integers(1, 9))
+def test_items_by_code_is_what_counting_numbers_gives(items: tuple[Bits, list[str]], prefix: int) -> None:
+    bits = items[0]
+    n_bits = len(bits[0])
+    found = space.items_by_code(la.Codes.pack(bits))
+    numbers = Counter(int("".join(map(str, code)), 2) for code in bits)  # the first bit is the highest
+    assert found.items.tolist() == [numbers[number] for number in range(2**n_bits)]
+    assert (found.prefix_bits, found.n_bits, found.is_whole) == (n_bits, n_bits, True)
+    assert sorted(found.items[found.items > 0].tolist(), reverse=True) == la.usage(la.Codes.pack(bits)).counts.tolist()
+    prefix = min(prefix, n_bits)
+    starts = Counter("".join(map(str, code[:prefix])) for code in bits)
+    by_prefix = space.items_by_code(la.Codes.pack(bits), prefix)
+    assert by_prefix.items.tolist() == [starts[f"{number:0{prefix}b}"] for number in range(2**prefix)]
+    assert found.shorter(prefix).items.tolist() == by_prefix.items.tolist()
+
+
+def test_long_codes_are_put_together_by_their_first_bits() -> None:
+    bits = np.random.default_rng(0).integers(0, 2, (500, 200))
+    for n_bits, prefix in ((16, 16), (17, 12), (65, 12), (200, 12)):
+        found = space.items_by_code(la.Codes.pack(bits[:, :n_bits]))
+        assert (found.prefix_bits, found.is_whole) == (prefix, n_bits == 16)
+        numbers = bits[:, :prefix] @ (1 << np.arange(prefix)[::-1])
+        assert found.items.tolist() == np.bincount(numbers, minlength=2**prefix).tolist()
+    with pytest.raises(ValueError, match="prefix_bits must be a whole number from 1 to 8, got 9"):
+        space.items_by_code(la.Codes.pack(bits[:, :8]), 9)
+
+
 @given(coded_items())
 def test_usage_is_what_counting_items_one_by_one_gives(items: tuple[Bits, list[str]]) -> None:
     bits, labels = items

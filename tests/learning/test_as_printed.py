@@ -23,7 +23,9 @@ def printed_ap(bins: list[tuple[float, float]]) -> mpmath.mpf:
             if p:
                 slope = (p - 1) / (c - 1)
                 total += p * (p - 1) / ((c - 1) * n_plus)
-                total += p / (c * n_plus) * (P_before + 1 - slope * (C_before + 1)) * mpmath.log((C_before + c) / C_before)
+                total += (
+                    p / (c * n_plus) * (P_before + 1 - slope * (C_before + 1)) * mpmath.log((C_before + c) / C_before)
+                )
             C_before, P_before = C_before + c, P_before + p  # noqa: N806
         return total
 
@@ -51,7 +53,9 @@ FINITE = [
 def test_eq_13_and_16_are_computed_letter_by_letter(bins: list[tuple[float, float]]) -> None:
     items, relevant = np.array(bins).T
     assert relaxed_ap_as_printed(items, relevant) == pytest.approx([float(printed_ap(bins))], rel=1e-12)
-    assert relaxed_dcg_as_printed([items] * 2, [relevant] * 2) == pytest.approx([float(printed_dcg(bins))] * 2, rel=1e-12)
+    assert relaxed_dcg_as_printed([items] * 2, [relevant] * 2) == pytest.approx(
+        [float(printed_dcg(bins))] * 2, rel=1e-12
+    )
 
 
 @pytest.mark.parametrize(

@@ -62,9 +62,7 @@ def test_value_and_gradient_are_those_of_the_dense_histogram(
     for seed, (n, n_bits) in enumerate([(3, 7), (17, 8), (40, 9), (64, 12), (64, 64)]):
         given, activations = batch(kind, n, seed), between_bins(n, n_bits, seed)
         options: dict[str, Any] = {"alpha": 1.0, "gain": gain, "relaxation": relaxation}
-        wanted = value_and_gradient(
-            soft.tie_aware_dcg_by_inverse_ranks, activations, grades=given.grades, **options
-        )
+        wanted = value_and_gradient(soft.tie_aware_dcg_by_inverse_ranks, activations, grades=given.grades, **options)
         found = value_and_gradient(
             losses.tie_aware_dcg, activations, compiled=compiled, **RECIPROCAL, **options, **given.given
         )
@@ -91,8 +89,8 @@ def test_random_batches_stay_between_0_and_1(kind: str) -> None:
         n, n_bits = (2, 3, 4, 6, 12, 25)[seed % 6], (1, 2, 3, 8, 65)[seed % 5]
         rows = torch.randn(n, n_bits, generator=generator, dtype=torch.float64) * 10 ** (seed % 4 - 2)
         given = batch(kind, n, seed).given
-        for gain in ("linear", "exponential"):
-            seen.append(float(losses.tie_aware_dcg(rows, alpha=1.0, gain=gain, **RECIPROCAL, **given)))
+        gains = ("linear", "exponential")
+        seen += [float(losses.tie_aware_dcg(rows, alpha=1.0, gain=gain, **RECIPROCAL, **given)) for gain in gains]
     assert min(seen) >= -1e-12
     assert max(seen) <= 1 + 1e-12
     assert min(seen) < 0.05

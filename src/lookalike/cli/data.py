@@ -8,7 +8,7 @@ from cyclopts import Parameter, validators
 
 from lookalike.cli.options import FEATURES, JSON, LABELS, SEED, SETTING, SOURCE
 from lookalike.cli.outputs import Output
-from lookalike.cli.tasks import load, rows_of
+from lookalike.cli.tasks import level_of, load, rows_of
 from lookalike.cli.terminal import print_json, progress, tables
 from lookalike.core.errors import InputError
 
@@ -55,6 +55,8 @@ def data(
     Example: lookalike data photos/ --labels photos.csv --features efficientnet-lite0 --output photos-parts
 
     Example: lookalike data fashion-mnist --images clothes --first 2000
+
+    Example: lookalike data cifar100 --source cifar-100-binary.tar.gz --setting 2 --output cifar100
     """
     from lookalike.datasets.export import check_new
 
@@ -68,6 +70,7 @@ def data(
     setting = 1 if setting is None else setting
     split = dataset.split(setting, random_state=seed)
     rows = {"queries": split.queries, "training": split.training, "gallery": split.gallery}
+    dataset = dataset.at_level(level_of(labels))  # splits are the same for fine and coarse labels
     parts = _Parts(dataset, setting, seed, rows)
     written = None if images is None else _write_images(dataset, images, first, seed)
     if output is not None:
@@ -97,6 +100,8 @@ def _print_facts(parts: _Parts, written: dict[str, Any] | None) -> None:
     """Print what is in the data set, and what was written, as JSON."""
     dataset = parts.dataset
     facts = {"images": len(dataset), "shape": list(dataset.images.shape[1:]), "classes": list(dataset.classes)}
+    if dataset.coarse is not None:
+        facts["coarse_classes"] = list(dataset.coarse_classes)
     skipped = [{"file": str(path), "why": why} for path, why in dataset.unreadable]
     about = {"setting": parts.setting, "unreadable": skipped, "written": written}
     print_json({"name": dataset.name, **facts, **parts.sizes, **about})
@@ -107,7 +112,8 @@ def _show(parts: _Parts, output: Path | None, written: dict[str, Any] | None) ->
     from lookalike.datasets import cache_folder
 
     dataset, say = parts.dataset, tables().print
-    say(repr(dataset).removeprefix("Dataset(").removesuffix(")"))
+    within = f", within {len(dataset.coarse_classes)} coarse ones" if dataset.coarse is not None else ""
+    say(repr(dataset).removeprefix("Dataset(").removesuffix(")") + within)
     say(f"setting {parts.setting}: " + ", ".join(f"{n:,} {part}" for part, n in parts.sizes.items()))
     if dataset.unreadable:
         say(f"{len(dataset.unreadable)} files could not be read and were left out:")
@@ -137,6 +143,8 @@ def _write_parts(parts: _Parts, output: Path, features: str) -> None:
     encoded = rows_of(dataset, features)
     for part, rows in parts.rows.items():
         arrays = {"embeddings": encoded(rows), "labels": np.array(dataset.classes)[dataset.labels[rows]]}
+        if dataset.coarse is not None:
+            arrays["coarse_labels"] = np.array(dataset.coarse_classes)[dataset.coarse[rows]]
         write_arrays(output / f"{part}.npz", {**arrays, "ids": rows}, about)
 
 

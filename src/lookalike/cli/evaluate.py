@@ -32,6 +32,10 @@ RELEVANCE = Annotated[
     Literal["labels", "tags", "attributes"] | None,
     Parameter(help="what makes an item relevant; by default what the files have"),
 ]
+LABELS = Annotated[
+    Literal["fine", "coarse"] | None,
+    Parameter(help="which labels count, where files have both: labels (fine), or coarse_labels (coarse)"),
+]
 RUN = Annotated[Path | None, Parameter(help="a TREC run file, in place of QUERIES and GALLERY; plain or .gz")]
 QRELS = Annotated[Path | None, Parameter(help="the TREC judgements of the run")]
 EXCLUDE_SELF = Annotated[bool, Parameter(help="a query's own id does not rank among its results")]
@@ -55,6 +59,7 @@ def evaluate(
     query_labels: QUERY_LABELS = None,
     gallery_labels: GALLERY_LABELS = None,
     relevance: RELEVANCE = None,
+    labels: LABELS = None,
     run: RUN = None,
     qrels: QRELS = None,
     similarity: SIMILARITY = None,
@@ -87,7 +92,7 @@ def evaluate(
     sharded = gallery is not None and is_sharded(gallery)
     if not sharded and (dask or partials):
         raise InputError("--dask and --partials are for a gallery in shards, which lookalike shard writes")
-    asked = _Asked(queries, gallery, query_labels, gallery_labels, relevance, similarity, exclude_self)
+    asked = _Asked(queries, gallery, query_labels, gallery_labels, relevance, similarity, exclude_self, labels)
     options: dict[str, Any] = {"undefined": undefined, "unjudged": unjudged}
     if run is not None or qrels is not None:
         result = _evaluate_run(run, qrels, asked, names, options)
@@ -114,6 +119,7 @@ class _Asked:
     relevance: str | None
     similarity: str | None
     exclude_self: bool
+    level: str | None = None
 
     @property
     def exclude(self) -> Literal["self"] | None:
@@ -129,7 +135,7 @@ def _evaluate_run(
 
     if run is None or qrels is None:
         raise InputError("--run and --qrels belong together: pass both files")
-    own = (asked.queries, asked.query_labels, asked.gallery_labels, asked.relevance, asked.similarity)
+    own = (asked.queries, asked.query_labels, asked.gallery_labels, asked.relevance, asked.similarity, asked.level)
     if any(own) or asked.exclude_self:
         raise InputError("pass either QUERIES and GALLERY, or --run and --qrels, which have their own ids and grades")
     with progress():
@@ -143,12 +149,12 @@ def _evaluate_shards(asked: _Asked, names: "list[Metric]", options: dict[str, An
 
     if asked.gallery_labels is not None:
         raise InputError("shards have their own labels: give them to lookalike shard, in the file or by --table")
-    query_items = read_items(asked.queries, asked.query_labels)
+    query_items = read_items(asked.queries, asked.query_labels).at_level(asked.level)
     with open_shards(asked.gallery, dask) as shards, progress():
         return la.evaluate(
             query_items.vectors,
             shards,
-            relevance_to_shards(query_items, shards, asked.relevance),
+            relevance_to_shards(query_items, shards, asked.relevance, asked.level),
             names,
             similarity=asked.similarity,
             query_ids=query_items.ids,
@@ -164,8 +170,8 @@ def _evaluate_files(asked: _Asked, names: "list[Metric]", options: dict[str, Any
     from lookalike.evaluation.item_files import read_items, relevance_between
 
     query_items, gallery_items = (
-        read_items(asked.queries, asked.query_labels),
-        read_items(asked.gallery, asked.gallery_labels),
+        read_items(asked.queries, asked.query_labels).at_level(asked.level),
+        read_items(asked.gallery, asked.gallery_labels).at_level(asked.level),
     )
     with progress():
         return la.evaluate(

@@ -150,7 +150,11 @@ def _fit(hasher: "Hasher", sample: "Items", options: _HasherOptions) -> None:
         raise FileError(f"{sample.path} holds codes: a hasher learns from embeddings", path=sample.path)
     if options.name.lower() in LEARNED and sample.labels is None:
         raise FileError(f"{sample.path} has no labels, which {options.name} learns from", path=sample.path)
-    hasher.fit(sample.vectors, sample.labels)
+    learns_levels = getattr(hasher, "learns_levels", False)
+    if learns_levels and sample.levels is None:
+        needed = f"{options.name} learns from fine and coarse labels: it needs arrays 'labels' and 'coarse_labels'"
+        raise FileError(f"{sample.path}: {needed}", path=sample.path)
+    hasher.fit(sample.vectors, sample.levels if learns_levels else sample.labels)
 
 
 def _hash_shards(items: str, output: str, options: _HasherOptions, way: _Workers, as_json: bool) -> None:

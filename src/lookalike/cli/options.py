@@ -21,7 +21,10 @@ RAW = Annotated[
     bool, Parameter(name="--raw", negative=(), help="in .csv, leave text as it is that spreadsheets take for a formula")
 ]
 SOURCE = Annotated[Path | None, Parameter(help="the archive, if you have it already")]
-LABELS = Annotated[Path | None, Parameter(help="for a folder of images: a CSV with the columns file and label")]
+LABELS = Annotated[
+    Path | None,
+    Parameter(help="for a folder of images: a CSV with the columns file and label; for cifar100: fine or coarse"),
+]
 FEATURES = Annotated[str, Parameter(help="what stands for an image: pixels, or efficientnet-lite0")]
 SETTING = Annotated[
     int | None,

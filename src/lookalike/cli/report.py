@@ -11,7 +11,7 @@ from lookalike.cli.hashers import choose_all
 from lookalike.cli.options import JSON, LABELS, SEED, SETTING, SOURCE
 from lookalike.cli.outputs import Output
 from lookalike.cli.survey import STUDY_LENGTHS, limits, report_study
-from lookalike.cli.tasks import task_and_shape
+from lookalike.cli.tasks import level_of, task_and_shape
 from lookalike.cli.terminal import say_how_to_open
 from lookalike.cli.trials import LENGTHS, print_rows, show_trials, try_all, write_page
 from lookalike.core.errors import FileError, InputError
@@ -107,8 +107,10 @@ def report(
         _check_data_set(data, fit)
         task, _ = task_and_shape(data, source, labels, setting, seed, features or "pixels")
     else:
+        level = level_of(labels)
+        of_images["labels"] = labels if level is None else None
         _refuse("is for data sets and folders of images, not for files", **of_images)
-        task = _items_task(Path(data), gallery, fit)
+        task = _items_task(Path(data), gallery, fit, level)
         if task.gallery is None:
             _refuse("is for embeddings: these hold codes", hashers=hashers, bits=bits, fit=fit, similarity=similarity)
             others.insert(0, (gallery.stem, Path(data), gallery))
@@ -142,12 +144,13 @@ def _refuse(why: str, **options: Any) -> None:
             raise InputError(f"--{name} {why}")
 
 
-def _items_task(queries: Path, gallery: Path, fit: Path | None) -> "Task":
+def _items_task(queries: Path, gallery: Path, fit: Path | None, level: str | None) -> "Task":
     """What is searched for what, in files of queries and of a gallery."""
     from lookalike.evaluation.item_files import read_items
     from lookalike.experiments.task import items_task
 
-    return items_task(read_items(queries), read_items(gallery), None if fit is None else read_items(fit))
+    training = None if fit is None else read_items(fit)
+    return items_task(read_items(queries), read_items(gallery), training, level=level)
 
 
 def _named_codes(text: str) -> tuple[str, Path, Path]:

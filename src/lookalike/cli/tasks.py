@@ -9,7 +9,7 @@ from lookalike.cli.terminal import progress
 if TYPE_CHECKING:
     from lookalike.experiments.task import Task
 
-__all__ = ["load", "rows_of", "task_and_shape"]
+__all__ = ["level_of", "load", "rows_of", "task_and_shape"]
 
 
 def task_and_shape(
@@ -20,9 +20,10 @@ def task_and_shape(
     from lookalike.experiments.task import dataset_task
 
     features = load_encoder(features).name  # as it is written
+    level = level_of(labels)
     dataset = load(data, source, labels, features)
     rows, setting = rows_of(dataset, features), 1 if setting is None else setting
-    task = dataset_task(dataset, setting, random_state=seed, features=features, rows_of=rows)
+    task = dataset_task(dataset, setting, random_state=seed, features=features, level=level, rows_of=rows)
     return task, dataset.images.shape[1:]
 
 
@@ -39,9 +40,21 @@ def rows_of(dataset: Any, features: str) -> Callable[[Any], Any]:
 
 
 def load(name: str, source: Path | None, labels: Path | None, features: str = "pixels") -> Any:
-    """A data set with a progress bar; a folder's images are as large as an encoder needs them."""
+    """A data set with a progress bar; a folder's images are as large as an encoder needs them.
+
+    Of fine and coarse labels it has both, whichever `labels` asks for.
+    """
     from lookalike import datasets, encoders
 
-    size = encoders.load(features).size
+    size, level = encoders.load(features).size, level_of(labels)
     with progress():
-        return datasets.load(name, source=source, labels=labels, size=size)
+        dataset = datasets.load(name, source=source, labels=labels if level is None else None, size=size)
+    dataset.at_level(level)  # raises where there is none
+    return dataset
+
+
+def level_of(labels: Path | None) -> str | None:
+    """Which labels `--labels` asks for, "fine" or "coarse"; None where it names a file, or nothing."""
+    from lookalike.datasets import LEVELS
+
+    return str(labels) if str(labels) in LEVELS else None

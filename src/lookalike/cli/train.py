@@ -1,7 +1,7 @@
 """`lookalike train`."""
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from lookalike.cli.options import FEATURES, JSON, LABELS, SEED, SETTING, SOURCE
 from lookalike.cli.outputs import Output
-from lookalike.cli.tasks import task_and_shape
+from lookalike.cli.tasks import level_of, task_and_shape
 from lookalike.cli.terminal import print_json, progress, remark, table, tables
 from lookalike.core.errors import FileError, InputError
 
@@ -21,7 +21,11 @@ DATA = Annotated[
     str, Parameter(help="digits, cifar10, cifar100, fashion-mnist, a folder of images, or a file of embeddings")
 ]
 LOSS = Annotated[
-    str, Parameter(help="what is minimised: tie-aware-ap, tie-aware-dcg, dsh, dispersed-dsh or cross-entropy")
+    str,
+    Parameter(
+        help="what is minimised: tie-aware-ap, tie-aware-dcg, dsh, dispersed-dsh, dispersed-dsh-hierarchy (of fine and "
+        "coarse labels) or cross-entropy"
+    ),
 ]
 BITS = Annotated[int, Parameter(help="length of the codes")]
 OUTPUT = Annotated[Path, Parameter(help="where to write the hasher"), Output()]
@@ -31,11 +35,32 @@ NETWORK = Annotated[
 ]
 EPOCHS = Annotated[int | None, Parameter(help="times that every training item is seen")]
 BATCH_SIZE = Annotated[int | None, Parameter(help="items that rank each other in a step")]
-LEARNING_RATE = Annotated[float | None, Parameter(help="of the first step; it falls to 0 as a cosine")]
+LEARNING_RATE = Annotated[
+    float | None, Parameter(name=("--lr", "--learning-rate"), help="of the first epoch; the schedule lowers it")
+]
+SCHEDULE = Annotated[
+    Literal["cosine", "constant", "step"] | None,
+    Parameter(help="how the learning rate falls: to 0 as a cosine (the default), never, or by steps"),
+]
+DROP = Annotated[float | None, Parameter(help="with --schedule step: the part that each step takes off (0.4)")]
+EVERY = Annotated[int | None, Parameter(help="with --schedule step: epochs from step to step (a fifth of all)")]
+OPTIMIZER = Annotated[Literal["adam", "sgd"] | None, Parameter(help="adam (the default), or sgd with momentum 0.9")]
 WEIGHT_DECAY = Annotated[float | None, Parameter(help="how strongly weights are held small")]
 ALPHA = Annotated[float | None, Parameter(help="sharpness of tanh in the tie-aware losses")]
 ALPHA_END = Annotated[float | None, Parameter(help="let alpha grow to this (by default it stays)")]
-MARGIN = Annotated[float | Literal["printed"] | None, Parameter(help="of dsh and dispersed-dsh, in their distance")]
+MARGIN = Annotated[
+    float | Literal["printed"] | None, Parameter(help="of dsh and the dispersed losses, in their distance")
+]
+BUFFERS = Annotated[
+    Literal["one", "printed"] | None,
+    Parameter(help="of dispersed-dsh-hierarchy: what a pair of a class pays, one buffer, or both as printed"),
+]
+GAIN = Annotated[Literal["exponential", "linear"] | None, Parameter(help="of a grade, in tie-aware-dcg")]
+DISCOUNT = Annotated[Literal["log2", "reciprocal"] | None, Parameter(help="of a rank, in tie-aware-dcg")]
+RELAXATION = Annotated[
+    Literal["exact", "paper"] | None,
+    Parameter(help="of the tie-aware losses: exact on codes, or with the paper's logarithms, shifted by 1/2"),
+]
 VALIDATION = Annotated[
     float | None,
     Parameter(help="part of the items that is held out to find the best epoch (0.1, if classes have 4)"),
@@ -45,6 +70,7 @@ CHECKPOINT = Annotated[
     Path | None, Parameter(help="written after every epoch; if it is there, training goes on from it"), Output()
 ]
 FILE = Path("lookalike-hasher.npz")
+HIERARCHY = "dispersed-dsh-hierarchy"
 
 __all__ = ["train"]
 
@@ -60,10 +86,18 @@ def train(
     epochs: EPOCHS = None,
     batch_size: BATCH_SIZE = None,
     learning_rate: LEARNING_RATE = None,
+    schedule: SCHEDULE = None,
+    drop: DROP = None,
+    every: EVERY = None,
+    optimizer: OPTIMIZER = None,
     weight_decay: WEIGHT_DECAY = None,
     alpha: ALPHA = None,
     alpha_end: ALPHA_END = None,
     margin: MARGIN = None,
+    buffers: BUFFERS = None,
+    gain: GAIN = None,
+    discount: DISCOUNT = None,
+    relaxation: RELAXATION = None,
     validation: VALIDATION = None,
     patience: PATIENCE = None,
     checkpoint: CHECKPOINT = None,
@@ -80,35 +114,34 @@ def train(
     Example: lookalike report cifar10 --features efficientnet-lite0 --hashers "ITQ ap.npz" --bits 32
 
     Example: lookalike train --data training.npz --bits 64 --checkpoint run.pt
-    """
-    from lookalike import encoders, hashers
 
-    if output.suffix != ".npz":
-        raise InputError(f"cannot write {output}: the name of a hasher's file must end in .npz")
-    kind: Any = hashers.kind("LearnedHasher")  # says what to install before any work is done
-    _check_loss(loss, alpha=alpha, alpha_end=alpha_end, margin=margin)
-    lesson = _lesson(data, encoders.load(features).name, source, labels, setting, seed)
-    if network == "convolutions" and lesson.shape is None:
-        raise InputError("--network convolutions is for the pixels of a data set or of a folder of images")
-    options = {
-        "network": network or ("two-layer" if lesson.shape is None else "convolutions"),
-        "epochs": epochs,
-        "batch_size": batch_size,
-        "patience": patience,
-        "learning_rate": learning_rate,
-        "weight_decay": weight_decay,
-        "alpha": alpha,
-        "alpha_end": alpha_end,
-        "validation": lesson.part_to_hold_out() if validation is None else validation,
-        "options": None if margin is None else {"margin": margin},
-        "image_shape": lesson.shape,
-    }
-    options = {name: value for name, value in options.items() if value is not None}
-    hasher: LearnedHasher = kind(bits, loss=loss, random_state=seed, **options)
+    Example: lookalike train --data cifar10 --setting 2 --loss dispersed-dsh --batch-size 200 --epochs 750 --lr 0.01 \
+--schedule step --drop 0.4 --every 150
+    """
+    options = {"margin": margin, "buffers": buffers, "gain": gain, "discount": discount, "relaxation": relaxation}
+    _check_loss(loss, options | {"alpha": alpha, "alpha_end": alpha_end})
+    _check_output(output)
+    course = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "optimizer": optimizer}
+    course |= {"schedule": schedule, "drop": drop, "every": every, "patience": patience, "validation": validation}
+    course |= {"weight_decay": weight_decay, "alpha": alpha, "alpha_end": alpha_end, "network": network}
+    lesson = _lesson(_Source(data, features, source, labels, setting, seed), loss)
+    hasher = _hasher(loss, bits, seed, lesson, course, options)
     seconds = _fit(hasher, lesson, checkpoint)
     hasher.save(output)
     tell = _print_figures if as_json else _show
-    tell(hasher, lesson.items, seconds, None if lesson.task is None else _test(lesson.task, hasher), output)
+    tell(hasher, lesson, seconds, None if lesson.task is None else _test(lesson.task, hasher), output)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """Where the items come from, as the options say it."""
+
+    data: str
+    features: str
+    source: Path | None
+    labels: Path | None
+    setting: int | None
+    seed: int
 
 
 @dataclass(frozen=True)
@@ -120,6 +153,11 @@ class _Lesson:
     shape: tuple[int, ...] | None = None
     task: "Task | None" = None
 
+    @property
+    def level(self) -> str | None:
+        """By which labels the queries are tested, "fine" or "coarse", where there are both."""
+        return None if self.task is None else self.task.about.get("labels")
+
     def part_to_hold_out(self) -> float:
         """The part that is held out by default: a tenth, where a class is large enough to spare items."""
         import numpy as np
@@ -127,45 +165,93 @@ class _Lesson:
         return 0.1 if np.unique(self.labels, axis=0, return_counts=True)[1].max() >= 4 else 0.0
 
 
-def _check_loss(loss: str, **options: Any) -> None:
+def _check_output(output: Path) -> None:
+    """Raise where no hasher can be written, before any work is done."""
+    from lookalike import hashers
+
+    if output.suffix != ".npz":
+        raise InputError(f"cannot write {output}: the name of a hasher's file must end in .npz")
+    hashers.kind("LearnedHasher")  # says what to install
+
+
+def _check_loss(loss: str, options: dict[str, Any]) -> None:
     """Raise where there is no such loss, or where an option is given that it does not have."""
     from lookalike.hashers import LEARNED
 
     if loss not in LEARNED:
         raise InputError(f"--loss must be one of {', '.join(LEARNED)}, got {loss}")
-    own = {"alpha", "alpha_end"} if loss.startswith("tie-aware") else {"margin"} if loss.endswith("dsh") else set()
+    own: set[str] = {"margin"} if "dsh" in loss else set()
+    own |= {"buffers"} if loss == HIERARCHY else set()
+    own |= {"alpha", "alpha_end", "relaxation"} if loss.startswith("tie-aware") else set()
+    own |= {"gain", "discount"} if loss == "tie-aware-dcg" else set()
     for name, value in options.items():
         if value is not None and name not in own:
             raise InputError(f"--{name.replace('_', '-')} is not for {loss}")
 
 
-def _lesson(
-    data: str, features: str, source: Path | None, labels: Path | None, setting: int | None, seed: int
-) -> _Lesson:
-    """What is learned from: the training part of a data set, or a file."""
-    if Path(data).suffix in (".npz", ".npy", ".parquet"):
-        if source is not None or setting is not None or features != "pixels":
+def _hasher(
+    loss: str, bits: int, seed: int, lesson: _Lesson, course: dict[str, Any], options: dict[str, Any]
+) -> "LearnedHasher":
+    """The hasher to fit. course: how it is trained; options: of the loss; None is what suits."""
+    from lookalike import hashers
+
+    if course["network"] == "convolutions" and lesson.shape is None:
+        raise InputError("--network convolutions is for the pixels of a data set or of a folder of images")
+    usual = {
+        "network": "two-layer" if lesson.shape is None else "convolutions",
+        "validation": lesson.part_to_hold_out(),
+        "image_shape": lesson.shape,
+        "options": {name: value for name, value in options.items() if value is not None} or None,
+    }
+    chosen = usual | {name: value for name, value in course.items() if value is not None}
+    kind: Any = hashers.kind("LearnedHasher")
+    hasher: LearnedHasher = kind(bits, loss=loss, random_state=seed, **chosen)
+    return hasher
+
+
+def _lesson(asked: _Source, loss: str) -> _Lesson:
+    """What is learned from: the training part of a data set, or a file. A hierarchy is scored on coarse labels."""
+    from lookalike import encoders
+
+    features = encoders.load(asked.features).name
+    if loss == HIERARCHY:
+        if level_of(asked.labels) == "fine":
+            raise InputError(
+                f"{loss} learns from fine and coarse labels and is scored on coarse ones: not --labels fine"
+            )
+        asked = replace(asked, labels=asked.labels or Path("coarse"))
+    if Path(asked.data).suffix in (".npz", ".npy", ".parquet"):
+        if asked.source is not None or asked.setting is not None or features != "pixels":
             raise InputError(
                 "--source, --setting and --features are for data sets and folders of images, not for files"
             )
-        return _file_lesson(Path(data), labels)
-    task, shape = task_and_shape(data, source, labels, setting, seed, features)
-    return _Lesson(task.training, task.training_labels, shape if features == "pixels" else None, task)
+        return _file_lesson(Path(asked.data), asked.labels, loss)
+    task, shape = task_and_shape(asked.data, asked.source, asked.labels, asked.setting, asked.seed, features)
+    labels = task.training_levels if loss == HIERARCHY else task.training_labels
+    if labels is None:
+        raise InputError(f"{loss} learns from fine and coarse labels, which {asked.data} does not have")
+    return _Lesson(task.training, labels, shape if features == "pixels" else None, task)
 
 
-def _file_lesson(path: Path, labels: Path | None) -> _Lesson:
+def _file_lesson(path: Path, labels: Path | None, loss: str) -> _Lesson:
     """The embeddings and labels of a file."""
     from lookalike.core.codes import Codes
     from lookalike.evaluation.item_files import read_items
 
-    items = read_items(path, labels)
+    level = level_of(labels)
+    items = read_items(path, labels if level is None else None)
     if isinstance(items.vectors, Codes):
         raise FileError(f"{path} holds codes: a hasher learns from embeddings", path=path)
     if items.labels is None:
         raise FileError(
             f"{path} has no labels, which a network learns from: pass --labels, or use lookalike hash", path=path
         )
-    return _Lesson(items.vectors, items.labels)
+    if loss != HIERARCHY:
+        return _Lesson(items.vectors, items.at_level(level).labels)
+    if items.levels is None:
+        needed = f"{loss} learns from fine and coarse labels: it needs arrays 'labels' and 'coarse_labels'"
+        raise FileError(f"{path}: {needed}", path=path)
+    return _Lesson(items.vectors, items.levels)
 
 
 def _fit(hasher: "LearnedHasher", lesson: _Lesson, checkpoint: Path | None) -> float:
@@ -190,19 +276,22 @@ def _test(task: "Task", hasher: "LearnedHasher") -> dict[str, Any]:
 
 
 def _print_figures(
-    hasher: "LearnedHasher", items: Any, seconds: float, figures: dict[str, Any] | None, output: Path
+    hasher: "LearnedHasher", lesson: _Lesson, seconds: float, figures: dict[str, Any] | None, output: Path
 ) -> None:
     """Print how training went, and the figures of the queries, as JSON."""
     about = {"hasher": str(output), "loss": hasher.loss, "bits": hasher.n_bits, "network": hasher.network}
     curves = {"loss": hasher.losses_.tolist(), "held_out_mAP": hasher.scores_.tolist()}
-    how = {"items": len(items), "seconds": seconds, "best_epoch": hasher.best_epoch_, "curves": curves}
-    print_json({**about, **how, "test": figures})
+    how = {"items": len(lesson.items), "seconds": seconds, "best_epoch": hasher.best_epoch_, "curves": curves}
+    labels = {"labels": lesson.level} if lesson.level is not None else {}
+    print_json({**about, **how, **labels, "test": figures})
 
 
-def _show(hasher: "LearnedHasher", items: Any, seconds: float, figures: dict[str, Any] | None, output: Path) -> None:
+def _show(
+    hasher: "LearnedHasher", lesson: _Lesson, seconds: float, figures: dict[str, Any] | None, output: Path
+) -> None:
     """Print how training went, and the figures of the queries, as a table."""
     say = tables().print
-    made = f"{len(items):,} items of {items.shape[1]:,} numbers → {hasher.n_bits} bits by {hasher.loss}"
+    made = f"{len(lesson.items):,} items of {lesson.items.shape[1]:,} numbers → {hasher.n_bits} bits by {hasher.loss}"
     say(f"{made}, {hasher.network}: {len(hasher.losses_)} epoch{'s' * (len(hasher.losses_) > 1)} in {seconds:.1f} s\n")
     rows = table(("loss", ""), ("held-out mAP", "bold"), first="epoch")
     last = len(hasher.losses_)
@@ -214,5 +303,6 @@ def _show(hasher: "LearnedHasher", items: Any, seconds: float, figures: dict[str
     if figures is not None:
         quality = f"mAP {figures['mAP']:.4f} ({figures['worst']:.4f} to {figures['best']:.4f} by ties)"
         used = f"mLGAP@2 {figures['LGAP@2']:.4f}, {figures['distinct']:,} codes used"
-        say(f"\nqueries, which were not learned from: {quality}, {used}")
+        by = "" if lesson.level is None else f", by {lesson.level} labels"
+        say(f"\nqueries, which were not learned from{by}: {quality}, {used}")
     say(f"the hasher is in {output}")

@@ -50,8 +50,8 @@ def print_rows(trials: "Trials", output: Path, story: dict[str, Any] | None = No
 def show_trials(trials: "Trials") -> None:
     """Print trials as a table."""
     task, say = trials.task, prose().print
-    features = f"; features: {task.about['features']}" if "features" in task.about else ""
-    say(f"{task.title}: {len(task.query_labels):,} queries × {len(task.gallery_labels):,} items{features}\n")
+    about = "".join(f"; {name}: {task.about[name]}" for name in ("features", "labels") if name in task.about)
+    say(f"{task.title}: {len(task.query_labels):,} queries × {len(task.gallery_labels):,} items{about}\n")
     columns = ["bits", "mAP", "worst", "best", "mLGAP@2", "codes used", "of possible", "entropy", "fullest code"]
     rows = table(*((name, "bold" if name == "mAP" else "") for name in columns), first="hasher")
     for row in trials.rows():

@@ -10,8 +10,10 @@ from lookalike.cli.terminal import print_json, progress, table, tables
 from lookalike.core.errors import FileError
 
 if TYPE_CHECKING:
-    from lookalike.evaluation.code_space import Separation, Usage
+    from lookalike.evaluation.code_space import CodeHistogram, Separation, Usage
 
+COLUMNS = 6  # bits whose codes share a column of the histogram on a terminal, 64 in all
+LEVELS = " ▁▂▃▄▅▆▇█"
 MAX_PAIRS = 2e10  # of words of codes that meet, some seconds' worth
 
 __all__ = ["usage"]
@@ -44,7 +46,7 @@ def usage(
     classes = items.labels if items.labels is not None and items.labels.ndim == 1 else None
     if classes is None and (features is not None or separation):
         raise FileError(f"{codes} has no labels with one value an item, which classes need: pass --labels", path=codes)
-    used = code_space.usage(items.vectors, classes)
+    used, ordered = code_space.usage(items.vectors, classes), code_space.items_by_code(items.vectors)
     apart = within = None
     too_many = used.distinct**2 * -(-used.n_bits // 64) > MAX_PAIRS
     with progress():
@@ -54,18 +56,21 @@ def usage(
             hashed = _features(features, len(items.vectors))
             within = code_space.within_class_correlation(items.vectors, classes, hashed)
     if as_json:
-        _print_facts(used, apart, within)
+        _print_facts(used, ordered, apart, within)
         return
     _show_usage(used)
+    for line in _histogram_lines(ordered):
+        tables().print(line)
     if apart is None and classes is not None and too_many:
         many = f"{used.distinct:,} distinct codes are many to compare with each other"
         tables().print(f"\n{many}: pass --separation to do so")
     _show_classes(apart, within)
 
 
-def _print_facts(used: "Usage", apart: "Separation | None", within: Any) -> None:
+def _print_facts(used: "Usage", ordered: "CodeHistogram", apart: "Separation | None", within: Any) -> None:
     """Print everything as JSON."""
     facts: dict[str, Any] = {**used.row(), "balance": used.balance.tolist(), "items_per_code": _spread(used)}
+    facts["items_by_code"] = {"prefix_bits": ordered.prefix_bits, "items": ordered.items.tolist()}
     if apart is not None:
         facts["separation"] = {
             "classes": apart.classes.tolist(),
@@ -152,6 +157,24 @@ def _show_usage(used: "Usage") -> None:
     console = tables()
     console.print(numbers)
     console.print(spread)
+
+
+def _histogram_lines(ordered: "CodeHistogram") -> list[str]:
+    """Items by code in numerical order, as a line of columns that are as high as the items on them.
+
+    >>> import numpy as np
+    >>> from lookalike.evaluation.code_space import CodeHistogram
+    >>> _histogram_lines(CodeHistogram(3, 3, np.array([8, 0, 0, 2, 4, 1, 0, 0])))[1]
+    '█  ▂▄▁  '
+    """
+    short = ordered.shorter(COLUMNS)
+    highest, bits = int(short.items.max()), short.prefix_bits
+    steps = -(-short.items * (len(LEVELS) - 1) // highest)  # what is not empty is seen
+    span = f"from {'0' * bits} to {'1' * bits}"
+    if not short.is_whole:
+        span = f"a column for all that begin with the same {bits} bits, {span}"
+    full = f"a full column is {highest:,} item{'s' * (highest > 1)}"
+    return [f"\nitems on codes in numerical order, {span}; {full}", "".join(LEVELS[step] for step in steps)]
 
 
 def _spread(used: "Usage") -> list[dict[str, int]]:

@@ -6,7 +6,7 @@ from lookalike.core.checks import nearest
 from lookalike.core.errors import InputError, Option
 from lookalike.datasets.cache import cache_folder
 from lookalike.datasets.cifar import CIFAR10, CIFAR100
-from lookalike.datasets.dataset import Dataset, Split
+from lookalike.datasets.dataset import LEVELS, Dataset, Split
 from lookalike.datasets.digits import read_digits
 from lookalike.datasets.export import write_images
 from lookalike.datasets.fashion_mnist import FASHION_MNIST
@@ -16,7 +16,7 @@ from lookalike.datasets.source import obtain
 NAMES = ("digits", "cifar10", "cifar100", "fashion-mnist")
 _ORIGINS = {origin.name: origin for origin in (CIFAR10, CIFAR100, FASHION_MNIST)}
 
-__all__ = ["NAMES", "Dataset", "Split", "cache_folder", "image_folder", "load", "write_images"]
+__all__ = ["LEVELS", "NAMES", "Dataset", "Split", "cache_folder", "image_folder", "load", "write_images"]
 
 
 def load(
@@ -29,8 +29,8 @@ def load(
     """Load a data set by its name, or a folder of images by its path.
 
     source: an archive of the named set, or a folder with its content; then nothing is fetched. labels: a CSV file with
-    the label of each image, if the folders of images do not say it. size: images of a folder are made size × size;
-    those of a named set have a size of their own.
+    the label of each image, if the folders of images do not say it; of cifar100, "fine" or "coarse". size: images of a
+    folder are made size × size; those of a named set have a size of their own.
 
     >>> load("digits")
     Dataset(digits: 1,797 images of 8 × 8 in 10 classes)
@@ -41,13 +41,14 @@ def load(
             text = f" is for data sets that have a name ({', '.join(NAMES)}), not for a folder"
             raise InputError(Option("source"), text)
         return image_folder(name_or_path, labels, size)
-    if labels is not None:
+    level = None if labels is None else str(labels)
+    if level not in (None, *LEVELS):
         raise InputError(Option("labels"), f" is for folders of images; {name} has labels of its own")
     if name == "digits":
         if source is not None:
             raise InputError(Option("source"), " is not for digits, which come with scikit-learn")
-        return read_digits()
-    return obtain(_ORIGINS[name], source)
+        return read_digits().at_level(level)
+    return obtain(_ORIGINS[name], source).at_level(level)
 
 
 def _name(name_or_path: str | Path) -> str | None:

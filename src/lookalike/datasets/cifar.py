@@ -7,6 +7,7 @@ import numpy as np
 
 from lookalike.core.decode import pillow
 from lookalike.core.errors import FileError
+from lookalike.core.file_errors import within
 from lookalike.core.files import read_json
 from lookalike.datasets.archives import members
 from lookalike.datasets.dataset import Dataset
@@ -45,8 +46,9 @@ def read_cifar100(source: Path) -> Dataset:
     digits, images = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
     classes, coarse_classes = (tuple(contents[name].decode().split()) for name in names[2:])
     test = _last_part([len(part[0]) for part in parts])
-    coarse, fine = digits.T.copy()
-    return Dataset("cifar100", images, fine, classes, test, coarse, coarse_classes)
+    coarse, fine = digits.T.copy()  # a record begins with its coarse label
+    with within(source):
+        return Dataset("cifar100", images, fine, classes, test, coarse, coarse_classes)
 
 
 def _records(source: Path, content: bytes, n_labels: int) -> tuple[np.ndarray, np.ndarray]:
@@ -98,7 +100,8 @@ def _check_complete(
             path=source,
         )
     if missing:
-        raise FileError(f"{source} is not complete or something else: it has no {missing[0]}", path=source)
+        text = f"{source} is not {official}, or not all of it: it has no {missing[0]}"
+        raise FileError(text, path=source)
 
 
 CIFAR10 = Origin(

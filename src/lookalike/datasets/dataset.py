@@ -1,7 +1,7 @@
 """A data set of labelled images, and its division into queries, training images and gallery."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,9 +10,10 @@ import numpy as np
 from lookalike.core.checks import choice
 from lookalike.core.errors import InputError, Option
 
-__all__ = ["Dataset", "Split"]
+__all__ = ["LEVELS", "Dataset", "Split"]
 
 QUERIES, TRAINING = 100, 500  # of each class, in setting 1
+LEVELS = ("fine", "coarse")  # of labels, where a class belongs to a superclass
 LARGE = 1000  # a class with fewer images gives a tenth of them as queries
 
 
@@ -84,6 +85,22 @@ class Dataset:
             return fitted(self.paths[row], size)
         image = self.images[row]
         return image.copy() if image.ndim == 3 else np.repeat(image[:, :, None], 3, axis=2)
+
+    def at_level(self, level: str | None) -> "Dataset":
+        """The same images with their coarse labels for labels, where `level` is "coarse"; else as they are.
+
+        level: "fine", "coarse" or None. Splits are best drawn before, so that both levels have the same.
+        """
+        if level is None:
+            return self
+        choice("labels", level, LEVELS)
+        if self.coarse is None:
+            raise InputError(
+                f"{self.name} has no coarse labels: ", Option("labels", level), " is for sets such as cifar100"
+            )
+        if level == "fine":
+            return self
+        return replace(self, labels=self.coarse, classes=self.coarse_classes, coarse=None, coarse_classes=())
 
     def shuffled(self, random_state: int = 0) -> np.ndarray:
         """All rows at random, but classes take turns: of the first n, each class has as many, if it has enough.

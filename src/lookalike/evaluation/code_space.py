@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.checks import whole_number
 from lookalike.core.codes import Codes, as_numpy
 from lookalike.core.errors import InputError, InputTypeError
 from lookalike.core.progress import track
@@ -15,7 +16,20 @@ from lookalike.evaluation.relevance import same_label
 
 BLOCK = 1 << 22  # numbers that are looked at together
 
-__all__ = ["Separation", "Usage", "WithinClass", "mean_of_known", "separation", "usage", "within_class_correlation"]
+EVERY_CODE = 16  # bits up to which every code has its own place in a histogram
+PREFIX = 12  # bits by which longer codes are put together
+
+__all__ = [
+    "CodeHistogram",
+    "Separation",
+    "Usage",
+    "WithinClass",
+    "items_by_code",
+    "mean_of_known",
+    "separation",
+    "usage",
+    "within_class_correlation",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,6 +131,49 @@ at most 2 on one, 2 items on codes shared by different labels)
         correlations = (together / len(codes) - np.outer(balance, balance)) / np.outer(spread, spread)
     correlations[:, spread == 0] = correlations[spread == 0] = np.nan
     return Usage(len(codes), codes.n_bits, np.sort(counts)[::-1], mixed, balance, np.clip(correlations, -1, 1))
+
+
+@dataclass(frozen=True, eq=False)
+class CodeHistogram:
+    """Items on each code, codes in numerical order; or on all codes that begin with the same bits."""
+
+    n_bits: int  # of the codes
+    prefix_bits: int  # of what is counted: all of them, or the first
+    items: np.ndarray  # (2^prefix_bits,)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether every code has a place of its own."""
+        return self.prefix_bits == self.n_bits
+
+    def shorter(self, prefix_bits: int) -> "CodeHistogram":
+        """The same by fewer bits, if it has more."""
+        prefix_bits = min(prefix_bits, self.prefix_bits)
+        return CodeHistogram(self.n_bits, prefix_bits, self.items.reshape(2**prefix_bits, -1).sum(1))
+
+    def __repr__(self) -> str:
+        what = "codes" if self.is_whole else f"first {self.prefix_bits} bits"
+        return f"CodeHistogram({self.items.sum():,} items on {len(self.items):,} {what} of {self.n_bits} bits)"
+
+
+def items_by_code(codes: Codes, prefix_bits: int | None = None) -> CodeHistogram:
+    """How many items lie on each code, codes in numerical order (Ding et al. 2018, figure 1).
+
+    A code is read as a binary number, its first bit the highest. prefix_bits: put codes together by so many of their
+    first bits, 24 at most; by default every code is counted up to 16 bits, and longer codes by their first 12.
+
+    >>> items_by_code(Codes.pack([[0, 0], [1, 0], [1, 0], [1, 1]])).items
+    array([1, 0, 2, 1])
+    """
+    _check_codes(codes)
+    if prefix_bits is None:
+        prefix_bits = codes.n_bits if codes.n_bits <= EVERY_CODE else PREFIX
+    whole_number("prefix_bits", prefix_bits, 1, min(24, codes.n_bits))
+    numbers = np.zeros(len(codes), np.int64)
+    first_word = codes.words[:, 0]
+    for bit in range(prefix_bits):  # bit j of a code is bit j of its first word
+        numbers = numbers << 1 | (first_word >> np.uint64(bit) & np.uint64(1)).astype(np.int64)
+    return CodeHistogram(codes.n_bits, prefix_bits, np.bincount(numbers, minlength=2**prefix_bits))
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """Items as files hold them: codes or embeddings, with labels, tags, attributes and ids."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,8 @@ from lookalike.core.npy import read_npy
 from lookalike.evaluation.relevance import Relevance, matching_attributes, same_label, shared_tags
 from lookalike.shards.gallery import Shards
 
+ABOUT = ("labels", "attributes", "ids", "coarse_labels")  # what a file may say of each item
+
 __all__ = ["Items", "read_items", "relevance_between", "relevance_to_shards", "write_codes"]
 
 
@@ -27,6 +29,23 @@ class Items:
     labels: np.ndarray | None = None  # (n,), or a 0/1 matrix of tags
     attributes: np.ndarray | None = None
     ids: np.ndarray | None = None
+    coarse_labels: np.ndarray | None = None  # (n,), the superclass of each item's label
+
+    def at_level(self, level: str | None) -> "Items":
+        """The items with their coarse labels for labels, where `level` is "coarse"; else as they are."""
+        if level != "coarse":
+            return self
+        if self.coarse_labels is None:
+            raise FileError(f"{self.path} has no coarse labels: add an array 'coarse_labels'", path=self.path)
+        return replace(self, labels=self.coarse_labels, coarse_labels=None)
+
+    @property
+    def levels(self) -> np.ndarray | None:
+        """Class and superclass of each item, (n, 2) of numbers, as hierarchy losses take them; None without both."""
+        if self.labels is None or self.labels.ndim != 1 or self.coarse_labels is None:
+            return None
+        both = (self.labels, self.coarse_labels)
+        return np.stack([np.unique(values, return_inverse=True)[1] for values in both], axis=1)
 
 
 def read_items(path: str | Path, labels: str | Path | None = None) -> Items:
@@ -36,7 +55,7 @@ def read_items(path: str | Path, labels: str | Path | None = None) -> Items:
         vectors: Codes | np.ndarray = _codes_or_embeddings(read_npy(path), path)
         arrays: dict[str, np.ndarray] = {}
     else:
-        arrays, about = read_arrays(path, ("codes", "packed", "n_bits", "embeddings", "labels", "attributes", "ids"))
+        arrays, about = read_arrays(path, ("codes", "packed", "n_bits", "embeddings", *ABOUT))
         if "embeddings" in arrays and not {"codes", "packed"} & set(arrays):
             vectors = arrays["embeddings"]
             if vectors.ndim != 2 or vectors.dtype.kind not in "biuf":
@@ -49,7 +68,7 @@ def read_items(path: str | Path, labels: str | Path | None = None) -> Items:
                 vectors = Codes.from_arrays(arrays, about, path)
     if labels is not None:
         arrays["labels"] = _read_labels(Path(labels))
-    for name in ("labels", "attributes", "ids"):
+    for name in ABOUT:
         if name in arrays and arrays[name].dtype.kind in "SM":  # bytes and dates, as other files and JSON have them
             arrays[name] = (
                 np.char.decode(arrays[name], "utf-8", "replace")
@@ -59,16 +78,19 @@ def read_items(path: str | Path, labels: str | Path | None = None) -> Items:
         if name in arrays and arrays[name].shape[:1] != (len(vectors),):
             count = len(arrays[name]) if arrays[name].ndim else "single"
             raise FileError(f"{path} has {len(vectors)} items, but {count} {name}", path=path)
-    return Items(path, vectors, arrays.get("labels"), arrays.get("attributes"), arrays.get("ids"))
+    if "coarse_labels" in arrays and arrays["coarse_labels"].ndim != 1:
+        shape = arrays["coarse_labels"].shape
+        raise FileError(f"{path}: coarse_labels must be one for each item, got {shape}", path=path)
+    return Items(path, vectors, **{name: arrays[name] for name in ABOUT if name in arrays})
 
 
 def write_codes(path: str | Path, codes: Codes, items: Items) -> None:
-    """Write codes with the labels, attributes and ids of the items that they are of, to .npz or .parquet."""
+    """Write codes with what the file says of the items that they are of, to .npz or .parquet."""
     named = "codes" if Path(path).suffix == ".parquet" else "packed"
     arrays = {named: codes.to_bytes()}
     if named == "packed":
         arrays["n_bits"] = np.array(codes.n_bits)
-    for name in ("labels", "attributes", "ids"):
+    for name in ABOUT:
         if (values := getattr(items, name)) is not None:
             arrays[name] = values
     write_arrays(path, arrays, provenance("codes", n_bits=codes.n_bits, digest=codes.digest))
@@ -83,9 +105,15 @@ def relevance_between(queries: Items, gallery: Items, kind: str | None = None, a
     return make(getattr(queries, name), values)
 
 
-def relevance_to_shards(queries: Items, gallery: Shards, kind: str | None = None) -> Relevance:
-    """The same for a gallery in shards."""
+def relevance_to_shards(
+    queries: Items, gallery: Shards, kind: str | None = None, level: str | None = None
+) -> Relevance:
+    """The same for a gallery in shards; of the level "coarse", its column coarse_labels is what `labels` are."""
     make, name = _made_of(queries, kind, "")
+    if level == "coarse" and name == "labels":
+        if "coarse_labels" not in gallery.columns:
+            raise _without(gallery.location, "coarse_labels", "")
+        return make(queries.labels, gallery["coarse_labels"])
     if name not in gallery.columns:
         raise _without(gallery.location, name, ": lookalike shard takes them from the file, or from a --table")
     return make(getattr(queries, name), gallery[name])

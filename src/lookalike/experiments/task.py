@@ -35,6 +35,7 @@ class Task:
     gallery_labels: np.ndarray
     training: np.ndarray | None = None  # features, (n, values)
     training_labels: np.ndarray | None = None
+    training_levels: np.ndarray | None = None  # class and superclass, (n, 2), where both are known
     queries: np.ndarray | None = None
     gallery: np.ndarray | None = None
     query_picture: Picture | None = None  # from a query's position, (height, width, 3) of uint8
@@ -53,29 +54,34 @@ def dataset_task(
     *,
     random_state: int = 0,
     features: str = "pixels",
+    level: str | None = None,
     rows_of: Callable[[np.ndarray], np.ndarray] | None = None,
 ) -> Task:
     """Search a data set for images that share a class with a query, by their pixels or by other features.
 
+    level: which labels a class is, "fine" (the default) or "coarse", of a set that has both; both have the same split.
     rows_of: the features of these rows of the data set.
     """
     rows_of = dataset.pixels if rows_of is None else rows_of
-    split = dataset.split(setting, random_state=random_state)
-    names, height_width = np.array(dataset.classes), " × ".join(map(str, dataset.images.shape[1:3]))
-    numbers = [dataset.labels[rows] for rows in (split.queries, split.training, split.gallery)]
+    split, labelled = dataset.split(setting, random_state=random_state), dataset.at_level(level)
+    names, height_width = np.array(labelled.classes), " × ".join(map(str, dataset.images.shape[1:3]))
+    numbers = [labelled.labels[rows] for rows in (split.queries, split.training, split.gallery)]
+    levels = None if dataset.coarse is None else np.stack([dataset.labels, dataset.coarse], axis=1)[split.training]
     return Task(
         TITLES.get(dataset.name, dataset.name),
         same_label(numbers[0], numbers[2]),
         names[numbers[0]],
         names[numbers[2]],
-        rows_of(split.training),
-        numbers[1],
-        rows_of(split.queries),
-        rows_of(split.gallery),
-        lambda query: dataset.picture(int(split.queries[query])),
-        lambda item: dataset.picture(int(split.gallery[item])),
-        {
+        training=rows_of(split.training),
+        training_labels=numbers[1],
+        training_levels=levels,
+        queries=rows_of(split.queries),
+        gallery=rows_of(split.gallery),
+        query_picture=lambda query: dataset.picture(int(split.queries[query])),
+        gallery_picture=lambda item: dataset.picture(int(split.gallery[item])),
+        about={
             "data": dataset.name,
+            **({} if levels is None else {"labels": level or "fine"}),
             "setting": setting,
             "seed": random_state,
             "features": f"{features}, {height_width}",
@@ -86,9 +92,14 @@ def dataset_task(
     )
 
 
-def items_task(queries: Items, gallery: Items, training: Items | None = None) -> Task:
-    """Search the items of one file for those of another. Hashers learn from a third file, or from the gallery."""
-    parts = {"queries": queries, "gallery": gallery, "training": training or gallery}
+def items_task(queries: Items, gallery: Items, training: Items | None = None, *, level: str | None = None) -> Task:
+    """Search the items of one file for those of another. Hashers learn from a third file, or from the gallery.
+
+    level: "coarse" takes the coarse labels of the files for their labels.
+    """
+    levels = (training or gallery).levels
+    queries, gallery = queries.at_level(level), gallery.at_level(level)
+    parts = {"queries": queries, "gallery": gallery, "training": training.at_level(level) if training else gallery}
     for items in (queries, gallery):
         if not len(items.vectors):
             raise FileError(f"{items.path} holds no items", path=items.path)
@@ -98,6 +109,8 @@ def items_task(queries: Items, gallery: Items, training: Items | None = None) ->
     about: dict[str, Any] = {name: len(items.vectors) for name, items in parts.items()}
     if vectors["gallery"] is not None:
         about["features"] = f"embeddings, {vectors['gallery'].shape[1]} numbers"
+    if level is not None:
+        about["labels"] = level
     return Task(
         gallery.path.stem,
         relevance_between(queries, gallery),
@@ -105,6 +118,7 @@ def items_task(queries: Items, gallery: Items, training: Items | None = None) ->
         _shown_labels(gallery),
         **vectors,  # type: ignore[arg-type]
         training_labels=parts["training"].labels,
+        training_levels=levels,
         about={"data": f"{queries.path.name}, {gallery.path.name}", **about},
     )
 

@@ -5,6 +5,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from lookalike.core.codes import Codes
 from lookalike.core.errors import InputError
 from lookalike.core.kernels import bend_kernels, product_kernel
@@ -121,10 +123,19 @@ def _hash(task: Task, hasher: "Hasher") -> tuple[Codes, Codes, float, float]:
     started = time.perf_counter()
     fitted = hasattr(hasher, "n_features_in_")
     if not fitted:
-        hasher.fit(task.training, task.training_labels)
+        hasher.fit(task.training, _labels_for(hasher, task))
     between = time.perf_counter()
     queries, gallery = hasher.transform(task.queries), hasher.transform(task.gallery)
     return queries, gallery, float("nan") if fitted else between - started, time.perf_counter() - between
+
+
+def _labels_for(hasher: "Hasher", task: Task) -> np.ndarray | None:
+    """What a hasher learns from beside the items: classes, or classes and superclasses."""
+    if not getattr(hasher, "learns_levels", False):
+        return task.training_labels
+    if task.training_levels is None:
+        raise InputError(f"{hasher.title} learns from fine and coarse labels, which {task.title} does not have")
+    return task.training_levels
 
 
 def examine(

@@ -11,7 +11,9 @@ from lookalike.hashers.spectral import SH
 from lookalike.hashers.spherical import SpH
 
 HASHERS: dict[str, type[Hasher]] = {cls.__name__: cls for cls in (LSH, PCAH, PCARR, ITQ, SH, SKLSH, SpH, DensityDSH)}
-LEARNED = ("tie-aware-ap", "tie-aware-dcg", "dsh", "dispersed-dsh", "cross-entropy")  # by a network, from labels
+LEARNED = (  # by a network, from labels
+    *("tie-aware-ap", "tie-aware-dcg", "dsh", "dispersed-dsh", "dispersed-dsh-hierarchy", "cross-entropy"),
+)
 
 __all__ = [
     "HASHERS",

@@ -18,6 +18,7 @@ from lookalike.hashers import Hasher
 from lookalike.hashers.base import input_errors
 from lookalike.learning.augment import flip_and_shift
 from lookalike.learning.networks import NETWORKS, Standardised
+from lookalike.learning.objectives import HIERARCHY
 from lookalike.learning.training import TrainingSettings, activations, train
 
 __all__ = ["LearnedHasher"]
@@ -31,6 +32,8 @@ class LearnedHasher(Hasher):
     "two-layer" on standardised features; "convolutions" on rows of pixels, which need `image_shape`; a torch module,
     which is copied; or a function of n_features and n_bits that makes one. augment: learn from images that are flipped
     and shifted at random.
+    schedule: of the learning rate, "cosine", "constant", or "step", which loses the part `drop` of it (0.4) after
+    every `every` epochs (a fifth of the run).
     learning_rate and alpha: None is what suits standardised features (0.003 and 1) or other networks (0.001 and 10).
     The rest is as in lookalike.learning.Settings.
     """
@@ -60,6 +63,8 @@ class LearnedHasher(Hasher):
         learning_rate: float | None = None,
         weight_decay: float = 2e-3,
         schedule: str = "cosine",
+        drop: float | None = None,
+        every: int | None = None,
         alpha: float | None = None,
         alpha_end: float | None = None,
         validation: float = 0.0,
@@ -82,6 +87,8 @@ class LearnedHasher(Hasher):
         self.learning_rate = learning_rate
         self.weight_decay = weight_decay
         self.schedule = schedule
+        self.drop = drop
+        self.every = every
         self.alpha = alpha
         self.alpha_end = alpha_end
         self.validation = validation
@@ -92,6 +99,11 @@ class LearnedHasher(Hasher):
     def title(self) -> str:
         """The loss that it is learned with."""
         return self.loss
+
+    @property
+    def learns_levels(self) -> bool:
+        """Whether it is fitted to labels in two columns, class and superclass."""
+        return self.loss == HIERARCHY
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

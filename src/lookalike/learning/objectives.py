@@ -13,7 +13,7 @@ from lookalike.core.errors import InputError, Option
 from lookalike.learning import losses
 from lookalike.learning.labels import check_labels, check_tags
 
-__all__ = ["LOSSES", "Objective", "are_tags", "make_objective"]
+__all__ = ["HIERARCHY", "LOSSES", "Objective", "are_tags", "make_objective"]
 
 HIERARCHY, CLASSIFIER = "dispersed-dsh-hierarchy", "cross-entropy"
 FUNCTIONS: dict[str, Callable[..., Tensor]] = {

@@ -25,6 +25,8 @@ from lookalike.hashers.base import check_number
 from lookalike.learning.checkpoints import read_checkpoint, write_checkpoint
 from lookalike.learning.objectives import Objective, are_tags, make_objective
 
+STEPS = ("step", "steps")  # both mean the same
+
 __all__ = ["Training", "TrainingSettings", "activations", "batches", "held_out", "train"]
 
 
@@ -40,7 +42,9 @@ class TrainingSettings:
     optimizer: str = "adam"  # or "sgd", with a momentum of 0.9
     learning_rate: float = 1e-3
     weight_decay: float = 2e-3
-    schedule: str = "cosine"  # of the learning rate; or "constant", or "steps": 40 % less after every fifth of the run
+    schedule: str = "cosine"  # of the learning rate; or "constant", or "step", also written "steps"
+    drop: float | None = None  # of "step": the part that the learning rate loses at each step (0.4)
+    every: int | None = None  # of "step": the epochs after which it does so (a fifth of the run)
     alpha: float = 1.0  # of tanh(alpha · activations), in the ranking losses
     alpha_end: float | None = None  # what alpha grows to, by the same factor from epoch to epoch; None: it stays
     validation: float = 0.0  # part of the items that is held out, to find the best epoch
@@ -66,17 +70,33 @@ class TrainingSettings:
         require(self.learning_rate < 1e6, "learning_rate", "below a million")
         require(0 <= self.weight_decay < math.inf, "weight_decay", "0 or more")
         require(self.optimizer in ("adam", "sgd"), "optimizer", "adam or sgd")
-        require(self.schedule in ("constant", "cosine", "steps"), "schedule", "constant, cosine or steps")
+        self._check_schedule(require)
         require(0 <= self.validation < 1, "validation", "from 0 to below 1")
         if self.patience is not None:
             whole_number("patience", self.patience)
             require(self.validation > 0, "patience", "None where no validation part is held out")
 
+    def _check_schedule(self, require: Callable[[bool, str, str], None]) -> None:
+        """Raise where the schedule of the learning rate is none."""
+        require(self.schedule in ("constant", "cosine", *STEPS), "schedule", "constant, cosine or step")
+        for name in ("drop", "every"):
+            if self.schedule not in STEPS and getattr(self, name) is not None:
+                raise InputError(Option(name), " is for ", Option("schedule", "step"), f", not for {self.schedule}")
+        if self.drop is not None:
+            check_number("drop", self.drop)
+            require(self.drop < 1, "drop", "below 1, the part of the learning rate that is lost")
+        if self.every is not None:
+            whole_number("every", self.every)
+            require(self.every < self.epochs, "every", f"below the {self.epochs} epochs, or nothing ever drops")
+
     def learning_rate_of(self, epoch: int) -> float:
         """The learning rate of an epoch, the first being 0."""
         if self.schedule == "cosine":
             return self.learning_rate * (1 + math.cos(math.pi * epoch / self.epochs)) / 2
-        return self.learning_rate * (0.6 ** (epoch * 5 // self.epochs) if self.schedule == "steps" else 1)
+        if self.schedule == "constant":
+            return self.learning_rate
+        n_steps = epoch * 5 // self.epochs if self.every is None else epoch // self.every
+        return float(self.learning_rate * (1 - (0.4 if self.drop is None else self.drop)) ** n_steps)
 
     def alpha_of(self, epoch: int) -> float:
         """Alpha in an epoch, the first being 0."""
@@ -339,8 +359,12 @@ def _device(network: nn.Module) -> torch.device:
 
 def _about(settings: TrainingSettings, network: nn.Module, X: np.ndarray, targets: np.ndarray) -> dict[str, Any]:
     """What must be the same in a run that goes on from a checkpoint."""
+    chosen = dataclasses.asdict(settings)
+    for name in ("drop", "every"):  # checkpoints of earlier versions do not know them
+        if chosen[name] is None:
+            del chosen[name]
     return {
-        **dataclasses.asdict(settings),
+        **chosen,
         "network": repr(network),
         "weights": [list(weight.shape) for weight in network.state_dict().values()],
         "items": list(X.shape),

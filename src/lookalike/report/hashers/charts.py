@@ -6,6 +6,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from lookalike.evaluation.code_space import CodeHistogram
 from lookalike.metrics.curves import Curve
 from lookalike.report.hashers.entries import HasherComparison, HasherEntry
 from lookalike.report.html import COLOURS
@@ -14,6 +15,7 @@ from lookalike.report.vega import Layer, Look, Rows, Spec, drawn, layer
 POINTS = 64  # of a curve
 
 __all__ = [
+    "code_order_chart",
     "codes_chart",
     "curve_chart",
     "length_chart",
@@ -92,6 +94,33 @@ def codes_chart(comparison: HasherComparison, entry: HasherEntry, highest: float
         empty = {"code": used.distinct, "end": end}
         layers.insert(0, ([empty], layer().mark_rect(fill="var(--empty)").encode(x=x, x2="end:Q")))
     return drawn(130, *layers)
+
+
+def code_order_chart(comparison: HasherComparison, entry: HasherEntry, ordered: CodeHistogram, highest: int) -> Spec:
+    """Items on each code, codes in numerical order, over what an even spread would give each."""
+    colour = f"var(--h{comparison.hashers.index(entry.hasher) % COLOURS})"
+    end = len(ordered.items)
+    x = alt.X(
+        "code:Q",
+        title="code" if ordered.is_whole else f"first {ordered.prefix_bits} bits",
+        scale=alt.Scale(domain=[0, end], nice=False),
+        axis=alt.Axis(values=[0, end - 1], format=",d", labelAlign=alt.expr("datum.value > 0 ? 'right' : 'left'")),
+    )
+    scale = alt.Scale(type="sqrt", domain=[0, highest], nice=False)
+    y = alt.Y(
+        "items:Q", title="items", stack=None, scale=scale, axis=alt.Axis(values=_sqrt_ticks(highest), format=",d")
+    )
+    # a list in one row is a tenth of the page that a row for each code would be
+    area = layer().transform_flatten(["items"]).transform_window(number="row_number()")
+    area = area.transform_calculate(code="datum.number - 1")
+    area = area.mark_area(interpolate="step-after", fill=colour, fillOpacity=0.75, line={"strokeWidth": 1})
+    even = layer().mark_rule(stroke="currentColor", strokeWidth=1.25, strokeDash=[3, 2])
+    level: list[dict[str, Any]] = [{"items": entry.trial.usage.items / end}]
+    return drawn(
+        130,
+        ([{"items": [*ordered.items.tolist(), 0]}], area.encode(x=x, y=y, color=alt.value(colour))),
+        (level, even.encode(y=y)),
+    )
 
 
 def curve_chart(comparison: HasherComparison, bits: int) -> Spec:

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from lookalike.evaluation.code_space import items_by_code
 from lookalike.report.figure import Figure, FigurePanel
 from lookalike.report.hashers import charts
 from lookalike.report.hashers.entries import HasherComparison, HasherEntry
@@ -16,7 +17,8 @@ __all__ = ["all_figures"]
 
 def all_figures(comparison: HasherComparison) -> list[Figure]:
     """Every figure that these trials allow: lengths are compared only where there are several."""
-    figures = [_tradeoff(comparison), _codes(comparison), _curves(comparison), _radii(comparison)]
+    figures = [_tradeoff(comparison), _codes(comparison), _code_order(comparison)]
+    figures += [_curves(comparison), _radii(comparison)]
     if len(comparison.lengths) > 1:
         figures += [_lengths(comparison), _spread(comparison)]
     return figures
@@ -101,6 +103,37 @@ def _codes(comparison: HasherComparison) -> Figure:
         "Each code’s items, from the fullest code to the emptiest, on a root scale; shaded: codes that nothing uses. "
         f'<span class="dashed">Dashed</span>: evenly random bits, which would take about {even:,.0f} codes. '
         "A tall, narrow peak is a collapse: search becomes classification, and nothing ranks items within a class.",
+        panels,
+        data_table(head, rows),
+        small=True,
+    )
+
+
+def _code_order(comparison: HasherComparison) -> Figure:
+    bits = comparison.lengths[0]
+    entries = comparison.of_length(bits)
+    histograms = [items_by_code(entry.trial.gallery) for entry in entries]
+    highest = max(int(ordered.items.max()) for ordered in histograms)
+    panels, rows = [], []
+    for entry, ordered in zip(entries, histograms, strict=True):
+        index, short, fullest = comparison.hashers.index(entry.hasher), ordered.shorter(3), int(ordered.items.argmax())
+        written = f"{fullest:0{ordered.prefix_bits}b}{'' if ordered.is_whole else '…'}"
+        title = f"{mark(index)} <span>{text(entry.hasher)}</span>"
+        told = f"{entry.hasher}: {ordered.items[fullest]:,} items on {written}, the most; by the first bits "
+        eighths = [(f"{number:0{short.prefix_bits}b}", whole(int(n))) for number, n in enumerate(short.items)]
+        told += ", ".join(f"{start} {n}" for start, n in eighths) + "."
+        spec = charts.code_order_chart(comparison, entry, ordered, highest)
+        panels.append(FigurePanel(title, told, spec, {"hasher": index}))
+        rows.append((entry.hasher, written, whole(int(ordered.items[fullest])), *(n for _, n in eighths)))
+    place = "Each code’s items" if histograms[0].is_whole else "Items by the first 12 bits of their code"
+    head = ["hasher", "fullest", "its items", *(f"{start}…" for start, _ in eighths)]
+    return Figure(
+        "code-order",
+        "Code order",
+        f"Where among the codes of {bits} bits the items lie",
+        f"{place}, in numerical order (the first bit is the highest), on a root scale (Ding et al. 2018, figure 1). "
+        '<span class="dashed">Dashed</span>: the same number everywhere. Codes that differ in the first bit lie far '
+        "apart here: gaps show bits that are constant or follow each other.",
         panels,
         data_table(head, rows),
         small=True,
