@@ -131,7 +131,8 @@ def test_functions_fit_on_a_screen() -> None:
 
 
 MANY_PARAMETERS = {  # public functions, where each is an option of the user's; and loops, which take arrays alone
-    *("learning/hasher.py:__init__", "learning/losses.py:dispersed_dsh_hierarchy", "search/index.py:build"),
+    *("learning/hasher.py:__init__", "search/index.py:build"),
+    *("learning/losses.py:dispersed_dsh_hierarchy", "learning/losses.py:tie_aware_dcg"),
     *("evaluation/evaluate.py:evaluate", "evaluation/evaluate.py:evaluate_scores"),
     *("evaluation/count.py:count", "evaluation/count.py:count_scores"),
     *("discovery/leaderboard.py:leaderboard", "discovery/contest.py:__init__", "discovery/prevalence.py:prevalence"),

@@ -133,6 +133,8 @@ def test_usage_prints_what_python_says(folder: Path, tmp_path: Path, capsys: pyt
         assert said[name] == value, name
     assert sum(row["items"] for row in said["items_per_code"]) == len(codes)
     assert sum(row["codes"] for row in said["items_per_code"]) == found.distinct
+    numbered = np.bincount(codes.unpack() @ (1 << np.arange(12)[::-1]), minlength=4096)  # the first bit is the highest
+    assert said["items_by_code"] == {"prefix_bits": 12, "items": numbered.tolist()}
     apart = space.separation(codes, labels)
     assert said["separation"]["diameters"] == apart.diameters.tolist()
     assert said["separation"]["premise_holds"] is False
@@ -141,6 +143,11 @@ def test_usage_prints_what_python_says(folder: Path, tmp_path: Path, capsys: pyt
     out = run(capsys, "usage", made)[1]
     for text in (f"{found.distinct:,}", f"{found.entropy:.2f} bits", f"{found.mixed:,}", "proposition 1"):
         assert text in out
+    assert "items on codes in numerical order, a column for all that begin with the same 6 bits" in out
+    columns = next(line for line in out.splitlines() if "█" in line)
+    by_column = numbered.reshape(64, 64).sum(1)
+    assert [column != " " for column in columns.ljust(64)] == (by_column > 0).tolist()
+    assert columns[by_column.argmax()] == "█"
 
 
 # report

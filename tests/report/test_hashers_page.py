@@ -23,6 +23,7 @@ from lookalike.report import render, write_report
 from lookalike.report.hashers.charts import runs
 from lookalike.report.hashers.entries import HasherComparison
 from lookalike.report.hashers.examples import chosen_queries, nearest_groups, top_five
+from lookalike.report.hashers.figures import all_figures
 from lookalike.report.hashers.words import random_codes, summary
 from lookalike.report.inline_images import encoded
 from lookalike.report.numbers import number, percent
@@ -174,6 +175,21 @@ def test_runs_are_the_counts_again() -> None:
     steps = runs(counts)
     again = np.repeat([step["items"] for step in steps[:-1]], np.diff([step["code"] for step in steps]))
     assert again.tolist() == counts.tolist()
+
+
+def test_the_chart_in_code_order_has_the_items_of_every_code() -> None:
+    """A list of counts by code, and a 0 behind the last, where its step ends; beyond 16 bits by the first 12."""
+    for lengths, n_bits in (((12, 24), 12), ((24,), 12), ((5,), 5)):
+        comparison = HasherComparison(some_trials(a_task(), lengths))
+        figure = next(figure for figure in all_figures(comparison) if figure.name == "code-order")
+        for entry, panel in zip(comparison.of_length(lengths[0]), figure.panels, strict=True):
+            numbers = entry.trial.gallery.unpack()[:, :n_bits] @ (1 << np.arange(n_bits)[::-1])
+            counts = np.bincount(numbers, minlength=2**n_bits)
+            assert panel.spec is not None
+            assert [{"items": [*counts.tolist(), 0]}] in panel.spec["datasets"].values()
+            assert f"{counts.max():,} items on {counts.argmax():0{n_bits}b}" in panel.told
+        assert ("first 12 bits" in figure.reading) == (lengths == (24,))
+        assert "numerical order" in figure.reading
 
 
 # Examples
@@ -343,7 +359,7 @@ def test_a_browser_shows_everything(browser, tmp_path: Path) -> None:  # noqa: F
     opened = Opened(browser, tmp_path / "page.html", plain_page())
     page = opened.page
     opened.check()
-    assert len(page.query_selector_all("figure")) == 6
+    assert len(page.query_selector_all("figure")) == 7
     assert len(plain_page().encode()) < 2_500_000
 
     header = page.locator("#comparison th[data-key=mAP]")
