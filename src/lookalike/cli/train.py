@@ -121,9 +121,9 @@ def train(
     options = {"margin": margin, "buffers": buffers, "gain": gain, "discount": discount, "relaxation": relaxation}
     _check_loss(loss, options | {"alpha": alpha, "alpha_end": alpha_end})
     _check_output(output)
-    course = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "optimizer": optimizer}
-    course |= {"schedule": schedule, "drop": drop, "every": every, "patience": patience, "validation": validation}
-    course |= {"weight_decay": weight_decay, "alpha": alpha, "alpha_end": alpha_end, "network": network}
+    course: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "optimizer": optimizer, "network": network}
+    course |= {"learning_rate": learning_rate, "schedule": schedule, "drop": drop, "every": every, "patience": patience}
+    course |= {"weight_decay": weight_decay, "alpha": alpha, "alpha_end": alpha_end, "validation": validation}
     lesson = _lesson(_Source(data, features, source, labels, setting, seed), loss)
     hasher = _hasher(loss, bits, seed, lesson, course, options)
     seconds = _fit(hasher, lesson, checkpoint)
