@@ -173,6 +173,25 @@ def test_classes_that_lie_apart_score_a_map_of_one() -> None:
     assert la.evaluate(codes, codes, la.same_label(labels, labels), ["AP"])["AP"].mean == 1
 
 
+def test_where_the_premise_holds_at_most_two_thirds_of_all_codes_are_used() -> None:
+    """Proposition 1, by every way to give the eight codes of three bits to two classes, or to none."""
+    codes = list(itertools.product((0, 1), repeat=3))
+    used = []
+    for owners in itertools.product((None, "a", "b"), repeat=8):
+        one, other = ([code for code, owner in zip(codes, owners, strict=True) if owner == name] for name in "ab")
+        if len(one) < 2 or len(other) < 2:
+            continue
+        apart = min(hamming(a, b) for a in one for b in other)
+        if max(hamming(a, b) for mine in (one, other) for a in mine for b in mine) >= apart:
+            continue
+        found = space.separation(la.Codes.pack(one + other), ["a"] * len(one) + ["b"] * len(other))
+        assert found.holds
+        assert found.utilisation <= found.bound
+        used.append(found.utilisation)
+    assert max(used) == 0.5  # as the paper says, its bound is not the least
+    assert len(used) >= 12
+
+
 # Within a class
 
 
