@@ -26,6 +26,7 @@ __all__ = [
     "Place",
     "Placing",
     "interval_of",
+    "leaders_of",
     "leading_number",
     "main_metric",
     "numbers_of",
@@ -200,6 +201,11 @@ def places_of(board: "Leaderboard", number: Number) -> list[Place]:
         tied = same or (index + 1 < len(order) and _equal(values[model], values[order[index + 1]]))
         places.append(Place(rank, tied, model, values[model], *interval_of(board, model, number)))
     return places
+
+
+def leaders_of(board: "Leaderboard", number: Number) -> list[str]:
+    """The model with the highest number, or all that share it; none where no model has a value."""
+    return [place.model for place in places_of(board, number) if place.rank == 1 and not math.isnan(place.value)]
 
 
 def _equal(first: float, second: float) -> bool:

@@ -65,8 +65,9 @@ class Standing:
         return scores[metric].mean if metric in scores else math.nan
 
     def judged(self, model: str) -> float:
-        """The least share of its top k that was judged; nan where it was not measured."""
-        return min((score.mean for score in self.board.judged[model].scores.values()), default=math.nan)
+        """The least share of what it has in its top k that was judged; nan where it was not measured."""
+        cutoffs = [metric.cutoff or 1 for metric in self.board.judged[model]]
+        return min((self.board.judged_share(model, cutoff) for cutoff in cutoffs), default=math.nan)
 
     def doubtful(self, model: str, metric: Metric) -> bool:
         """Whether a rank metric is in doubt, since too little of the model's top was judged."""
