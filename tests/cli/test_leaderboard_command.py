@@ -56,7 +56,7 @@ def test_models_stand_in_their_places_and_the_rest_is_asked_for(
     told = json.loads(done(capsys, "leaderboard", folder, "--json"))
     standing = told["standing"]
     assert [line.split()[1] for line in lines[1:4]] == [place["model"] for place in standing["places"]]
-    assert lines[5].startswith(f"{standing['leaders'][0]} leads by AUC, own left out: ")
+    assert lines[4].startswith(f"{standing['leaders'][0]} leads by AUC, own left out: ")
     assert f"{told['pairs']} judged pairs, {told['positives']} positive; {told['random_left_out']} more drawn" in text
     assert "VSDMRR" not in text
     assert "VSDMRR@5" in done(capsys, "leaderboard", folder, "--all")
