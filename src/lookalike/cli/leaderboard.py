@@ -40,6 +40,10 @@ LEAVE_ONE_OUT = Annotated[
         help="drop what each model alone proposed and evaluate AUC, or --metrics, again; by default with --report"
     ),
 ]
+WITH_RANDOM = Annotated[
+    bool, Parameter(help="also count judged pairs that chance alone drew; they are there to estimate prevalence")
+]
+ALL = Annotated[bool, Parameter(name="--all", help="also show every metric, and what it does to models of the pool")]
 RULES = Annotated[bool, Parameter(help="also show the order of models under the other rules")]
 COMPARE = Annotated[str | None, Parameter(help="a metric by which every pair of models is compared, such as AUC")]
 RESAMPLES = Annotated[int, Parameter(help="of the bootstrap behind the intervals")]
@@ -60,9 +64,11 @@ def leaderboard(
     level: LEVEL = "image",
     one_per_identity: ONE_PER_IDENTITY = None,
     negatives: NEGATIVES = 100,
+    with_random: WITH_RANDOM = False,
     leave_one_out: LEAVE_ONE_OUT = None,
     rules: RULES = False,
     compare: COMPARE = None,
+    all_metrics: ALL = False,
     resamples: RESAMPLES = 1000,
     output: OUTPUT = None,
     report: REPORT = None,
@@ -82,11 +88,14 @@ def leaderboard(
     metric = None if compare is None else Metric.parse(compare)
     contest = _contest_of_study(folder, rule, run, qrels) if folder is not None else _contest_of_runs(run, qrels, rule)
     checks = _Checks(chosen, metric, rules, _leaves_one_out(leave_one_out, contest, report))
+    if with_random and contest.pool is None:
+        raise InputError("--with-random needs a pool, which knows what chance drew: lookalike pool STUDY")
     if rules and contest.study is None:
         raise InputError("--rules needs the votes of a study")
     options = {"level": level, "negatives": negatives, "one_per_identity": one_per_identity, "resamples": resamples}
+    options |= {"with_random": with_random, "seed": seed, "threads": threads}
     with progress():
-        outcome = _compare_models(contest, checks, {**options, "seed": seed, "threads": threads})
+        outcome = _compare_models(contest, checks, options)
     facts = outcome.facts()
     text = json.dumps(without_nan(facts), indent=1, allow_nan=False) + "\n"
     if output is not None:
@@ -98,7 +107,7 @@ def leaderboard(
     if as_json:
         print_json(facts)
         return
-    _show(outcome)
+    _show(outcome, every_metric=all_metrics or metrics is not None)
     if report is not None:
         say_how_to_open(report)
 
@@ -198,10 +207,11 @@ def _write_page(page: Path, contest: _Contestants, outcome: _Outcome) -> None:
     )
 
 
-def _show(outcome: _Outcome) -> None:
+def _show(outcome: _Outcome, *, every_metric: bool) -> None:
     """Print the leaderboard and the checks, and warnings on standard error."""
     say = tables().print
-    say(outcome.board.text(warnings=False))
+    say(outcome.board.standing())
+    say(f"\n{outcome.board.table()}" if every_metric else "--all shows all other metrics")
     if outcome.without_own is not None:
         say(f"\nwithout the pairs that only one model proposed\n{outcome.without_own}")
     if outcome.by_rule is not None:

@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -69,21 +70,35 @@ class LeaveOneOut:
 
     def __str__(self) -> str:
         head = ["metric", "left out", "pairs", "all pairs", "mean ± sd", "Spearman", "p", "Kendall", "change", "shift"]
-        return f"{aligned([head, *map(_cells, self.rows_)])}\n{P_VALUE}"
+        return "\n".join([aligned([head, *map(_cells, self.rows_)]), P_VALUE, *self.gaps])
+
+    @property
+    def gaps(self) -> list[str]:
+        """A sentence on why some numbers are missing; nothing where none is."""
+        why = []
+        if any(math.isnan(row.value) or math.isnan(row.full) for row in self.rows_):
+            why.append("no query has judged pairs of both kinds")
+        if any(math.isnan(row.spearman) and not math.isnan(row.value + row.full) for row in self.rows_):
+            why.append("there is no order where all models are equal, or one is alone")
+        return [f"–: {', or '.join(why)}"] if why else []
 
     __repr__ = __str__
 
 
 def _cells(row: LeftOut) -> list[str]:
     figures = [
-        f"{row.spearman:.3f}",
-        "<0.001" if row.p_value < 0.0005 else f"{row.p_value:.3f}",
-        f"{row.kendall:.3f}",
-        f"{row.change:+.4f}",
-        f"{row.shift:+g}",
+        _or_dash(row.spearman, ".3f"),
+        "<0.001" if row.p_value < 0.0005 else _or_dash(row.p_value, ".3f"),
+        _or_dash(row.kendall, ".3f"),
+        _or_dash(row.change, "+.4f"),
+        _or_dash(row.shift, "+g"),
     ]
-    spread = f"{row.mean:.4f} ± {row.deviation:.4f}"
-    return [row.metric.label, row.model, f"{row.dropped:,}", f"{row.full:.4f}", spread, *figures]
+    spread = f"{_or_dash(row.mean, '.4f')} ± {_or_dash(row.deviation, '.4f')}"
+    return [row.metric.label, row.model, f"{row.dropped:,}", _or_dash(row.full, ".4f"), spread, *figures]
+
+
+def _or_dash(value: float, form: str) -> str:
+    return "–" if math.isnan(value) else f"{value:{form}}"
 
 
 def leave_one_out(contest: Contest, pool: Pool, metrics: str | Iterable[str | Metric] = OWN_OUT) -> LeaveOneOut:
@@ -146,8 +161,11 @@ def agree(first: Any, second: Any) -> tuple[float, float, float]:
     from scipy.stats import kendalltau, spearmanr
 
     first, second = (np.round(np.asarray(values, float), 12) for values in (first, second))  # ties but for rounding
-    if len(first) < 3 or np.ptp(first) == 0 or np.ptp(second) == 0:
+    if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
         return float("nan"), float("nan"), float("nan")
+    if len(first) == 2:  # in one order or in the other, which scipy takes for too few
+        same = float(np.sign((first[1] - first[0]) * (second[1] - second[0])))
+        return same, 1.0 + 0 * same, same
     spearman = spearmanr(first, second)
     p_value = _share_of_orders(first, second) if len(first) <= FEW else float(spearman.pvalue)
     return float(spearman.statistic), p_value, float(kendalltau(first, second).statistic)

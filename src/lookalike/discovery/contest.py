@@ -44,6 +44,7 @@ class Contest:
     depth: how many ranks of each model are looked at. one_per_identity: rank metrics see only the best image of an
     identity. level: "image", a judgement is about one image; "product", about all images of its identity, and where
     these were judged differently the highest grade counts. negatives: how many unjudged items to sample for each query.
+    pool: its pairs that were drawn by chance alone do not count, though they are judged; without a pool all pairs do.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class Contest:
         one_per_identity: bool = False,
         level: str = "image",
         negatives: int = 0,
+        pool: Pool | None = None,
         seed: int = 0,
         threads: int | None = None,
     ) -> None:
@@ -70,12 +72,16 @@ class Contest:
         self.collection, self.level, self.one_per_identity = collection, level, one_per_identity
         self.depth = min(depth, collection.n_items)
         self._models = {name: as_model(model, collection, name) for name, model in models.items()}
-        self._units = judged_units(judgements, collection, level)
+        self.random_counts, self._drawn = pool is None, np.zeros(0, np.int64)
+        if pool is not None:
+            self.check_pool(pool)
+            self._drawn = collection.keys(pool.queries, pool.items)[pool.random_alone]
+        self._judge(judgements)
         self.sampled_queries, self.sampled_items = np.zeros(0, np.int64), np.zeros(0, np.int64)
         if negatives:
             sample = NegativeSample(negatives, seed=seed)
             self.sampled_queries, self.sampled_items = draw_negatives(
-                self._models, collection, self._units.pair_keys, sample, threads=threads
+                self._models, collection, self._known, sample, threads=threads
             )
         self._tops = {
             name: model.top(collection, self.depth, one_per_identity=one_per_identity, threads=threads)
@@ -86,12 +92,26 @@ class Contest:
     def rejudged(self, judgements: Judgements) -> "Contest":
         """The same models, as they were ranked, on other judgements of the same pairs."""
         other = copy.copy(self)
-        other._units = judged_units(judgements, self.collection, self.level)
+        other._judge(judgements)
         keys = self.collection.keys(self.sampled_queries, self.sampled_items)
-        stays = ~np.isin(keys, other._units.pair_keys)
+        stays = ~np.isin(keys, other._known)
         other.sampled_queries, other.sampled_items = self.sampled_queries[stays], self.sampled_items[stays]
         other.entries = {name: other._entry(name) for name in self._models}
         return other
+
+    def _judge(self, judgements: Judgements) -> None:
+        """Take judgements. Pairs drawn by chance alone do not count, but are known: they are no sampled negatives."""
+        units = judged_units(judgements, self.collection, self.level)
+        self._known = units.pair_keys
+        counts = ~np.isin(units.judged, self._drawn)
+        self.random_left_out = int((~counts).sum())
+        if not counts.any():
+            raise InputError(
+                f"all {len(counts):,} judged pairs were drawn by chance, which say how many positives there are and "
+                "nothing of models: judge pairs that models proposed, or count these with ",
+                Option("with_random", True),
+            )
+        self._units = units if counts.all() else judged_units(judgements.some(counts), self.collection, self.level)
 
     @property
     def judgements(self) -> Judgements:
@@ -146,6 +166,11 @@ class Contest:
                     scores |= {same_kind[plain]: replace(values[plain], metric=same_kind[plain]) for plain in some}
         about = {"items": self.collection.n_items, "unjudged": unjudged, "level": self.level, "inputs": {}}
         return Evaluation({metric: scores[metric] for metric in wanted}, self.collection.query_ids, about)
+
+    def listed(self, name: str, cutoff: int) -> float:
+        """How many of the first `cutoff` ranks a model fills, averaged over queries: a run may list fewer items."""
+        counts = np.bincount(self.entries[name].top.queries, minlength=self.collection.n_queries)
+        return float(np.minimum(counts, cutoff).mean())
 
     def _check_cutoff(self, metric: Metric) -> None:
         if metric.cutoff is None:

@@ -1,7 +1,7 @@
 """Judgements: the grade of each judged pair, and the rules that make judgements of votes."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -81,6 +81,11 @@ class Judgements:
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self):,} pairs, {self.positives:,} positive, rule {self.rule!r})"
+
+    def some(self, rows: np.ndarray) -> "Judgements":
+        """The judgements in some rows, a mask or positions."""
+        columns = {name: column[rows] for name, column in vars(self).items() if isinstance(column, np.ndarray)}
+        return replace(self, **columns)
 
     @property
     def positives(self) -> int:

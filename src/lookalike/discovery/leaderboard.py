@@ -1,8 +1,9 @@
 """Leaderboard: models compared on judged pairs, with what tells how far each number can be trusted."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +16,10 @@ from lookalike.discovery.collection import Collection
 from lookalike.discovery.contest import OF_PAIRS, Contest
 from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.pool import Pool
+from lookalike.discovery.standing import Placing, placing
+from lookalike.discovery.standing_text import standing_table, who_leads
 from lookalike.evaluation.compare import Comparison, compare
-from lookalike.evaluation.results import Evaluation, as_table, shown, without_nan
+from lookalike.evaluation.results import Evaluation, Score, as_table, shown, without_nan
 from lookalike.metrics.metric import Metric, parse_all
 
 if TYPE_CHECKING:
@@ -66,7 +69,8 @@ class Leaderboard:
 
     own_out: AUC of each model without the judged pairs that it alone proposed, the same as AUC for models that proposed
     none; nothing where no model is known to have built the pool. upper: precision if everything that nobody judged
-    were relevant. judged: Judged@k at the k of every metric of ranks, asked for or not.
+    were relevant. judged: Judged@k at the k of every metric of ranks, asked for or not. listed: how many items a model
+    has in its top k, averaged over queries.
     """
 
     evaluations: dict[str, Evaluation]
@@ -78,6 +82,7 @@ class Leaderboard:
     intervals: dict[str, dict[Metric, tuple[float, float]]] = field(default_factory=dict)
     own_out_intervals: dict[str, dict[Metric, tuple[float, float]]] = field(default_factory=dict)
     judged: dict[str, Evaluation] = field(default_factory=dict)
+    listed: dict[str, dict[int, float]] = field(default_factory=dict)  # items of the top k, fewer in a short run
 
     @property
     def metrics(self) -> list[Metric]:
@@ -122,25 +127,41 @@ class Leaderboard:
         only = {name: Evaluation({wanted: e[wanted]}, e.query_ids, e.about) for name, e in evaluations.items()}
         return compare(only, level=level, random_state=random_state)
 
+    def judged_share(self, model: str, cutoff: int) -> float:
+        """The share that was judged of the items that a model has in its top k; a run may list fewer than k."""
+        share = self.judged[model][f"Judged@{cutoff}"].mean
+        listed = self.listed.get(model, {}).get(cutoff, cutoff)
+        return min(1.0, share * cutoff / listed) if listed else float("nan")
+
     @property
     def warnings(self) -> list[str]:
-        """A sentence for each model that has too few judged items in its top k for rank metrics to be trusted."""
-        out = []
-        for name in self.evaluations:
-            for metric, score in self.judged[name].scores.items():
-                if score.mean < LOW:
-                    cut = score.best >= LOW  # in the best order of tied items: judging more would not end this
-                    why = ", which cuts through tied items that the pool has some of" if cut else ""
-                    pooled = any(self.helped.values())
-                    own = "own pairs left out or with " if pooled else ""
-                    more = "" if cut else ", or judge its top-up" if pooled else ", or judge more of it"
-                    out.append(
-                        f"{name}: {score.mean:.0%} of its top {metric.cutoff} was judged{why}, so metrics of ranks "
-                        f"count what nobody judged as wrong: compare models by AUC with {own}sampled negatives{more}"
-                    )
-        return out
+        """A sentence for each model of whose top k too little is judged, or listed, to trust metrics of ranks."""
+        return [
+            warning
+            for name in self.evaluations
+            for metric, score in self.judged[name].scores.items()
+            for warning in self._warnings(name, metric.cutoff or 1, score)
+        ]
 
-    def _table(self) -> list[list[str]]:
+    def _warnings(self, name: str, k: int, score: Score) -> Iterator[str]:
+        if not score.mean < LOW:
+            return
+        listed = self.listed.get(name, {}).get(k, float(k))
+        if listed < k - 1e-9:
+            yield f"{name} lists only {listed:.3g} items a query: metrics of the top {k} count the rest as not found"
+        if self.judged_share(name, k) < LOW:
+            cut = score.best * k >= LOW * listed  # in the best order of tied items: judging more would not end this
+            why = ", which cuts through tied items that the pool has some of" if cut else ""
+            pooled = any(self.helped.values())
+            own = "own pairs left out or with " if pooled else ""
+            more = "" if cut else ", or judge its top-up" if pooled else ", or judge more of it"
+            yield (
+                f"{name}: {self.judged_share(name, k):.0%} of its top {k} was judged{why}, so metrics of ranks "
+                f"count what nobody judged as wrong: compare models by AUC with {own}sampled negatives{more}"
+            )
+
+    def table(self) -> str:
+        """A line for each metric and a column for each model: names of metrics are long."""
         helped = ("yes" if yes else "" for yes in self.helped.values())
         lines = [["metric", "builders", *self.evaluations], ["helped to build the pool", "", *helped]]
         for evaluations, own_out in ((self.own_out, True), (self.evaluations, False)):
@@ -148,14 +169,31 @@ class Leaderboard:
                 name = f"{metric}, own left out" if own_out else metric.label
                 means = (shown(evaluation[metric].mean) for evaluation in evaluations.values())
                 lines.append([name, effect(metric, own_out), *means])
-        return lines
+        return f"{aligned(lines)}\nbuilders: {EFFECTS}"
 
-    def text(self, *, warnings: bool = True) -> str:
-        """A line for each metric and a column for each model: names of metrics are long."""
+    @cached_property
+    def placing(self) -> Placing:
+        """The models in their places by the leading number, and how surely the first one leads."""
+        return placing(self)
+
+    def standing(self) -> str:
+        """The models in their places, who leads and how surely, and what the numbers are made of."""
+        return "\n".join([standing_table(self, self.placing), who_leads(self.placing), self.facts])
+
+    @property
+    def facts(self) -> str:
+        """A sentence on what the numbers are made of."""
         about = self.about
         facts = f"{about['queries']:,} queries, {about['pairs']:,} judged pairs, {about['positives']:,} positive"
-        parts = [aligned(self._table()), f"builders: {EFFECTS}", facts]
-        return "\n".join([*parts, *(self.warnings if warnings else [])])
+        if about["random_left_out"]:
+            facts += f"; {about['random_left_out']:,} more drawn by chance are left out"
+        if about["random_counted"]:
+            facts += f"; {about['random_counted']:,} of them drawn by chance, which count too"
+        return facts
+
+    def text(self, *, warnings: bool = True) -> str:
+        """Every metric of every model, what they are made of, and warnings."""
+        return "\n".join([self.table(), self.facts, *(self.warnings if warnings else [])])
 
     def __str__(self) -> str:
         return self.text()
@@ -169,7 +207,8 @@ class Leaderboard:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the values of single queries, as plain Python values."""
-        return provenance("leaderboard", **self.about, warnings=self.warnings, rows=self.rows())
+        standing = self.placing.to_dict()
+        return provenance("leaderboard", **self.about, warnings=self.warnings, standing=standing, rows=self.rows())
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Everything but the values of single queries as JSON, written to `path` if given."""
@@ -189,6 +228,7 @@ def leaderboard(
     one_per_identity: bool | None = None,
     level: str = "image",
     negatives: int = 100,
+    with_random: bool = False,
     resamples: int = 1000,
     seed: int = 0,
     threads: int | None = None,
@@ -200,7 +240,8 @@ def leaderboard(
     pool: tells which models helped to build it, and which pairs each alone proposed. metrics: by default the columns of
     Barkan et al. 2023 at the pool's k. one_per_identity: rank metrics see only the best image of each; by default as
     the pool was made, and without a pool where identities are known.
-    negatives: how many unjudged items of each query count as sampled negatives.
+    negatives: how many unjudged items of each query count as sampled negatives. with_random: also count the pairs of
+    the pool that were drawn by chance and proposed by no model; they are there to say how many positives there are.
     """
     default = discovery_metrics(pool.k if pool is not None else min(5, collection.n_items))
     wanted = default if metrics is None else parse_all(metrics)
@@ -215,6 +256,7 @@ def leaderboard(
         one_per_identity=one_per_identity,
         level=level,
         negatives=negatives if sampled else 0,
+        pool=None if with_random else pool,
         seed=seed,
         threads=threads,
     )
@@ -232,7 +274,7 @@ def board_of(
         contest.check_pool(pool)
     names = list(contest.entries)
     evaluations = {name: contest.evaluate(name, metrics, kept=kept) for name in names}
-    helped = {name: pool is not None and name in pool.models for name in names}
+    helped = {name: pool is not None and helped_to_build(contest, pool, name) for name in names}
     areas = [metric for metric in parse_all(list(OWN_OUT)) if metric in metrics]
     own_out, upper, judged = {}, {}, {}
     cutoffs = sorted({metric.cutoff for metric in metrics if metric.cutoff is not None})
@@ -250,17 +292,43 @@ def board_of(
         "queries": contest.collection.n_queries, "items": contest.collection.n_items, "pairs": len(grades),
         "positives": int((grades > 0).sum()), "rule": contest.judgements.rule, "level": contest.level,
         "one_per_identity": contest.one_per_identity, "depth": contest.depth, "seed": seed, "resamples": resamples,
-        "sampled": len(contest.sampled_queries),
+        "sampled": len(contest.sampled_queries), "random_left_out": contest.random_left_out,
+        "random_counted": random_counted(contest, pool),
         "inputs": contest.inputs | {"pool": None if pool is None else pool.digest},
     }  # fmt: skip
     intervals, own_out_intervals = (_intervals(scores, resamples, seed) for scores in (evaluations, own_out))
-    return Leaderboard(evaluations, helped, own_out, upper, contest, about, intervals, own_out_intervals, judged)
+    listed = {name: {k: contest.listed(name, k) for k in cutoffs} for name in names}
+    ends = intervals, own_out_intervals
+    return Leaderboard(evaluations, helped, own_out, upper, contest, about, *ends, judged, listed)
+
+
+def helped_to_build(contest: Contest, pool: Pool, model: str) -> bool:
+    """Whether a model is one of those whose proposals were judged, and not one of a top-up that nobody judged yet.
+
+    It helped if a pair is judged that it proposed and no earlier model did. A model that brought no such pair helped if
+    all that it proposed is judged.
+    """
+    if model not in pool.models:
+        return False
+    column = pool.models.index(model)
+    proposed = pool.proposed[:, column]
+    judged = np.isin(contest.collection.keys(pool.queries, pool.items), contest.judged)
+    new = proposed & ~pool.proposed[:, :column].any(1)
+    return bool(judged[new].any() if new.any() else judged[proposed].all())
 
 
 def proposed_alone(contest: Contest, pool: Pool, model: str) -> np.ndarray:
     """Which judgements are about pairs that nobody but this model proposed."""
-    alone = pool.alone(model)
+    alone = pool.alone(model, or_random=not contest.random_counts)
     return np.isin(contest.judged, contest.collection.keys(pool.queries[alone], pool.items[alone]))
+
+
+def random_counted(contest: Contest, pool: Pool | None) -> int:
+    """How many judged pairs count that were drawn by chance alone."""
+    if pool is None:
+        return 0
+    drawn = contest.collection.keys(pool.queries, pool.items)[pool.random_alone]
+    return int(np.isin(contest.judged, drawn).sum())
 
 
 def _intervals(

@@ -17,9 +17,11 @@ from lookalike.discovery.rankers import as_model
 
 RANDOM = "random"  # marks pairs drawn by chance in files; no model can have this name
 
+SOURCES = ("proposed", RANDOM, "both", "elsewhere")  # of judged pairs
+
 COLUMNS = ("query", "item", "model", "rank", "score")  # of the file of a pool
 
-__all__ = ["RANDOM", "Pool"]
+__all__ = ["RANDOM", "SOURCES", "Pool"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,10 +167,21 @@ class Pool:
         """How many pairs of a query and an item not its own there are."""
         return possible_pairs(self.collection)
 
-    def alone(self, model: str) -> np.ndarray:
-        """Which pairs nobody but this model proposed, not even chance."""
+    @property
+    def random_alone(self) -> np.ndarray:
+        """Which pairs were drawn by chance and proposed by no model."""
+        return np.asarray(self.random & ~self.proposed.any(1))
+
+    def alone(self, model: str, *, or_random: bool = False) -> np.ndarray:
+        """Which pairs nobody but this model proposed, not even chance; with or_random, chance may have drawn them."""
         column = self._column(model)
-        return np.asarray(self.proposed[:, column] & (self.proposed.sum(1) == 1) & ~self.random)
+        return np.asarray(self.proposed[:, column] & (self.proposed.sum(1) == 1) & (or_random | ~self.random))
+
+    def sources(self, queries: Any, items: Any) -> np.ndarray:
+        """Why each pair of ids is to be judged: proposed by a model, random, both, or elsewhere: not in the pool."""
+        rows = dict(zip(self.pairs, np.where(self.random, np.where(self.random_alone, 1, 2), 0).tolist(), strict=True))
+        pairs = zip(np.asarray(queries).tolist(), np.asarray(items).tolist(), strict=True)
+        return np.array([SOURCES[rows.get(pair, 3)] for pair in pairs], f"U{max(map(len, SOURCES))}")
 
     def at(self, k: int) -> "Pool":
         """The pool that the same models would have given with a smaller k."""

@@ -159,7 +159,8 @@ class Prevalence:
     """How many positives there are in the pool and among all pairs; intervals are exact, at `level`.
 
     pool: p_k, of what any model proposed. models: p_k of each. random: of the random pairs. to_judge: how many pairs
-    were proposed or drawn. p_lower: p_LB; p_estimate, interval: p̂ of all `n_pairs` pairs. enrichment: p_k/p̂; its
+    were proposed or drawn. p_lower: p_LB; p_estimate, interval: p̂ of all `n_pairs` pairs. enrichment: p_k/p̂, nan
+    where no random pair is judged; its
     interval has both shares at the ends of theirs, each at a level that makes it hold for both at once. seconds: of one
     judgement.
     """
@@ -217,12 +218,12 @@ class Prevalence:
         by_chance = f"by estimate {_shown(self.p_estimate)} ({low} to {high})"
         more = by_chance if self.random.judged else "no random pair is judged to say how many more"
         in_all = f"of all {self.n_pairs:,} pairs at least {_shown(self.p_lower)} are positive, {more}"
-        richer = f"the pool is {_times(self.enrichment)} times richer ({least} to {most})"
+        richer = [f"the pool is {_times(self.enrichment)} times richer ({least} to {most})"]
         takes = (
             f"judging {self.to_judge:,} takes {cost(self.to_judge, self.seconds)} at {self.seconds:.3g} seconds a pair"
         )
         whole = f"judging all {cost(self.n_pairs, self.seconds)}, {times(self.saved)} times as long"
-        return "\n".join([aligned(table), in_all, richer, f"{takes}, {whole}"])
+        return "\n".join([aligned(table), in_all, *(richer if self.random.judged else []), f"{takes}, {whole}"])
 
     __repr__ = __str__
 
@@ -322,8 +323,8 @@ def _estimated(grades: dict[tuple[str, str], int], pairs: ProposedPairs, level: 
         p_lower=floor,
         p_estimate=p_estimate,
         interval=exact_interval(a, b, level, floor),
-        enrichment=enrichment(pool.share, p_estimate),
-        enrichment_interval=(enrichment(pool_low, high), enrichment(pool_high, low)),
+        enrichment=enrichment(pool.share, p_estimate) if b else math.nan,
+        enrichment_interval=(enrichment(pool_low, high), enrichment(pool_high, low)) if b else (math.nan, math.nan),
         level=level,
         seconds=seconds,
     )

@@ -10,7 +10,7 @@ from cyclopts import Parameter, validators
 
 from lookalike.cli.browser import allowed_hosts, open_page
 from lookalike.cli.judge.links import link_lines, moment
-from lookalike.cli.judge.status import progress_of
+from lookalike.cli.judge.status import progress_of, warn_of_too_few_experts
 from lookalike.cli.judge.store import needs_packages, open_store
 from lookalike.cli.options import ALLOW_HOST, HOST, OPEN, STUDY
 from lookalike.cli.studies import keep_gold
@@ -102,6 +102,7 @@ def serve(
             site = _open_site(store, doors, stack)
             links = _links(store, study, expert, expires, site.address)
             status = store.status()
+        warn_of_too_few_experts(status)
         service, started = _start(study, site, workers, stack)
         if as_json:
             _say_json(site.address, links, started.pids if started else None)

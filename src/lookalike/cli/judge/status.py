@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lookalike.judging.store.types import Status
     from lookalike.study.study import Study
 
-__all__ = ["progress_of", "status"]
+__all__ = ["progress_of", "status", "warn_of_too_few_experts"]
 
 
 def status(folder: STUDY, /, *, as_json: JSON = False) -> None:
@@ -48,6 +48,8 @@ def status(folder: STUDY, /, *, as_json: JSON = False) -> None:
         say(_expert_table(state))
     if agreed is not None:
         say(f"\n{agreed}")
+    if state is not None:
+        warn_of_too_few_experts(state)
     for image in state.missing if state is not None else []:
         say(f"{image['expert']} could not see the {image['side']} of {image['query']} and {image['item']}")
     for sentence in wrong:
@@ -89,6 +91,18 @@ def progress_of(state: "Status") -> str:
     gold = f" and {state.gold:,} gold pair{'s' * (state.gold != 1)}" if state.gold else ""
     done = f"{state.everybody_done:,} of {state.everybody_total:,} answers{percent}"
     return f"{done} to {state.to_judge:,} pairs{pool}{gold}"
+
+
+def warn_of_too_few_experts(state: "Status") -> None:
+    """Say so where a pair needs more answers than there are experts; silent where nobody judges yet."""
+    wanted = int(state.settings["experts_per_pair"] or 0)
+    judging = sum(row["revoked"] is None or bool(row["done"]) for row in state.experts)
+    if 0 < judging < wanted and state.everybody_done < state.everybody_total:
+        experts = "1 expert judges" if judging == 1 else f"{judging} experts judge"
+        remark(
+            f"{experts}, but each pair needs the answers of {wanted}, so no pair can be finished: add experts with "
+            f"--expert NAME, or ask for fewer with --experts-per-pair {judging}"
+        )
 
 
 def _ago(seconds: float) -> str:

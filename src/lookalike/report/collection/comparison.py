@@ -108,7 +108,7 @@ def _table(survey: Survey, columns: list[_Column]) -> str:
     heads = "".join(
         f"<th scope='col'{_first(columns, index)}>{text(column.title)}</th>" for index, column in enumerate(columns)
     )
-    best = [_highest(map(column.value, survey.models)) for column in columns]
+    best = [_highest(round(column.value(model), 12) for model in survey.models) for column in columns]
     ranked = survey.retrieval[0].ranking()
     models = [*ranked, *(model for model in survey.models if model not in ranked)]
     rows = "".join(_row(survey, model, columns, best) for model in models)
@@ -147,7 +147,7 @@ def _row(survey: Survey, model: str, columns: list[_Column], best: list[float]) 
         shown = text(number(value))
         ends = interval(column.interval(model)).replace(" to ", "–")
         below = f"<small>{text(ends)}</small>" if ends and not math.isnan(value) else ""
-        inner = f"<b>{shown}</b>" if value == highest and len(survey.models) > 1 else shown
+        inner = f"<b>{shown}</b>" if round(value, 12) == highest and len(survey.models) > 1 else shown
         cells.append(f"<td{_first(columns, at)}>{inner}{below}</td>")
     return f"<tr data-model='{index}'>{''.join(cells)}</tr>"
 

@@ -125,6 +125,7 @@ def _changes(standing: Standing, loo: LeaveOneOut | None) -> list[Figure]:
         "mostly wrong, lower its number. The order of all models hardly shows this (Spearman, in the numbers; "
         f"{P_VALUE})."
     )
+    reading += "".join(f" {why}." for why in loo.gaps)
     heading = "What each model owes to its own pairs"
     table = data_table(head, rows)
     return [Figure("changes", "Own pairs", heading, reading, panels, table, least="20rem", most=min(3, len(panels)))]

@@ -1,10 +1,10 @@
 """The page of a leaderboard."""
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lookalike.discovery.leaderboard import EFFECTS, effect
+from lookalike.discovery.standing import leaders_of
 from lookalike.report.document import about, document, filled, resource
 from lookalike.report.html import Card, cards, choice, menu, short, text
 from lookalike.report.leaderboard.experts import Disputes, agreement_section
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from lookalike.discovery import Judgements, Leaderboard, Pool, Votes
     from lookalike.discovery.bias import LeaveOneOut
     from lookalike.study.study import Study
+
+SHARED = 3  # models named on a card that have the same number
 
 __all__ = ["Parts", "page", "parts"]
 
@@ -118,12 +120,14 @@ def _cards(standing: Standing) -> list[Card]:
     main, hits = standing.main, standing.hits
     shown = []
     for of in [standing.lead] if hits is None or hits == main else [standing.lead, Number(hits)]:
-        model = standing.ranking(*of)[0]
-        value, ends = standing.value(model, *of), interval(standing.interval(model, *of))
-        why = f"95\u202f% interval {ends}" if ends else "of all models"
+        leaders = leaders_of(standing.board, of)
+        if not leaders:
+            continue
+        ends = interval(standing.interval(leaders[0], *of)) if len(leaders) == 1 else ""
+        why = f"95\u202f% interval {ends}" if ends else f"shared by {len(leaders)} models"
         why += f"; {effect(*of)} who built the pool" if effect(*of) in ("favours", "punishes") else ""
-        if not math.isnan(value):
-            shown.append(Card(f"Highest {called(*of)}", number(value), why, standing.tag(model)))
+        tags = ", ".join(map(standing.tag, leaders[:SHARED])) + (" …" if len(leaders) > SHARED else "")
+        shown.append(Card(f"Highest {called(*of)}", number(standing.value(leaders[0], *of)), why, tags))
     changes = {model: standing.own_out(model, main) - standing.value(model, main) for model in standing.models}
     if any(abs(change) > 0 for change in changes.values()):
         model = max(changes, key=lambda model: (abs(changes[model]) > 0, abs(changes[model])))
@@ -140,7 +144,7 @@ def _judged(pool: "Pool | None") -> str:
     """A sentence on which pairs were judged."""
     if pool is None:
         return "Only some of all pairs were judged."
-    drawn = int((~pool.proposed.any(1)).sum())
+    drawn = int(pool.random_alone.sum())
     chance = f", and {plural(drawn, 'pair')} drawn by chance" if drawn else ""
     return f"Only pairs that some model proposed were judged{chance}."
 
@@ -191,6 +195,7 @@ def _about(standing: Standing, title: str, pool: "Pool | None") -> dict[str, Any
         "items": about["items"],
         "judged pairs": about["pairs"],
         "of these positive": about["positives"],
+        "drawn by chance, left out": about["random_left_out"],
         "rule for votes": about["rule"],
         "a judgement is about": level.get(about["level"], about["level"]),
         "images of a product": "only the best ranks" if about["one_per_identity"] else "all rank",

@@ -1,11 +1,10 @@
 """A leaderboard as a page shows it: names of metrics, the leading metric, who built the pool, doubtful numbers."""
 
 import math
-from typing import NamedTuple
 
 from lookalike.discovery.contest import OF_PAIRS
 from lookalike.discovery.leaderboard import LOW, Leaderboard
-from lookalike.evaluation.results import Evaluation
+from lookalike.discovery.standing import Number, interval_of, main_metric, numbers_of, places_of, placing, value_of
 from lookalike.metrics.metric import Metric
 from lookalike.report.html import mark, text
 
@@ -15,13 +14,6 @@ NAMES = {"VSDHR": "hit rate", "VSDMRR": "reciprocal rank", "Judged": "judged", "
 BUILT, LATER = "built the pool", "came later"
 
 __all__ = ["BUILT", "LATER", "Number", "Standing", "called", "kind"]
-
-
-class Number(NamedTuple):
-    """A number that every model has: a metric on all judged pairs, or without those that the model alone proposed."""
-
-    metric: Metric
-    own_out: bool = False
 
 
 class Standing:
@@ -34,25 +26,13 @@ class Standing:
     def __init__(self, board: Leaderboard) -> None:
         self.board = board
         self.models, self.metrics = list(board.evaluations), board.metrics
-        areas = [metric for metric in self.metrics if metric.name in OF_PAIRS]
-        self.main = min(areas or self.metrics, key=lambda metric: metric != Metric.parse("AUC"))  # or the first
+        self.main = main_metric(board)
         self.hits = next((metric for name in RANKS for metric in self.metrics if metric.name == name), None)
         self.grouped = any(board.helped.values()) and not all(board.helped.values())
         self.has_pool = any(board.helped.values())
-        without_own = next(iter(board.own_out.values())).scores if self.has_pool else {}
-        self.numbers = [*(Number(metric, True) for metric in without_own), *map(Number, self.metrics)]
-        self.lead = self._lead()
-
-    def _lead(self) -> Number:
-        """The number that models are ranked by: own pairs left out, or sampled negatives, or else the area itself."""
-        sampled = Metric.parse("AUC(negatives='sampled')")
-        for number in (Number(self.main, True), Number(sampled)):
-            if number in self.numbers and not any(
-                math.isnan(self.value(model, *number)) > math.isnan(self.value(model, self.main))
-                for model in self.models
-            ):
-                return number
-        return Number(self.main)
+        self.numbers = numbers_of(board)
+        self.placing = placing(board)
+        self.lead = self.placing.number
 
     @property
     def groups(self) -> list[tuple[str, list[str]]]:
@@ -65,22 +45,15 @@ class Standing:
 
     def ranking(self, metric: Metric, own_out: bool = False) -> list[str]:
         """Models by a number, the best first, those without a value last."""
-        values = {model: self.value(model, metric, own_out) for model in self.models}
-        return sorted(self.models, key=lambda model: (math.isnan(values[model]), -values[model]))
-
-    def evaluation(self, model: str, own_out: bool = False) -> Evaluation:
-        """All numbers of a model, or those without the pairs that it alone proposed."""
-        return self.board.own_out[model] if own_out else self.board[model]
+        return [place.model for place in places_of(self.board, Number(metric, own_out))]
 
     def value(self, model: str, metric: Metric, own_out: bool = False) -> float:
         """The number to report; nan where it was not measured."""
-        scores = self.evaluation(model, own_out).scores
-        return scores[metric].mean if metric in scores else math.nan
+        return value_of(self.board, model, Number(metric, own_out))
 
     def interval(self, model: str, metric: Metric, own_out: bool = False) -> tuple[float, float]:
         """Its 95 % interval over queries; nan where there is none."""
-        intervals = self.board.own_out_intervals if own_out else self.board.intervals
-        return intervals.get(model, {}).get(metric, (math.nan, math.nan))
+        return interval_of(self.board, model, Number(metric, own_out))
 
     def own_out(self, model: str, metric: Metric) -> float:
         """The metric without the pairs that the model alone proposed; nan where it was not measured."""
@@ -92,8 +65,9 @@ class Standing:
         return scores[metric].mean if metric in scores else math.nan
 
     def judged(self, model: str) -> float:
-        """The least share of its top k that was judged; nan where it was not measured."""
-        return min((score.mean for score in self.board.judged[model].scores.values()), default=math.nan)
+        """The least share of what it has in its top k that was judged; nan where it was not measured."""
+        cutoffs = [metric.cutoff or 1 for metric in self.board.judged[model]]
+        return min((self.board.judged_share(model, cutoff) for cutoff in cutoffs), default=math.nan)
 
     def doubtful(self, model: str, metric: Metric) -> bool:
         """Whether a rank metric is in doubt, since too little of the model's top was judged."""

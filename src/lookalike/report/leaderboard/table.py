@@ -152,8 +152,8 @@ def _body(standing: Standing, name: str, models: list[str], shown: list[Leaderbo
 
 
 def _best(standing: Standing, column: LeaderboardColumn) -> float:
-    """The highest number of a column; nan, which nothing equals, if all models have the same."""
-    values = [column.value(model) for model in standing.models]
+    """The highest number of a column, which all models that share it win; nan if all models have the same."""
+    values = [round(column.value(model), 12) for model in standing.models]
     defined = [value for value in values if not math.isnan(value)]
     return max(defined) if column.best and defined and len(set(values)) > 1 else math.nan
 
@@ -163,7 +163,7 @@ def _row(standing: Standing, model: str, shown: list[LeaderboardColumn], best: l
     sticky = f"<th scope='row' class='stick' data-v='{name}' title='{name}'>{standing.mark(model)}"
     cells = [f"{sticky} <span class='name'>{text(short(model, 40))}</span></th>"]
     for column, highest in zip(shown, best, strict=True):
-        cells.append(_cell(standing, model, column, column.value(model) == highest, _first(column, shown)))
+        cells.append(_cell(standing, model, column, round(column.value(model), 12) == highest, _first(column, shown)))
     return f"<tr data-model='{standing.models.index(model)}'>{''.join(cells)}</tr>"
 
 

@@ -1,0 +1,245 @@
+"""Standing: which number leads a leaderboard, the models in their places by it, and how surely the first one leads."""
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from lookalike.discovery.contest import OF_PAIRS
+from lookalike.evaluation.results import Score
+from lookalike.metrics.metric import Metric
+
+if TYPE_CHECKING:
+    from lookalike.discovery.leaderboard import Leaderboard
+
+FEW = 10  # queries with a value, below which nobody can tell who leads
+SURE = 0.05  # the p-value below which a lead is more than luck
+EQUAL = 1e-12  # numbers that differ by less are the same but for rounding
+RESAMPLES = 9_999
+
+__all__ = [
+    "FEW",
+    "SURE",
+    "Gap",
+    "Number",
+    "Place",
+    "Placing",
+    "interval_of",
+    "leaders_of",
+    "leading_number",
+    "main_metric",
+    "numbers_of",
+    "places_of",
+    "placing",
+    "score_of",
+    "value_of",
+]
+
+
+class Number(NamedTuple):
+    """A number that every model has: a metric on all judged pairs, or without those that the model alone proposed."""
+
+    metric: Metric
+    own_out: bool = False
+
+    @property
+    def label(self) -> str:
+        """Its name in tables of text."""
+        return f"{self.metric.label}, own left out" if self.own_out else self.metric.label
+
+
+def leading_number(board: "Leaderboard") -> Number:
+    """The number that models are ranked by: AUC, own left out, or with sampled negatives, or else the area itself.
+
+    A number that some model lacks does not lead, unless that model lacks the area too.
+    """
+    main, numbers = main_metric(board), numbers_of(board)
+    for number in (Number(main, True), Number(Metric.parse("AUC(negatives='sampled')"))):
+        if number in numbers and not any(
+            math.isnan(value_of(board, model, number)) > math.isnan(value_of(board, model, Number(main)))
+            for model in board.evaluations
+        ):
+            return number
+    return Number(main)
+
+
+def main_metric(board: "Leaderboard") -> Metric:
+    """The area that stands for all others: AUC, or the first area, or the first metric."""
+    areas = [metric for metric in board.metrics if metric.name in OF_PAIRS]
+    return min(areas or board.metrics, key=lambda metric: metric != Metric.parse("AUC"))
+
+
+def numbers_of(board: "Leaderboard") -> list[Number]:
+    """All numbers that the models have, those without own pairs first."""
+    without_own = next(iter(board.own_out.values())).scores if any(board.helped.values()) else {}
+    return [*(Number(metric, True) for metric in without_own), *map(Number, board.metrics)]
+
+
+def score_of(board: "Leaderboard", model: str, number: Number) -> Score | None:
+    """The score behind a number of a model; None where it was not measured."""
+    evaluation = board.own_out[model] if number.own_out else board[model]
+    return evaluation.scores.get(number.metric)
+
+
+def value_of(board: "Leaderboard", model: str, number: Number) -> float:
+    """The number to report; nan where it was not measured."""
+    score = score_of(board, model, number)
+    return math.nan if score is None else score.mean
+
+
+def interval_of(board: "Leaderboard", model: str, number: Number) -> tuple[float, float]:
+    """The 95 % interval of a number over queries; nan where there is none."""
+    intervals = board.own_out_intervals if number.own_out else board.intervals
+    return intervals.get(model, {}).get(number.metric, (math.nan, math.nan))
+
+
+class Place(NamedTuple):
+    """A model's place by a number. rank: from 1; models that are equal but for rounding share it. nan is last."""
+
+    rank: int
+    tied: bool
+    model: str
+    value: float
+    low: float
+    high: float
+
+
+class Gap(NamedTuple):
+    """How far the leader is ahead of another model: the difference of their two numbers, its interval and p-value.
+
+    Interval and p-value come from the same resamples of queries, with the same correction for the number of models that
+    the leader is compared with. So the interval excludes 0 exactly where the p-value is below 0.05.
+    """
+
+    model: str
+    difference: float
+    low: float
+    high: float
+    p_value: float
+
+    @property
+    def sure(self) -> bool:
+        """Whether the lead is more than other queries would change."""
+        return self.p_value < SURE
+
+
+@dataclass(frozen=True)
+class Placing:
+    """Models in their places by one number, the best first, and how far the first is ahead of each other model.
+
+    queries: how many have a value for some model. gaps: none of models without a value.
+    """
+
+    number: Number
+    places: list[Place]
+    gaps: list[Gap]
+    queries: int
+
+    @property
+    def ranking(self) -> list[str]:
+        """The models, the best first, those without a value last."""
+        return [place.model for place in self.places]
+
+    @property
+    def leaders(self) -> list[str]:
+        """The model that is first, or all that share its place; none where no model has a value."""
+        return [place.model for place in self.places if place.rank == 1 and not math.isnan(place.value)]
+
+    @property
+    def few(self) -> bool:
+        """Whether there are too few queries to tell who leads."""
+        return self.queries < FEW
+
+    @property
+    def clear(self) -> list[str]:
+        """The models that the leader is surely ahead of; none where queries are too few to tell."""
+        return [] if self.few else [gap.model for gap in self.gaps if gap.sure]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain Python values."""
+        return {
+            "number": {"metric": self.number.metric.label, "own_out": self.number.own_out},
+            "queries": self.queries,
+            "few_queries": self.few,
+            "places": [place._asdict() for place in self.places],
+            "leaders": self.leaders,
+            "gaps": [gap._asdict() | {"sure": gap.sure and not self.few} for gap in self.gaps],
+        }
+
+
+def placing(board: "Leaderboard", number: Number | None = None) -> Placing:
+    """The places of a leaderboard's models by a number, by default the leading one."""
+    chosen = leading_number(board) if number is None else number
+    scores = {model: score_of(board, model, chosen) for model in board.evaluations}
+    n_queries = len(next(iter(board.evaluations.values())).query_ids)
+    nothing = np.full(n_queries, np.nan)
+    columns = {model: nothing if score is None else score.per_query for model, score in scores.items()}
+    places = places_of(board, chosen)
+    defined = [place.model for place in places if not math.isnan(place.value)]
+    has_value = np.zeros(n_queries, bool)
+    for model in defined:
+        has_value |= ~np.isnan(columns[model])
+    gaps: list[Gap] = []
+    if len(defined) > 1:
+        values = {place.model: place.value for place in places}
+        ends = _resampled([columns[model] for model in defined], int(board.about["seed"]))
+        gaps = [
+            Gap(model, values[defined[0]] - values[model], *end) for model, end in zip(defined[1:], ends, strict=True)
+        ]
+    return Placing(chosen, places, gaps, int(has_value.sum()))
+
+
+def places_of(board: "Leaderboard", number: Number) -> list[Place]:
+    """Models by a number, the best first, equal ones in the order of the board."""
+    values = {model: value_of(board, model, number) for model in board.evaluations}
+    order = sorted(values, key=lambda model: (math.isnan(values[model]), -np.round(values[model], 12)))
+    places: list[Place] = []
+    for index, model in enumerate(order):
+        same = index > 0 and _equal(values[order[index - 1]], values[model])
+        rank = places[-1].rank if same else index + 1
+        tied = same or (index + 1 < len(order) and _equal(values[model], values[order[index + 1]]))
+        places.append(Place(rank, tied, model, values[model], *interval_of(board, model, number)))
+    return places
+
+
+def leaders_of(board: "Leaderboard", number: Number) -> list[str]:
+    """The model with the highest number, or all that share it; none where no model has a value."""
+    return [place.model for place in places_of(board, number) if place.rank == 1 and not math.isnan(place.value)]
+
+
+def _equal(first: float, second: float) -> bool:
+    return bool(abs(first - second) <= EQUAL) or (math.isnan(first) and math.isnan(second))
+
+
+def _resampled(columns: list[np.ndarray], seed: int) -> list[tuple[float, float, float]]:
+    """Interval and p-value of the mean of the first column less that of each other one, over resampled queries.
+
+    Queries without a value come and go with the others. Bonferroni's correction is in both. The ends are resampled
+    differences themselves, chosen by their rank so that they exclude 0 exactly where the p-value is below 0.05.
+    """
+    n_others, n = len(columns) - 1, len(columns[0])
+    resamples = max(RESAMPLES + 1, 200 * n_others) - 1  # for many models the ends lie farther out
+    filled = np.stack([np.nan_to_num(column) for column in columns], axis=1)
+    defined = np.stack([~np.isnan(column) for column in columns], axis=1).astype(float)
+    generator = np.random.default_rng(seed)
+    parts = []
+    step = max(1, 5_000_000 // n)
+    for done in range(0, resamples, step):
+        size = min(step, resamples - done)
+        times = generator.multinomial(n, np.full(n, 1 / n), size=size).astype(float)
+        counts = times @ defined
+        means = np.divide(times @ filled, counts, out=np.full(counts.shape, np.nan), where=counts > 0)
+        parts.append(means[:, :1] - means[:, 1:])
+    differences = np.nan_to_num(np.round(np.concatenate(parts), 12))  # 0 but for rounding, or unknown: 0, no lead
+    return [_ends(column, n_others) for column in differences.T]
+
+
+def _ends(differences: np.ndarray, n_others: int) -> tuple[float, float, float]:
+    """Low and high end and two-sided p-value of resampled differences, corrected for so many comparisons."""
+    n = len(differences)
+    fewest = min(int((differences <= 0).sum()), int((differences >= 0).sum()))
+    p_value = min(1.0, 2 * n_others * (fewest + 1) / (n + 1))
+    row = math.ceil(SURE * (n + 1) / (2 * n_others) - 1e-9) - 2  # so many may pass 0 with a p-value below SURE
+    ordered = np.sort(differences)
+    return float(ordered[row]), float(ordered[-1 - row]), p_value
