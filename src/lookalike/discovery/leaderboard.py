@@ -192,18 +192,20 @@ def leaderboard(
     resamples: int = 1000,
     seed: int = 0,
     threads: int | None = None,
+    cutoffs: tuple[int, ...] | None = None,
 ) -> Leaderboard:
     """Evaluate models on judged pairs.
 
     models: each (queries, gallery) embeddings or Codes, a matrix of scores, or a run; what a run does not list is tied
     below all that it lists.
     pool: tells which models helped to build it, and which pairs each alone proposed. metrics: by default the columns of
-    Barkan et al. 2023 at the pool's k. one_per_identity: rank metrics see only the best image of each; by default as
+    Barkan et al. 2023 at the `cutoffs`, or at the pool's k. A metric of ranks without a cutoff, such as AP, looks at
+    all ranks. one_per_identity: rank metrics see only the best image of each; by default as
     the pool was made, and without a pool where identities are known.
     negatives: how many unjudged items of each query count as sampled negatives.
     """
-    default = discovery_metrics(pool.k if pool is not None else min(5, collection.n_items))
-    wanted = default if metrics is None else parse_all(metrics)
+    usual = pool.k if pool is not None else min(5, collection.n_items)
+    wanted = discovery_metrics(*(cutoffs or [usual])) if metrics is None else parse_all(metrics)
     if one_per_identity is None:
         one_per_identity = pool.one_per_identity if pool is not None else collection.has_identities
     sampled = any(metric.options().get("negatives", "judged") != "judged" for metric in wanted)
@@ -211,7 +213,7 @@ def leaderboard(
         models,
         collection,
         judgements,
-        depth=max([metric.cutoff or 1 for metric in wanted] + ([pool.k] if pool is not None else [])),
+        depth=max([metric.cutoff or usual for metric in wanted] + ([pool.k] if pool is not None else [])),
         one_per_identity=one_per_identity,
         level=level,
         negatives=negatives if sampled else 0,
@@ -235,7 +237,8 @@ def board_of(
     helped = {name: pool is not None and name in pool.models for name in names}
     areas = [metric for metric in parse_all(list(OWN_OUT)) if metric in metrics]
     own_out, upper, judged = {}, {}, {}
-    cutoffs = sorted({metric.cutoff for metric in metrics if metric.cutoff is not None})
+    of_ranks = [metric for metric in metrics if metric.name not in OF_PAIRS]
+    cutoffs = sorted({metric.cutoff or contest.depth for metric in of_ranks})
     precisions = [metric for metric in metrics if metric.name == "P"]
     nothing = Evaluation({}, contest.collection.query_ids, {"items": contest.collection.n_items})
     for name in names:
