@@ -208,12 +208,13 @@ def leaderboard(
     wanted = discovery_metrics(*(cutoffs or [usual])) if metrics is None else parse_all(metrics)
     if one_per_identity is None:
         one_per_identity = pool.one_per_identity if pool is not None else collection.has_identities
+    depths = [] if pool is None else [pool.k]
     sampled = any(metric.options().get("negatives", "judged") != "judged" for metric in wanted)
     contest = Contest(
         models,
         collection,
         judgements,
-        depth=max([metric.cutoff or usual for metric in wanted] + ([pool.k] if pool is not None else [])),
+        depth=max([metric.cutoff or (1 if metric.name in OF_PAIRS else usual) for metric in wanted] + depths),
         one_per_identity=one_per_identity,
         level=level,
         negatives=negatives if sampled else 0,
