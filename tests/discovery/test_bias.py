@@ -94,7 +94,7 @@ def test_few_models_agree_by_chance() -> None:
 
 
 def test_the_p_values_of_the_paper() -> None:
-    """Barkan et al. 2023, table 3, are Student's t of six models, to a unit of the last digit (0.0048 is printed 0.004).
+    """Those of Barkan et al. 2023, table 3, are Student's t, to a unit of the last digit (0.0048 is printed 0.004).
 
     These are the values of their table 5, micro without and macro with a tie (77.1), against orders that give the
     coefficients which they print. Of 720 orders of six without a tie 42, 12 and 2 are as far from 0.
@@ -123,7 +123,9 @@ def test_leaving_one_out_with_the_papers_p_value() -> None:
     exact, by_t = leave_one_out(contest, pool, "AUC"), leave_one_out(contest, pool, "AUC", p="t")
     assert [row.p_by for row in exact.rows_] == ["exact"] * 3
     assert [row["p_by"] for row in by_t.rows()] == ["t"] * 3
-    kept = [(one.p_value, other.p_value) for one, other in zip(exact.rows_, by_t.rows_, strict=True) if one.spearman == 1]
+    kept = [
+        (one.p_value, other.p_value) for one, other in zip(exact.rows_, by_t.rows_, strict=True) if one.spearman == 1
+    ]
     assert kept
     for by_orders, by_students_t in kept:
         assert (by_orders, by_students_t) == (pytest.approx(1 / 3), pytest.approx(0, abs=1e-9))

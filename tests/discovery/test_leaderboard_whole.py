@@ -1,7 +1,7 @@
 """Metrics without a cutoff on a leaderboard: every rank counts, and no list of all ranks is made.
 
-What a vacuous test would let pass: judged pairs that all rank high, so that a short list would do; no ties between judged
-and unjudged items; queries without a judged pair left out of every case; one shard.
+What a vacuous test would let pass: judged pairs that all rank high, so that a short list would do; no ties between
+judged and unjudged items; queries without a judged pair left out of every case; one shard.
 """
 
 from __future__ import annotations
@@ -101,7 +101,10 @@ def test_runs_as_trec_eval_has_them() -> None:
         f"q{n}": {item: int(rng.integers(0, 3)) for item in rng.permutation(items)[:20].tolist()} for n in range(12)
     }
     runs = {
-        name: {query: dict(zip(rng.permutation(items)[:n].tolist(), rng.permutation(n) * 1.0, strict=True)) for query in qrels}
+        name: {
+            query: dict(zip(rng.permutation(items)[:n].tolist(), rng.permutation(n) * 1.0, strict=True))
+            for query in qrels
+        }
         for name, n in (("short", 7), ("long", 45))
     }
     judged = Judgements.of([(query, item, grade) for query, rows in qrels.items() for item, grade in rows.items()])

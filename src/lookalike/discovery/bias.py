@@ -28,7 +28,9 @@ if TYPE_CHECKING:
 
 FEW = 8  # models: few enough to look at all their orders
 EXACT = f"p: how often chance would order the models as alike; of up to {FEW} models exact, over all their orders"
-BY_T = "p: by Student's t, as Barkan et al. 2023 have it; too small for few models: 0 for any three that keep their order"
+BY_T = (
+    "p: by Student's t, as Barkan et al. 2023 have it; too small for few models: 0 for any three that keep their order"
+)
 P_VALUES = {"exact": EXACT, "t": BY_T}
 
 __all__ = ["LeftOut", "agree", "by_rule", "identification", "leave_one_out"]

@@ -156,7 +156,9 @@ class Contest:
 
     def _check_cutoff(self, metric: Metric) -> None:
         if metric.options().get("radius") is not None:
-            raise InputError(f"{metric} on a leaderboard needs a cutoff, such as {metric.name}@{self.depth}, not a radius")
+            raise InputError(
+                f"{metric} on a leaderboard needs a cutoff, such as {metric.name}@{self.depth}, not a radius"
+            )
         if metric.cutoff is not None and metric.cutoff > self.depth:
             raise InputError(f"{metric} looks below rank {self.depth}, which is as deep as the models were ranked")
 

@@ -22,6 +22,9 @@ from lookalike.metrics.metric import Metric, parse_all
 if TYPE_CHECKING:
     import pandas
 
+    from lookalike.discovery.paper_tables import PaperTables
+    from lookalike.discovery.recognition import Recognition
+
 AREAS = [
     f"{name}(average='{average}', negatives='{negatives}')"
     for name in ("AUC", "PRAUC")
@@ -32,7 +35,7 @@ OWN_OUT = ("AUC", "AUC(average='micro')")
 LOW = 0.8  # share of the top k that must be judged for a rank metric to be trusted
 EFFECTS = "what a number does to models that helped to build the pool, beside equals that did not"
 
-__all__ = ["AREAS", "EFFECTS", "Leaderboard", "discovery_metrics", "effect", "leaderboard"]
+__all__ = ["AREAS", "EFFECTS", "Leaderboard", "discovery_metrics", "effect", "intervals_of", "leaderboard"]
 
 
 def discovery_metrics(*cutoffs: int) -> list[Metric]:
@@ -78,6 +81,8 @@ class Leaderboard:
     intervals: dict[str, dict[Metric, tuple[float, float]]] = field(default_factory=dict)
     own_out_intervals: dict[str, dict[Metric, tuple[float, float]]] = field(default_factory=dict)
     judged: dict[str, Evaluation] = field(default_factory=dict)
+    recognised: "Recognition | None" = None  # how well models find other images of a query's identity, if asked for
+    paper: "PaperTables | None" = None  # the tables of Barkan et al. 2023, if asked for
 
     @property
     def metrics(self) -> list[Metric]:
@@ -169,7 +174,9 @@ class Leaderboard:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the values of single queries, as plain Python values."""
-        return provenance("leaderboard", **self.about, warnings=self.warnings, rows=self.rows())
+        more = {"identification": self.recognised, "paper_tables": self.paper}
+        parts = {name: part.to_dict() for name, part in more.items() if part is not None}
+        return provenance("leaderboard", **self.about, warnings=self.warnings, rows=self.rows(), **parts)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Everything but the values of single queries as JSON, written to `path` if given."""
@@ -257,7 +264,7 @@ def board_of(
         "sampled": len(contest.sampled_queries),
         "inputs": contest.inputs | {"pool": None if pool is None else pool.digest},
     }  # fmt: skip
-    intervals, own_out_intervals = (_intervals(scores, resamples, seed) for scores in (evaluations, own_out))
+    intervals, own_out_intervals = (intervals_of(scores, resamples, seed) for scores in (evaluations, own_out))
     return Leaderboard(evaluations, helped, own_out, upper, contest, about, intervals, own_out_intervals, judged)
 
 
@@ -267,7 +274,7 @@ def proposed_alone(contest: Contest, pool: Pool, model: str) -> np.ndarray:
     return np.isin(contest.judged, contest.collection.keys(pool.queries[alone], pool.items[alone]))
 
 
-def _intervals(
+def intervals_of(
     evaluations: Mapping[str, Evaluation], resamples: int, seed: int, level: float = 0.95
 ) -> dict[str, dict[Metric, tuple[float, float]]]:
     """Bootstrap intervals of every metric of every model."""

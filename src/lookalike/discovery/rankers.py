@@ -123,9 +123,7 @@ class Dense(Model):
                 ranked &= items == np.array(firsts, np.int64)
             length = 1 if self.lengths is None else self.lengths[query]
             ascending = np.sort(best).astype(float) / length
-            places.above[mine], places.tied[mine], places.n_ranked[query] = places_in_row(
-                ascending, pairs.scores[mine]
-            )
+            places.above[mine], places.tied[mine], places.n_ranked[query] = places_in_row(ascending, pairs.scores[mine])
             places.ranked[mine] = ranked
 
     def _top_of_block(

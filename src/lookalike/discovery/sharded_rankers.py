@@ -161,7 +161,7 @@ class PlaceCounts(Arrays):
 
 
 @dataclass(frozen=True)
-class Placing:
+class CountingPlaces:
     """Work: how many items of each shard rank above some pairs and tie with them. own: as `Nearest` has it."""
 
     queries: Codes | np.ndarray
@@ -231,8 +231,10 @@ class ShardModel(Model):
             )
         own = collection.own.queries, collection.own.gallery
         blocks = [slice(start, min(start + QUERIES, self.n_queries)) for start in range(0, self.n_queries, QUERIES)]
-        works = (Placing(self._queries, self._similarity, pairs, own, [block]) for block in blocks)
-        parts = [part for work in works for part in gather(self._shards, work, threads=n_threads(threads), what="ranking")]
+        works = (CountingPlaces(self._queries, self._similarity, pairs, own, [block]) for block in blocks)
+        parts = [
+            part for work in works for part in gather(self._shards, work, threads=n_threads(threads), what="ranking")
+        ]
         counts = summed(parts)
         return Places(counts.above, counts.tied, np.ones(len(pairs.queries), bool), counts.n_ranked)
 
