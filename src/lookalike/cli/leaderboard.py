@@ -153,6 +153,7 @@ class _Outcome:
     compared: Any
     coverage: "Coverage | None"
     agreement: "Agreement | None"
+    wanted: Wanted
 
     def facts(self) -> dict[str, Any]:
         """Everything, for other programs."""
@@ -213,7 +214,7 @@ def _compare_models(contest: _Contestants, checks: _Checks, wanted: Wanted, opti
         by_rule = discovery.by_rule(board.contest, votes, pool=pool) if checks.rules else None
         coverage = discovery.coverage(votes, pool) if pool is not None else None
         agreement = discovery.agreement(votes, study.gold())
-    return _Outcome(board, without_own, by_rule, compared, coverage, agreement)
+    return _Outcome(board, without_own, by_rule, compared, coverage, agreement, wanted)
 
 
 def _write_page(page: Path, contest: _Contestants, outcome: _Outcome) -> None:
@@ -237,7 +238,7 @@ def _show(outcome: _Outcome) -> None:
     """Print the leaderboard and the checks, and warnings on standard error."""
     say = tables().print
     say(outcome.board.text(warnings=False))
-    show_tables(outcome.board)
+    show_tables(outcome.board, outcome.wanted)
     if outcome.without_own is not None:
         say(f"\nwithout the pairs that only one model proposed\n{outcome.without_own}")
     if outcome.by_rule is not None:

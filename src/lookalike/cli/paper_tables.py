@@ -50,10 +50,10 @@ def with_tables(
     return replace(board, recognised=recognised, paper=paper)
 
 
-def show_tables(board: "Leaderboard") -> None:
-    """Print the tables that were asked for."""
-    for part in (board.recognised, board.paper):
-        if part is not None:
+def show_tables(board: "Leaderboard", wanted: Wanted) -> None:
+    """Print the tables that were asked for; not those that a page alone shows."""
+    for part, asked in ((board.recognised, wanted.identification), (board.paper, wanted.paper_tables)):
+        if asked:
             tables().print(f"\n{part}")
 
 

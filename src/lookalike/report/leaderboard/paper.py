@@ -42,10 +42,12 @@ def recognition_section(standing: Standing) -> str:
         "over k or over as many as there are. Small: 95\u202f% interval over queries. Bold: best."
     )
     return (
-        f'<section id="identification"><h2>Finding other images of the same product</h2><p class="reading">{reading}</p>'
+        '<section id="identification"><h2>Finding other images of the same product</h2>'
+        f'<p class="reading">{reading}</p>'
         '<div class="scroll fit plain" tabindex="0" role="region" aria-label="Identification">'
         "<table><caption class='unseen'>How well models find other images of the query’s own product</caption>"
-        f"<thead><tr><th scope='col'>Model</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div></section>"
+        f"<thead><tr><th scope='col'>Model</th>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table></div>"
+        "</section>"
     )
 
 
@@ -55,12 +57,12 @@ def paper_section(standing: Standing) -> str:
     if paper is None:
         return ""
     made = "".join(_table(standing, table) for table in paper.tables if not table.missing)
-    lines = "".join(f"<li>{text(table)}</li>" for table in paper.tables if table.missing)
-    missing = f"<p class='reading'>Not here:</p><ul class='reading'>{lines}</ul>" if lines else ""
+    lines = [text(table) for table in paper.tables if table.missing]
+    missing = f"<p class='reading'>Left out. {'. '.join(lines)}.</p>" if lines else ""
     return (
-        '<section id="paper"><h2>Tables of Barkan et al. 2023</h2><p class="reading">The columns of their tables 4 to 8, '
-        "in their order and in per cent, of these models. Anno.: judged negatives; Neg: sampled ones. Bold: best of a "
-        "column. Rest on a number for its 95\u202f% interval.</p>"
+        '<section id="paper"><h2>Tables of Barkan et al. 2023</h2><p class="reading">The columns of their tables 4 to '
+        "8, in their order and in per cent, of these models. Anno.: judged negatives; Neg: sampled ones. Bold: best of "
+        "a column. Rest on a number for its 95\u202f% interval.</p>"
         f"{made}{missing}</section>"
     )
 
@@ -89,7 +91,7 @@ def _head(table: "PaperTable") -> str:
     depth = max(map(len, columns))
     lines = []
     for line in range(depth):
-        cells = "<th scope='col'>Model</th>" if line == depth - 1 else "<td></td>"
+        cells = "<th scope='col'>Model</th>" if line == depth - 1 else "<td class='stick'></td>"
         for path, same in groupby(columns, key=lambda column: tuple(column[: line + 1])):
             name = path[line] if line < len(path) else ""
             span = len(list(same))
