@@ -30,9 +30,18 @@ def near(value: Any) -> Any:
     return pytest.approx(value, rel=1e-12, abs=1e-12) if isinstance(value, float) else value
 
 
+def without_news(value: Any, old: Any) -> Any:
+    """The value without what earlier versions did not tell: keys of dictionaries that the old one does not have."""
+    if isinstance(value, dict) and isinstance(old, dict):
+        return {key: without_news(part, old[key]) for key, part in value.items() if key in old}
+    if isinstance(value, list) and isinstance(old, list) and len(value) == len(old):
+        return [without_news(part, before) for part, before in zip(value, old, strict=True)]
+    return value
+
+
 def test_old_files_give_the_same_numbers(folder: Path) -> None:
     expected = json.loads((WRITTEN / "answers.json").read_text())
-    assert old_files.answers(folder) == near(expected)
+    assert without_news(old_files.answers(folder), expected) == near(expected)
     assert len(expected) > 25
 
 

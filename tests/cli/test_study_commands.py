@@ -301,7 +301,7 @@ def test_a_report_of_a_study(study: Path, capsys: pytest.CaptureFixture[str]) ->
         (["leaderboard"], "pass a study, or --run and --qrels"),
         (["leaderboard", "--run", "a=b.run"], "--run and --qrels belong together"),
         (["leaderboard", "{}/shop", "--metrics", "AUK"], "no metric 'AUK'"),
-        (["leaderboard", "{}/shop", "--metrics", "AP"], "AP on a leaderboard needs a cutoff"),
+        (["leaderboard", "{}/shop", "--metrics", "P(radius=2)"], "needs a cutoff, such as P@"),
         (["leaderboard", "{}/shop", "--output", "{}/none/x.json"], "none"),
     ],
 )

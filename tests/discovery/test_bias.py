@@ -94,15 +94,44 @@ def test_few_models_agree_by_chance() -> None:
 
 
 def test_the_p_values_of_the_paper() -> None:
-    """Barkan et al. 2023, table 3: of six models, 0.83 has 0.042, 0.94 has 0.004 (rather 0.005), 1.00 has 0.000.
+    """Those of Barkan et al. 2023, table 3, are Student's t, to a unit of the last digit (0.0048 is printed 0.004).
 
-    These are Student's t. Of 720 orders 42, 12 and 2 are as far from 0.
+    These are the values of their table 5, micro without and macro with a tie (77.1), against orders that give the
+    coefficients which they print. Of 720 orders of six without a tie 42, 12 and 2 are as far from 0.
     """
-    orders = {0.829: [2, 1, 4, 3, 6, 5], 0.943: [2, 1, 3, 4, 5, 6], 1.0: [1, 2, 3, 4, 5, 6]}
-    for papers, exact, (rounded, second) in zip((0.042, 0.005, 0.0), (42, 12, 2), orders.items(), strict=True):
-        spearman, p_value, _ = agree([1, 2, 3, 4, 5, 6], second)
-        assert (round(spearman, 3), p_value) == (rounded, pytest.approx(exact / 720))
-        assert round(float(scipy.stats.spearmanr([1, 2, 3, 4, 5, 6], second).pvalue), 3) == papers
+    micro, macro = [62.7, 70.4, 75.5, 67.8, 62.3, 65.4], [77.1, 82.2, 85.4, 79.7, 77.1, 79.1]
+    printed = {0.83: (0.042, [1, 5, 6, 4, 3, 2]), 0.94: (0.004, [1, 5, 6, 4, 2, 3]), 1.0: (0.0, [2, 5, 6, 4, 1, 3])}
+    for (rounded, (papers, order)), orders in zip(printed.items(), (42, 12, 2), strict=True):
+        spearman, p_value, kendall = agree(micro, order, p="t")
+        assert (round(spearman, 2), p_value) == (rounded, pytest.approx(papers, abs=0.00099))
+        assert p_value == pytest.approx(scipy.stats.spearmanr(micro, order).pvalue, abs=1e-15)
+        assert agree(micro, order) == (spearman, pytest.approx(orders / 720), kendall)
+    tied = {0.93: (0.007, [1, 4, 6, 5, 2, 3]), 0.75: (0.083, [1, 3, 6, 4, 2, 5]), 0.70: (0.124, [1, 5, 6, 2, 4, 3])}
+    for rounded, (papers, order) in tied.items():
+        spearman, p_value, _ = agree(macro, order, p="t")
+        assert (round(spearman, 2), p_value) == (rounded, pytest.approx(papers, abs=0.00099))
+
+
+def test_leaving_one_out_with_the_papers_p_value() -> None:
+    """Three models that keep their order: never by chance, says Student's t; in 2 of 6 orders, say the orders."""
+    rng = np.random.default_rng(0)
+    collection = Collection([f"q{n}" for n in range(5)], [f"i{n}" for n in range(8)])
+    models = {name: rng.random((5, 8)) for name in ("dino", "clip", "beit")}
+    pool = Pool.build(models, collection, k=2)
+    judged = Judgements.of([(*pair, int(rng.random() < 0.5)) for pair in pool.pairs])
+    contest = Contest(models, collection, judged, depth=2)
+    exact, by_t = leave_one_out(contest, pool, "AUC"), leave_one_out(contest, pool, "AUC", p="t")
+    assert [row.p_by for row in exact.rows_] == ["exact"] * 3
+    assert [row["p_by"] for row in by_t.rows()] == ["t"] * 3
+    kept = [
+        (one.p_value, other.p_value) for one, other in zip(exact.rows_, by_t.rows_, strict=True) if one.spearman == 1
+    ]
+    assert kept
+    for by_orders, by_students_t in kept:
+        assert (by_orders, by_students_t) == (pytest.approx(1 / 3), pytest.approx(0, abs=1e-9))
+    assert "Student's t, as Barkan et al. 2023" in str(by_t)
+    with pytest.raises(ValueError, match="p must be one of 'exact', 't', got 'normal'"):
+        agree([1, 2, 3], [1, 2, 3], p="normal")
 
 
 def test_values_that_never_vary_have_no_order() -> None:

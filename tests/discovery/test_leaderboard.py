@@ -297,7 +297,10 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "a run with an unknown item": (lambda: board({"q": {"z": 1}}), "dino: .*item 'z', which is not in the coll"),
     "an unknown metric": (lambda: board(metrics="AUCC"), "no metric 'AUCC', did you mean 'AUC'"),
     "a cutoff below the catalogue": (lambda: board(metrics="P@5"), "P@5 looks below rank 4"),
-    "a rank metric without a cutoff": (lambda: board(metrics="AP"), "AP on a leaderboard needs a cutoff"),
+    "a radius": (
+        lambda: board(metrics="P(radius=2)"),
+        r"P\(radius=2\) on a leaderboard needs a cutoff, such as P@4, not",
+    ),
     "an unknown level": (lambda: board(level="shelf"), "level must be one of 'image', 'product', got 'shelf'"),
     "products without identities": (lambda: board(level="product"), "level='product' needs the identity"),
     "no samples": (

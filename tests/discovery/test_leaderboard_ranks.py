@@ -101,8 +101,7 @@ def test_rank_biased_precision_does_not_look_further_for_ties() -> None:
     collection = Collection(["q"], list("abcd"))
     contest = Contest({"m": np.zeros((1, 4))}, collection, Judgements.of([("q", "a", 1), ("q", "b", 0)]), depth=1)
     assert contest.evaluate("m", "RBP(p=0.5)@1")["RBP(p=0.5)@1"].mean == pytest.approx(0.5 / 4)
-    with pytest.raises(ValueError, match="RBP on a leaderboard needs a cutoff"):
-        contest.evaluate("m", "RBP")
+    assert contest.evaluate("m", "RBP(p=0.5)")["RBP(p=0.5)"].mean == pytest.approx((1 - 1 / 16) / 4)  # of all ranks
 
 
 def test_rank_metrics_by_hand() -> None:

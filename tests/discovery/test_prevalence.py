@@ -15,6 +15,7 @@ from scipy.stats import binomtest
 from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.prevalence import (
     Prevalence,
+    chebyshev_error,
     chebyshev_size,
     cost,
     enrichment,
@@ -52,7 +53,8 @@ def test_the_whole_of_it_at_the_papers_size() -> None:
     found = prevalence(rows, models, random=chance, n_queries=2_000, n_items=52_712)
     assert (found.pool.pairs, found.pool.positives, found.pool.unjudged) == (54_170, 45_920, 0)
     assert round(found.pool.share, 4) == 0.8477
-    assert round(found.p_lower, 6) == 0.000436
+    assert round(found.p_lower, 6) == round(found.p_lower_proposed, 6) == 0.000436
+    assert found.p_lower_proposed == 45_920 / (2_000 * 52_711)
     assert (found.p_estimate, round(found.enrichment)) == (0.001, 848)
     assert found.interval == (found.p_lower, pytest.approx(0.003608, abs=1e-6))  # 0.000121 without the floor
     p_k, by_chance = (
@@ -62,8 +64,9 @@ def test_the_whole_of_it_at_the_papers_size() -> None:
     assert found.to_judge == 54_170 + 2_000
     assert found.saved == pytest.approx(2_000 * 52_711 / 56_170)
     assert [model.pairs for model in found.models] == [len(part) for part in models.values()]
+    by_proposals = "at least 4.4e-04 are positive (4.4e-04 of proposed pairs alone)"
     assert str(found).splitlines()[-3:] == [
-        "of all 105,422,000 pairs at least 4.4e-04 are positive, by estimate 0.0010 (4.4e-04 to 0.0036)",
+        f"of all 105,422,000 pairs {by_proposals}, by estimate 0.0010 (4.4e-04 to 0.0036)",
         "the pool is 848 times richer (208 to 1,954)",
         "judging 56,170 takes 9.75 days at 15 seconds a pair, judging all 50.1 years, 1,877 times as long",
     ]
@@ -119,6 +122,14 @@ def test_chebyshevs_size_keeps_its_promise() -> None:
     assert [chebyshev_size(1 / k, 0.1) for k in (3, 7, 11, 1000)] == [30, 70, 110, 10_000]
 
 
+def test_what_chebyshev_promises_of_so_many_pairs() -> None:
+    assert chebyshev_error(2_000, 0.05) == pytest.approx(0.01)  # of the 2,000 random pairs of Barkan et al. 2023
+    assert chebyshev_error(0, 0.05) == math.inf
+    for error, risk in ((0.01, 0.05), (0.003, 0.07), (0.2, 0.5)):
+        b = chebyshev_size(error, risk)
+        assert chebyshev_error(b, risk) <= error + 1e-15 < chebyshev_error(b - 1, risk)
+
+
 def test_costs_in_every_unit() -> None:
     costs = [cost(pairs) for pairs in (0, 1, 4, 6, 240, 5760, 5_000_000, 10**9)]
     assert costs == [
@@ -142,6 +153,7 @@ def test_enrichment_where_nothing_is_positive() -> None:
         (lambda: exact_interval(1, 2, 0.9, 1.5), "got a floor of 1.5"),
         (lambda: chebyshev_size(0, 0.1), "error must be between 0 and 1, got 0"),
         (lambda: chebyshev_size(0.1, 1), "risk must be between 0 and 1, got 1"),
+        (lambda: chebyshev_error(100, 0), "risk must be between 0 and 1, got 0"),
         (lambda: lower_bound(1, 0, 5), "got 0 queries and 5 items"),
         (lambda: pairs_saved(1, 1, 5), "got 1 queries and 1 items"),
         (lambda: cost(-1), "pairs must be from 0"),
@@ -176,6 +188,8 @@ def test_only_judged_pairs_count_and_each_once() -> None:
     assert found.pool.share == 2 / 3
     assert (found.pool.low, found.pool.high) == exact_interval(2, 3)
     assert found.p_lower == 3 / 200  # two were proposed, one only drawn
+    assert found.p_lower_proposed == found.to_dict()["p_lower_proposed"] == 2 / 200  # as Barkan et al. 2023 count
+    assert "at least 0.0150 are positive (0.0100 of proposed pairs alone)" in str(found)
     assert found.p_estimate == 1 / 2
     assert found.enrichment == pytest.approx(4 / 3)
     assert found.interval == exact_interval(1, 2, 0.95, 0.015)

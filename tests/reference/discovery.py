@@ -280,8 +280,11 @@ def ranked(
     if not one_per_identity:
         return groups, list(hidden.values())
     found = {shop.identity(item) for item, _ in shown if grades.get((query, item), UNJUDGED) > 0}
-    missed = {shop.identity(item) for item, grade in hidden.items() if grade > 0} - found
-    return groups, [1] * len(missed)
+    missed: dict[str, int] = {}
+    for item, grade in hidden.items():
+        if grade > 0 and shop.identity(item) not in found:
+            missed[shop.identity(item)] = max(grade, missed.get(shop.identity(item), 0))
+    return groups, list(missed.values())
 
 
 def mean_of(values: Iterable[Bounds | None]) -> tuple[float, float, float, int]:

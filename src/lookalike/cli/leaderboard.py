@@ -9,6 +9,7 @@ from cyclopts import Parameter
 
 from lookalike.cli.options import JSON, RULE, SEED, THREADS
 from lookalike.cli.outputs import Output
+from lookalike.cli.paper_tables import Wanted, not_judged, recognise_alone, show_tables, with_tables
 from lookalike.cli.studies import judgements_of, open_judged, write_result
 from lookalike.cli.terminal import print_json, progress, remark, say_how_to_open, table, tables
 from lookalike.core.errors import FileError, InputError, StudyError
@@ -44,6 +45,20 @@ WITH_RANDOM = Annotated[
     bool, Parameter(help="also count judged pairs that chance alone drew; they are there to estimate prevalence")
 ]
 ALL = Annotated[bool, Parameter(name="--all", help="also show every metric, and what it does to models of the pool")]
+P = Annotated[
+    Literal["exact", "t"],
+    Parameter(help="of --leave-one-out, the p-value of Spearman's coefficient: by all orders, or by Student's t"),
+]
+IDENTIFICATION = Annotated[
+    bool,
+    Parameter(
+        negative=(),
+        help="also show how well models find other images of the query's own identity; this needs no votes",
+    ),
+]
+PAPER_TABLES = Annotated[
+    bool, Parameter(negative=(), help="also show the models in the tables 4 to 8 of Barkan et al. 2023")
+]
 RULES = Annotated[bool, Parameter(help="also show the order of models under the other rules")]
 COMPARE = Annotated[str | None, Parameter(help="a metric by which every pair of models is compared, such as AUC")]
 RESAMPLES = Annotated[int, Parameter(help="of the bootstrap behind the intervals")]
@@ -66,6 +81,9 @@ def leaderboard(
     negatives: NEGATIVES = 100,
     with_random: WITH_RANDOM = False,
     leave_one_out: LEAVE_ONE_OUT = None,
+    p: P = "exact",
+    identification: IDENTIFICATION = False,
+    paper_tables: PAPER_TABLES = False,
     rules: RULES = False,
     compare: COMPARE = None,
     all_metrics: ALL = False,
@@ -81,13 +99,19 @@ def leaderboard(
     Example: lookalike leaderboard shop --leave-one-out --report shop.html
 
     Example: lookalike leaderboard --qrels judged.qrels --run bm25=bm25.run --run dense=dense.run.gz
+
+    Example: lookalike leaderboard shop --paper-tables --output shop.json
     """
     from lookalike.metrics.metric import Metric, parse_all
 
     chosen = None if metrics is None else parse_all(metrics)
     metric = None if compare is None else Metric.parse(compare)
+    if identification and folder is not None and (alone := not_judged(folder)) is not None:
+        recognise_alone(alone, output, report, as_json, resamples=resamples, seed=seed, threads=threads)
+        return
     contest = _contest_of_study(folder, rule, run, qrels) if folder is not None else _contest_of_runs(run, qrels, rule)
-    checks = _Checks(chosen, metric, rules, _leaves_one_out(leave_one_out, contest, report))
+    checks = _Checks(chosen, metric, rules, _leaves_one_out(leave_one_out, contest, report, p), p)
+    wanted = Wanted(identification, paper_tables, report is not None)
     if with_random and contest.pool is None:
         raise InputError("--with-random needs a pool, which knows what chance drew: lookalike pool STUDY")
     if rules and contest.study is None:
@@ -95,15 +119,9 @@ def leaderboard(
     options = {"level": level, "negatives": negatives, "one_per_identity": one_per_identity, "resamples": resamples}
     options |= {"with_random": with_random, "seed": seed, "threads": threads}
     with progress():
-        outcome = _compare_models(contest, checks, options)
+        outcome = _compare_models(contest, checks, wanted, options)
     facts = outcome.facts()
-    text = json.dumps(without_nan(facts), indent=1, allow_nan=False) + "\n"
-    if output is not None:
-        write_text(output, text)
-    if contest.study is not None:
-        write_result(contest.study, "leaderboard.json", text)
-    if report is not None:
-        _write_page(report, contest, outcome)
+    _write_files(contest, outcome, facts, output, report)
     if as_json:
         print_json(facts)
         return
@@ -131,6 +149,7 @@ class _Checks:
     compare: "Metric | None"
     rules: bool
     leave_one_out: bool
+    p: str
 
 
 @dataclass(frozen=True)
@@ -143,6 +162,7 @@ class _Outcome:
     compared: Any
     coverage: "Coverage | None"
     agreement: "Agreement | None"
+    wanted: Wanted
 
     def facts(self) -> dict[str, Any]:
         """Everything, for other programs."""
@@ -156,16 +176,31 @@ class _Outcome:
         return self.board.to_dict() | {name: part for name, part in parts.items() if part is not None}
 
 
-def _leaves_one_out(asked: bool | None, contest: _Contestants, report: Path | None) -> bool:
+def _write_files(
+    contest: _Contestants, outcome: _Outcome, facts: dict[str, Any], output: Path | None, report: Path | None
+) -> None:
+    """Write the numbers to a file and into the study, and the page, where asked for."""
+    text = json.dumps(without_nan(facts), indent=1, allow_nan=False) + "\n"
+    if output is not None:
+        write_text(output, text)
+    if contest.study is not None:
+        write_result(contest.study, "leaderboard.json", text)
+    if report is not None:
+        _write_page(report, contest, outcome)
+
+
+def _leaves_one_out(asked: bool | None, contest: _Contestants, report: Path | None, p: str) -> bool:
     """Whether each model is compared without the pairs that it alone proposed; by default where a page is written."""
     if asked is None:
-        return report is not None and contest.pool is not None and len(contest.pool.models) > 1
+        asked = report is not None and contest.pool is not None and len(contest.pool.models) > 1
+    if p != "exact" and not asked:
+        raise InputError(f"--p {p} is of --leave-one-out: pass that too")
     if asked and contest.pool is None:
         raise InputError("--leave-one-out needs a pool, which knows who proposed what: lookalike pool STUDY")
     return asked
 
 
-def _compare_models(contest: _Contestants, checks: _Checks, options: dict[str, Any]) -> _Outcome:
+def _compare_models(contest: _Contestants, checks: _Checks, wanted: Wanted, options: dict[str, Any]) -> _Outcome:
     """Make the leaderboard, and what else is asked."""
     from lookalike import discovery
     from lookalike.discovery.leaderboard import OWN_OUT
@@ -178,16 +213,17 @@ def _compare_models(contest: _Contestants, checks: _Checks, options: dict[str, A
     board = discovery.leaderboard(
         contest.models, contest.judgements, contest.collection, pool=pool, metrics=metrics, **options
     )
+    board = with_tables(board, contest.models, contest.judgements, pool, wanted, options)
     without_own = by_rule = coverage = agreement = None
     if checks.leave_one_out and pool is not None:
-        without_own = discovery.leave_one_out(board.contest, pool, checks.metrics or OWN_OUT)
+        without_own = discovery.leave_one_out(board.contest, pool, checks.metrics or OWN_OUT, p=checks.p)
     compared = board.compare(by) if by is not None else None
     if study is not None:
         votes = study.votes()
         by_rule = discovery.by_rule(board.contest, votes, pool=pool) if checks.rules else None
         coverage = discovery.coverage(votes, pool) if pool is not None else None
         agreement = discovery.agreement(votes, study.gold())
-    return _Outcome(board, without_own, by_rule, compared, coverage, agreement)
+    return _Outcome(board, without_own, by_rule, compared, coverage, agreement, wanted)
 
 
 def _write_page(page: Path, contest: _Contestants, outcome: _Outcome) -> None:
@@ -212,6 +248,7 @@ def _show(outcome: _Outcome, *, every_metric: bool) -> None:
     say = tables().print
     say(outcome.board.standing())
     say(f"\n{outcome.board.table()}" if every_metric else "--all shows all other metrics")
+    show_tables(outcome.board, outcome.wanted)
     if outcome.without_own is not None:
         say(f"\nwithout the pairs that only one model proposed\n{outcome.without_own}")
     if outcome.by_rule is not None:

@@ -17,10 +17,19 @@ if TYPE_CHECKING:
 
 K = 6  # items that each model proposes for a query
 MANY = 200  # queries, from which on it is said how to have fewer
+RISK_OF_ERROR = 0.05  # that the estimated share of positives is off by more than was promised
 SECONDS = 15.0  # that judging a pair takes (Barkan et al. 2023)
 
 DEPTH = Annotated[int | None, Parameter(help=f"how many items each model proposes for a query ({K})")]
 RANDOM = Annotated[int, Parameter(help="pairs to draw by chance, for estimating how many positives there are")]
+ERROR = Annotated[
+    float | None,
+    Parameter(
+        help="in place of --random: draw as many pairs as Chebyshev's inequality asks for to estimate a share of "
+        "positives that is smaller than this to within this"
+    ),
+]
+RISK = Annotated[float, Parameter(help="the probability with which the estimate may be off by more")]
 ONE_PER_IDENTITY = Annotated[bool, Parameter(help="propose only the best image of an identity")]
 MODELS = Annotated[str | None, Parameter(help="names of the models to pool; by default all of the study")]
 TOP_UP = Annotated[str | None, Parameter(help="add this model to the pool, and list what of it nobody judged")]
@@ -39,6 +48,8 @@ def pool(
     *,
     k: DEPTH = None,
     random: RANDOM = 0,
+    error: ERROR = None,
+    risk: RISK = RISK_OF_ERROR,
     one_per_identity: ONE_PER_IDENTITY = False,
     models: MODELS = None,
     top_up: TOP_UP = None,
@@ -56,6 +67,8 @@ def pool(
 
     Example: lookalike pool shop --k 6 --random 2000
 
+    Example: lookalike pool shop --k 6 --error 0.01 --risk 0.05
+
     Example: lookalike pool shop --next 500 --order adaptive --output next.csv
 
     Example: lookalike pool shop --top-up new-model --output top-up.csv
@@ -64,7 +77,7 @@ def pool(
 
     of_a_new_pool = {"--k": k is not None, "--random": random != 0, "--one-per-identity": one_per_identity}
     of_a_new_pool |= {"--models": models is not None, "--seconds": seconds != SECONDS, "--replace": replace}
-    of_a_new_pool |= {"--seed": seed != 0}
+    of_a_new_pool |= {"--seed": seed != 0, "--error": error is not None, "--risk": risk != RISK_OF_ERROR}
     _check_options([name for name, is_passed in of_a_new_pool.items() if is_passed], top_up, next_pairs, order)
     if output is not None and output.suffix not in (".csv", ".parquet"):
         raise InputError(f"cannot write pairs to {output}: the name must end in .csv or .parquet")
@@ -80,14 +93,15 @@ def pool(
         return
     names = _models(study, folder, models)
     _check_votes(study, replace)
+    random = _pairs_by_chance(study, random, error, risk)
     options = {"k": K if k is None else k, "random": random, "seed": seed, "one_per_identity": one_per_identity}
     pooled = _build(study, names, options | {"threads": threads})
     if output is not None:
         pooled.write_pairs(output, raw=raw)
     if as_json:
-        _print_facts(pooled, seconds)
+        _print_facts(pooled, seconds, risk)
     else:
-        _show(pooled, study, folder, seconds)
+        _show(pooled, study, folder, seconds, risk)
 
 
 def _models(study: "Study", folder: Path, models: str | None) -> list[str]:
@@ -118,20 +132,60 @@ def _build(study: "Study", names: list[str], options: dict[str, Any]) -> "Pool":
     return pooled
 
 
-def _print_facts(pooled: "Pool", seconds: float) -> None:
+def _pairs_by_chance(study: "Study", random: int, error: float | None, risk: float) -> int:
+    """How many pairs to draw: as many as was said, or as Chebyshev's inequality asks for."""
+    from lookalike.discovery.pool import possible_pairs
+    from lookalike.discovery.prevalence import chebyshev_error, chebyshev_size
+
+    chebyshev_error(random, risk)  # a risk that is none is refused
+    if error is None:
+        return random
+    if random:
+        raise InputError("pass either --random, a number of pairs, or --error, which says how many")
+    size, possible = chebyshev_size(error, risk), possible_pairs(study.collection)
+    if size > possible:
+        raise InputError(
+            f"--error {error:g} at --risk {risk:g} takes {size:,} pairs drawn by chance, more than the {possible:,} "
+            "that there are: pass a larger error or risk"
+        )
+    return size
+
+
+def _print_facts(pooled: "Pool", seconds: float, risk: float) -> None:
     """Print what is in the pool as JSON."""
+    from lookalike.discovery.prevalence import chebyshev_error
+
     facts: dict[str, Any] = {"pairs": len(pooled), "suspects": pooled.suspects, "all_pairs": pooled.all_pairs}
     facts |= {"duplication": pooled.duplication, "saving": pooled.saving}
+    if drawn := int(pooled.random.sum()):
+        facts["chebyshev"] = {"random": drawn, "risk": risk, "error": chebyshev_error(drawn, risk)}
     print_json({**facts, "k": pooled.k, "models": pooled.rows(), "total_seconds": len(pooled) * seconds})
 
 
-def _show(pooled: "Pool", study: "Study", folder: Path, seconds: float) -> None:
+def _promise(drawn: int, risk: float) -> str:
+    """What Chebyshev's inequality says of pairs drawn by chance, before any is judged."""
+    from lookalike.discovery.prevalence import chebyshev_error
+
+    error = chebyshev_error(drawn, risk)
+    if error >= 1:
+        return (
+            f"{drawn:,} pairs drawn by chance are too few for Chebyshev's inequality to promise anything: see --error"
+        )
+    return (
+        f"by Chebyshev's inequality {drawn:,} pairs drawn by chance estimate a share of positives below {error:.3g} to "
+        f"within {error:.3g}, but for a risk of {risk:.3g}: b = 1/(error × risk)"
+    )
+
+
+def _show(pooled: "Pool", study: "Study", folder: Path, seconds: float, risk: float) -> None:
     """Print the pool, what judging costs, and what to do next."""
     from lookalike.discovery.prevalence import cost
 
     say = tables().print
     say(str(pooled))
     say(f"judging takes {cost(len(pooled), seconds)} an expert at {seconds:g} seconds a pair")
+    if pooled.random.any():
+        say(_promise(int(pooled.random.sum()), risk))
     n = len(study.queries)
     if n >= MANY and not study.wild and n == len(study.catalogue):
         again = f"remove {study.pool_path}, lookalike study queries {folder} --draw N, and pool again"

@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lookalike.cli.paper_tables import Wanted, with_tables
 from lookalike.cli.studies import judgements_of, open_judged, write_result
 from lookalike.cli.terminal import print_json, progress, prose, remark, say_how_to_open, table, tables
 from lookalike.core.errors import InputError, StudyError
@@ -70,6 +71,7 @@ def _judged(study: "Study", seed: int) -> "JudgedStudy":
     pool = study.pool() if study.pool_path.exists() else None
     models = {name: study.model(name).given for name in study.models()}
     board = discovery.leaderboard(models, judgements, study.collection, pool=pool, seed=seed)
+    board = with_tables(board, models, judgements, pool, Wanted(page=True), {"seed": seed})
     several = pool is not None and len(pool.models) > 1
     loo = discovery.leave_one_out(board.contest, pool) if several and pool is not None else None
     return JudgedStudy(board, pool, loo, study.votes(), judgements)

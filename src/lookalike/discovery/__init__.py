@@ -10,8 +10,10 @@ from lookalike.discovery.dawid_skene import dawid_skene
 from lookalike.discovery.judgements import Judgements, majority, unanimous
 from lookalike.discovery.judging_order import judge_in_order, next_pairs
 from lookalike.discovery.leaderboard import Leaderboard, discovery_metrics, leaderboard
+from lookalike.discovery.paper_tables import PaperTables, paper_tables
 from lookalike.discovery.pool import Pool
 from lookalike.discovery.prevalence import Prevalence, prevalence
+from lookalike.discovery.recognition import Recognition, recognition
 from lookalike.discovery.votes import Votes
 
 __all__ = [
@@ -22,8 +24,10 @@ __all__ = [
     "Coverage",
     "Judgements",
     "Leaderboard",
+    "PaperTables",
     "Pool",
     "Prevalence",
+    "Recognition",
     "Votes",
     "agreement",
     "by_rule",
@@ -36,6 +40,8 @@ __all__ = [
     "leave_one_out",
     "majority",
     "next_pairs",
+    "paper_tables",
     "prevalence",
+    "recognition",
     "unanimous",
 ]

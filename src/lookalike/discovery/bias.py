@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lookalike.core.checks import choice
 from lookalike.core.errors import InputError
 from lookalike.core.text_table import aligned
 from lookalike.discovery.collection import Collection
@@ -27,7 +28,11 @@ if TYPE_CHECKING:
     import pandas
 
 FEW = 8  # models: few enough to look at all their orders
-P_VALUE = f"p: how often chance would order the models as alike; of up to {FEW} models exact, over all their orders"
+EXACT = f"p: how often chance would order the models as alike; of up to {FEW} models exact, over all their orders"
+BY_T = (
+    "p: by Student's t, as Barkan et al. 2023 have it; too small for few models: 0 for any three that keep their order"
+)
+P_VALUES = {"exact": EXACT, "t": BY_T}
 
 __all__ = ["LeftOut", "agree", "by_rule", "identification", "leave_one_out"]
 
@@ -37,7 +42,8 @@ class LeftOut:
     """One metric without the pairs that one model alone proposed.
 
     mean, deviation: of that model over all subsets. spearman, kendall: correlation of the models' order on this subset
-    with that on all pairs. change, shift: of the model itself, in the metric and in ranks (up is positive).
+    with that on all pairs. p_value: of Spearman's coefficient, by all orders ("exact") or Student's t, as p_by says.
+    change, shift: of the model itself, in the metric and in ranks (up is positive).
     """
 
     metric: Metric
@@ -52,6 +58,7 @@ class LeftOut:
     kendall: float
     change: float
     shift: float
+    p_by: str = "exact"
 
 
 @dataclass(frozen=True)
@@ -59,6 +66,7 @@ class LeaveOneOut:
     """A row for each metric and model that was left out; prints as table 3 of Barkan et al. 2023 with more columns."""
 
     rows_: list[LeftOut]
+    p: str = "exact"  # or "t", as was asked
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each metric and model."""
@@ -70,7 +78,7 @@ class LeaveOneOut:
 
     def __str__(self) -> str:
         head = ["metric", "left out", "pairs", "all pairs", "mean ± sd", "Spearman", "p", "Kendall", "change", "shift"]
-        return "\n".join([aligned([head, *map(_cells, self.rows_)]), P_VALUE, *self.gaps])
+        return "\n".join([aligned([head, *map(_cells, self.rows_)]), P_VALUES[self.p], *self.gaps])
 
     @property
     def gaps(self) -> list[str]:
@@ -101,13 +109,16 @@ def _or_dash(value: float, form: str) -> str:
     return "–" if math.isnan(value) else f"{value:{form}}"
 
 
-def leave_one_out(contest: Contest, pool: Pool, metrics: str | Iterable[str | Metric] = OWN_OUT) -> LeaveOneOut:
+def leave_one_out(
+    contest: Contest, pool: Pool, metrics: str | Iterable[str | Metric] = OWN_OUT, *, p: str = "exact"
+) -> LeaveOneOut:
     """For each model of the pool, drop the pairs that it alone proposed and evaluate all models of the pool again.
 
     Models of the pool that are not in the contest, since they were removed, are left aside; their pairs stay.
     Spearman's coefficient stays high even for plainly biased metrics, so look at the change and the shift of the model
-    that was left out.
+    that was left out. p: how its p-value is computed, see `agree`.
     """
+    choice("p", p, P_VALUES)
     names = [name for name in pool.models if name in contest.entries]
     if not names:
         raise InputError(
@@ -129,7 +140,7 @@ def leave_one_out(contest: Contest, pool: Pool, metrics: str | Iterable[str | Me
     for m, metric in enumerate(wanted):
         for i, name in enumerate(names):
             values, over_subsets = subsets[i, m], subsets[:, m, i]
-            spearman, p_value, kendall = agree(full[m], values)
+            spearman, p_value, kendall = agree(full[m], values, p=p)
             shift = _ranks(full[m])[i] - _ranks(values)[i]
             row = LeftOut(
                 metric=metric,
@@ -144,20 +155,25 @@ def leave_one_out(contest: Contest, pool: Pool, metrics: str | Iterable[str | Me
                 kendall=kendall,
                 change=float(values[i] - full[m, i]),
                 shift=float(shift),
+                p_by="exact" if _is_exact(p, len(names)) else "t",
             )
             rows.append(row)
-    return LeaveOneOut(rows)
+    return LeaveOneOut(rows, p)
 
 
-def agree(first: Any, second: Any) -> tuple[float, float, float]:
+def agree(first: Any, second: Any, *, p: str = "exact") -> tuple[float, float, float]:
     """Spearman's coefficient (ties have average ranks), its p-value, and Kendall's tau of two lists of values.
 
     The p-value is two-sided: of up to 8 values the share of all orders whose coefficient is at least as far from 0, of
-    more by Student's t, which is wrong for few (of 3 it is 0 where 2 of 6 orders are as far).
+    more by Student's t, which is wrong for few (of 3 it is 0 where 2 of 6 orders are as far). p: "t" for Student's t
+    always, as Barkan et al. 2023 have it in table 3.
 
     >>> [round(value, 3) for value in agree([1, 2, 3, 4, 5, 6], [2, 1, 4, 3, 6, 5])]     # 42 of 720 orders
     [0.829, 0.058, 0.6]
+    >>> round(agree([1, 2, 3, 4, 5, 6], [2, 1, 4, 3, 6, 5], p="t")[1], 3)
+    0.042
     """
+    choice("p", p, P_VALUES)
     from scipy.stats import kendalltau, spearmanr
 
     first, second = (np.round(np.asarray(values, float), 12) for values in (first, second))  # ties but for rounding
@@ -167,8 +183,12 @@ def agree(first: Any, second: Any) -> tuple[float, float, float]:
         same = float(np.sign((first[1] - first[0]) * (second[1] - second[0])))
         return same, 1.0 + 0 * same, same
     spearman = spearmanr(first, second)
-    p_value = _share_of_orders(first, second) if len(first) <= FEW else float(spearman.pvalue)
+    p_value = _share_of_orders(first, second) if _is_exact(p, len(first)) else float(spearman.pvalue)
     return float(spearman.statistic), p_value, float(kendalltau(first, second).statistic)
+
+
+def _is_exact(p: str, n: int) -> bool:
+    return p == "exact" and n <= FEW
 
 
 def _share_of_orders(first: np.ndarray, second: np.ndarray) -> float:

@@ -13,6 +13,7 @@ from lookalike.core.files import digest
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.judged_units import identity_keys, judged_units
 from lookalike.discovery.judgements import Judgements
+from lookalike.discovery.places import PairsToPlace, WholeRanking, whole_ranking
 from lookalike.discovery.pool import Pool
 from lookalike.discovery.rankers import Ranked, as_model
 from lookalike.discovery.sampled_negatives import NegativeSample, draw_negatives
@@ -45,6 +46,8 @@ class Contest:
     identity. level: "image", a judgement is about one image; "product", about all images of its identity, and where
     these were judged differently the highest grade counts. negatives: how many unjudged items to sample for each query.
     pool: its pairs that were drawn by chance alone do not count, though they are judged; without a pool all pairs do.
+    Metrics without a cutoff look at all ranks, whatever the depth: the judged pairs are counted out when such a metric
+    is first asked for.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class Contest:
             for name, model in self._models.items()
         }
         self.entries = {name: self._entry(name) for name in self._models}
+        self._threads, self._whole = threads, dict[str, WholeRanking]()
 
     def rejudged(self, judgements: Judgements) -> "Contest":
         """The same models, as they were ranked, on other judgements of the same pairs."""
@@ -97,6 +101,7 @@ class Contest:
         stays = ~np.isin(keys, other._known)
         other.sampled_queries, other.sampled_items = self.sampled_queries[stays], self.sampled_items[stays]
         other.entries = {name: other._entry(name) for name in self._models}
+        other._whole = {}
         return other
 
     def _judge(self, judgements: Judgements) -> None:
@@ -154,8 +159,10 @@ class Contest:
         of_ranks = [metric for metric in wanted if metric.name not in OF_PAIRS]
         for metric in of_ranks:
             self._check_cutoff(metric)
-        if of_ranks:
-            scores |= evaluate_tally(self._rank_tally(entry, grades), of_ranks, unjudged=unjudged).scores
+        if some := [metric for metric in of_ranks if metric.cutoff is not None]:
+            scores |= evaluate_tally(self._rank_tally(entry, grades), some, unjudged=unjudged).scores
+        if some := [metric for metric in of_ranks if metric.cutoff is None]:
+            scores |= evaluate_tally(self._whole_tally(name, grades), some, unjudged=unjudged).scores
         of_pairs = [metric for metric in wanted if metric.name in OF_PAIRS]
         for kind in dict.fromkeys(map(_kind, of_pairs)):
             same_kind = {_plain(metric): metric for metric in of_pairs if _kind(metric) == kind}
@@ -173,28 +180,57 @@ class Contest:
         return float(np.minimum(counts, cutoff).mean())
 
     def _check_cutoff(self, metric: Metric) -> None:
-        if metric.cutoff is None:
-            raise InputError(f"{metric} on a leaderboard needs a cutoff, such as {metric}@{self.depth}")
-        if metric.cutoff > self.depth:
+        if metric.options().get("radius") is not None:
+            raise InputError(
+                f"{metric} on a leaderboard needs a cutoff, such as {metric.name}@{self.depth}, not a radius"
+            )
+        if metric.cutoff is not None and metric.cutoff > self.depth:
             raise InputError(f"{metric} looks below rank {self.depth}, which is as deep as the models were ranked")
 
     def _rank_tally(self, entry: Entry, unit_grades: np.ndarray) -> Tally:
-        top, units = entry.top, self._units
+        top = entry.top
         grades = np.where(entry.top_units >= 0, unit_grades[entry.top_units], UNJUDGED)
+        unranked = self._unranked(top.queries, top.items, grades, unit_grades)
+        return tally_of(self.collection, top.queries, top.scores, grades, self._units.max_grade, unranked)
+
+    def _whole_tally(self, name: str, unit_grades: np.ndarray) -> Tally:
+        """The tally of everything that a model ranks, from the places of the judged pairs alone."""
+        if name not in self._whole:
+            self._whole[name] = self._whole_ranking(name)
+        whole, units = self._whole[name], self._units
+        grades = unit_grades[units.units(whole.queries, whole.items)]
+        counts = np.zeros((*whole.others.shape, units.max_grade + 2), np.int64)
+        counts[:, :, -1] = whole.others
+        np.add.at(counts, (whole.queries, whole.groups, grades), 1)  # grade -1, unjudged, is the last column
+        return Tally(
+            query_ids=self.collection.query_ids, counts=counts[:, :, :-1], unjudged=counts[:, :, -1], method="places",
+            unranked=self._unranked(whole.queries, whole.items, grades, unit_grades), complete=False,
+        )  # fmt: skip
+
+    def _whole_ranking(self, name: str) -> WholeRanking:
+        units, scores = self._units, self.entries[name].scores
+        order = np.argsort(units.pair_queries, kind="stable")
+        pairs = PairsToPlace(units.pair_queries[order], units.pair_items[order], scores[order])
+        options: dict[str, Any] = {"one_per_identity": self.one_per_identity, "threads": self._threads}
+        return whole_ranking(pairs, self._models[name].places(self.collection, pairs, **options))
+
+    def _unranked(
+        self, queries: np.ndarray, items: np.ndarray, grades: np.ndarray, unit_grades: np.ndarray
+    ) -> Unranked:
+        """Judged items that are not among those ranked, which have these grades."""
+        units = self._units
         pair_grades = unit_grades[units.pair_units]
-        listed = self.collection.keys(top.queries, top.items)
-        judged = (pair_grades >= 0) & ~np.isin(units.pair_keys, listed)
-        queries, missing = units.pair_queries[judged], pair_grades[judged]
+        judged = (pair_grades >= 0) & ~np.isin(units.pair_keys, self.collection.keys(queries, items))
+        missing_queries, missing = units.pair_queries[judged], pair_grades[judged]
         if self.one_per_identity:  # one rank for an identity, however many of its images were judged
             identities, hits = self.collection.identities, grades > 0
-            shown = identity_keys(self.collection, top.queries[hits], identities[top.items[hits]])
-            keys = identity_keys(self.collection, queries, identities[units.pair_items[judged]])
+            shown = identity_keys(self.collection, queries[hits], identities[items[hits]])
+            keys = identity_keys(self.collection, missing_queries, identities[units.pair_items[judged]])
             order = np.lexsort((-missing, keys))
             first = np.concatenate([[True], keys[order][1:] != keys[order][:-1]]) if len(order) else order.astype(bool)
             rows = order[first & ~np.isin(keys[order], shown)]
-            queries, missing = queries[rows], missing[rows]
-        unranked = Unranked(queries, np.arange(len(queries)).astype(str), missing)
-        return tally_of(self.collection, top.queries, top.scores, grades, units.max_grade, unranked)
+            missing_queries, missing = missing_queries[rows], missing[rows]
+        return Unranked(missing_queries, np.arange(len(missing)).astype(str), missing)
 
     def _pair_tally(
         self, entry: Entry, unit_grades: np.ndarray, negatives: str, rel: int, *, listed_only: bool

@@ -25,6 +25,9 @@ from lookalike.metrics.metric import Metric, parse_all
 if TYPE_CHECKING:
     import pandas
 
+    from lookalike.discovery.paper_tables import PaperTables
+    from lookalike.discovery.recognition import Recognition
+
 AREAS = [
     f"{name}(average='{average}', negatives='{negatives}')"
     for name in ("AUC", "PRAUC")
@@ -35,7 +38,7 @@ OWN_OUT = ("AUC", "AUC(average='micro')")
 LOW = 0.8  # share of the top k that must be judged for a rank metric to be trusted
 EFFECTS = "what a number does to models that helped to build the pool, beside equals that did not"
 
-__all__ = ["AREAS", "EFFECTS", "Leaderboard", "discovery_metrics", "effect", "leaderboard"]
+__all__ = ["AREAS", "EFFECTS", "Leaderboard", "discovery_metrics", "effect", "intervals_of", "leaderboard"]
 
 
 def discovery_metrics(*cutoffs: int) -> list[Metric]:
@@ -83,6 +86,8 @@ class Leaderboard:
     own_out_intervals: dict[str, dict[Metric, tuple[float, float]]] = field(default_factory=dict)
     judged: dict[str, Evaluation] = field(default_factory=dict)
     listed: dict[str, dict[int, float]] = field(default_factory=dict)  # items of the top k, fewer in a short run
+    recognised: "Recognition | None" = None  # how well models find other images of a query's identity, if asked for
+    paper: "PaperTables | None" = None  # the tables of Barkan et al. 2023, if asked for
 
     @property
     def metrics(self) -> list[Metric]:
@@ -207,8 +212,9 @@ class Leaderboard:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the values of single queries, as plain Python values."""
-        standing = self.placing.to_dict()
-        return provenance("leaderboard", **self.about, warnings=self.warnings, standing=standing, rows=self.rows())
+        more = {"standing": self.placing, "identification": self.recognised, "paper_tables": self.paper}
+        parts = {name: part.to_dict() for name, part in more.items() if part is not None}
+        return provenance("leaderboard", **self.about, warnings=self.warnings, rows=self.rows(), **parts)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Everything but the values of single queries as JSON, written to `path` if given."""
@@ -232,27 +238,30 @@ def leaderboard(
     resamples: int = 1000,
     seed: int = 0,
     threads: int | None = None,
+    cutoffs: tuple[int, ...] | None = None,
 ) -> Leaderboard:
     """Evaluate models on judged pairs.
 
     models: each (queries, gallery) embeddings or Codes, a matrix of scores, or a run; what a run does not list is tied
     below all that it lists.
     pool: tells which models helped to build it, and which pairs each alone proposed. metrics: by default the columns of
-    Barkan et al. 2023 at the pool's k. one_per_identity: rank metrics see only the best image of each; by default as
+    Barkan et al. 2023 at the `cutoffs`, or at the pool's k. A metric of ranks without a cutoff, such as AP, looks at
+    all ranks. one_per_identity: rank metrics see only the best image of each; by default as
     the pool was made, and without a pool where identities are known.
     negatives: how many unjudged items of each query count as sampled negatives. with_random: also count the pairs of
     the pool that were drawn by chance and proposed by no model; they are there to say how many positives there are.
     """
-    default = discovery_metrics(pool.k if pool is not None else min(5, collection.n_items))
-    wanted = default if metrics is None else parse_all(metrics)
+    usual = pool.k if pool is not None else min(5, collection.n_items)
+    wanted = discovery_metrics(*(cutoffs or [usual])) if metrics is None else parse_all(metrics)
     if one_per_identity is None:
         one_per_identity = pool.one_per_identity if pool is not None else collection.has_identities
+    depths = [] if pool is None else [pool.k]
     sampled = any(metric.options().get("negatives", "judged") != "judged" for metric in wanted)
     contest = Contest(
         models,
         collection,
         judgements,
-        depth=max([metric.cutoff or 1 for metric in wanted] + ([pool.k] if pool is not None else [])),
+        depth=max([metric.cutoff or (1 if metric.name in OF_PAIRS else usual) for metric in wanted] + depths),
         one_per_identity=one_per_identity,
         level=level,
         negatives=negatives if sampled else 0,
@@ -277,7 +286,8 @@ def board_of(
     helped = {name: pool is not None and helped_to_build(contest, pool, name) for name in names}
     areas = [metric for metric in parse_all(list(OWN_OUT)) if metric in metrics]
     own_out, upper, judged = {}, {}, {}
-    cutoffs = sorted({metric.cutoff for metric in metrics if metric.cutoff is not None})
+    of_ranks = [metric for metric in metrics if metric.name not in OF_PAIRS]
+    cutoffs = sorted({metric.cutoff or contest.depth for metric in of_ranks})
     precisions = [metric for metric in metrics if metric.name == "P"]
     nothing = Evaluation({}, contest.collection.query_ids, {"items": contest.collection.n_items})
     for name in names:
@@ -296,7 +306,7 @@ def board_of(
         "random_counted": random_counted(contest, pool),
         "inputs": contest.inputs | {"pool": None if pool is None else pool.digest},
     }  # fmt: skip
-    intervals, own_out_intervals = (_intervals(scores, resamples, seed) for scores in (evaluations, own_out))
+    intervals, own_out_intervals = (intervals_of(scores, resamples, seed) for scores in (evaluations, own_out))
     listed = {name: {k: contest.listed(name, k) for k in cutoffs} for name in names}
     ends = intervals, own_out_intervals
     return Leaderboard(evaluations, helped, own_out, upper, contest, about, *ends, judged, listed)
@@ -331,7 +341,7 @@ def random_counted(contest: Contest, pool: Pool | None) -> int:
     return int(np.isin(contest.judged, drawn).sum())
 
 
-def _intervals(
+def intervals_of(
     evaluations: Mapping[str, Evaluation], resamples: int, seed: int, level: float = 0.95
 ) -> dict[str, dict[Metric, tuple[float, float]]]:
     """Bootstrap intervals of every metric of every model."""

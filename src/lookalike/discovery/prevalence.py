@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lookalike.core.errors import InputError, InputTypeError
+from lookalike.core.errors import InputError, InputTypeError, Option
 from lookalike.core.text_table import aligned, times
 from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.pool import Pool
@@ -24,6 +24,7 @@ __all__ = [
     "SECONDS",
     "Prevalence",
     "Share",
+    "chebyshev_error",
     "chebyshev_size",
     "cost",
     "enrichment",
@@ -92,8 +93,22 @@ def chebyshev_size(error: float, risk: float) -> int:
     """
     for name, value in (("error", error), ("risk", risk)):
         if not 0 < value < 1:
-            raise InputError(f"{name} must be between 0 and 1, got {value}")
+            raise InputError(Option(name), f" must be between 0 and 1, got {value}")
     return math.ceil(1 / (error * risk))
+
+
+def chebyshev_error(b: int, risk: float) -> float:
+    """ε = 1/(b·q): what Chebyshev's inequality promises of b random pairs, before any is judged (Barkan et al. 2023).
+
+    Whatever the true share is below ε, the estimate p̂ is off by ε or more with a probability of at most q, the risk. It
+    is `chebyshev_size` the other way round; from 1 on it promises nothing.
+
+    >>> chebyshev_error(2_000, 0.05)
+    0.01
+    """
+    if not 0 < risk < 1:
+        raise InputError(Option("risk"), f" must be between 0 and 1, got {risk}")
+    return 1 / (b * risk) if b > 0 else math.inf
 
 
 def enrichment(p_pool: float, p_all: float) -> float:
@@ -159,8 +174,8 @@ class Prevalence:
     """How many positives there are in the pool and among all pairs; intervals are exact, at `level`.
 
     pool: p_k, of what any model proposed. models: p_k of each. random: of the random pairs. to_judge: how many pairs
-    were proposed or drawn. p_lower: p_LB; p_estimate, interval: p̂ of all `n_pairs` pairs. enrichment: p_k/p̂, nan
-    where no random pair is judged; its
+    were proposed or drawn. p_lower: p_LB; p_lower_proposed: the same of proposed pairs alone, as Barkan et al. 2023
+    count. p_estimate, interval: p̂ of all `n_pairs` pairs. enrichment: p_k/p̂, nan where no random pair is judged; its
     interval has both shares at the ends of theirs, each at a level that makes it hold for both at once. seconds: of one
     judgement.
     """
@@ -173,6 +188,7 @@ class Prevalence:
     n_pairs: int
     to_judge: int
     p_lower: float
+    p_lower_proposed: float
     p_estimate: float
     interval: tuple[float, float]
     enrichment: float
@@ -217,7 +233,9 @@ class Prevalence:
         least, most = (_times(bound) for bound in self.enrichment_interval)
         by_chance = f"by estimate {_shown(self.p_estimate)} ({low} to {high})"
         more = by_chance if self.random.judged else "no random pair is judged to say how many more"
-        in_all = f"of all {self.n_pairs:,} pairs at least {_shown(self.p_lower)} are positive, {more}"
+        proposed = _shown(self.p_lower_proposed)
+        least_positive = f"at least {_shown(self.p_lower)} are positive ({proposed} of proposed pairs alone)"
+        in_all = f"of all {self.n_pairs:,} pairs {least_positive}, {more}"
         richer = [f"the pool is {_times(self.enrichment)} times richer ({least} to {most})"]
         takes = (
             f"judging {self.to_judge:,} takes {cost(self.to_judge, self.seconds)} at {self.seconds:.3g} seconds a pair"
@@ -252,7 +270,7 @@ def prevalence(
     pool        2         0         1  0.5000  0.0126 to 0.9874
     one         2         0         1  0.5000  0.0126 to 0.9874
     random      3         1         0  0.0000  0.0000 to 0.8419
-    of all 10 pairs at least 0.1000 are positive, by estimate 0.1000 (0.1000 to 0.8419)
+    of all 10 pairs at least 0.1000 are positive (0.1000 of proposed pairs alone), by estimate 0.1000 (0.1000 to 0.8419)
     the pool is 5.00 times richer (0.01 to 9.94)
     judging 4 takes 1 minute at 15 seconds a pair, judging all 2.5 minutes, 2.5 times as long
     """
@@ -321,6 +339,7 @@ def _estimated(grades: dict[tuple[str, str], int], pairs: ProposedPairs, level: 
         n_pairs=pairs.n_pairs,
         to_judge=len(asked),
         p_lower=floor,
+        p_lower_proposed=pool.positives / pairs.n_pairs,
         p_estimate=p_estimate,
         interval=exact_interval(a, b, level, floor),
         enrichment=enrichment(pool.share, p_estimate) if b else math.nan,

@@ -1,10 +1,10 @@
 """Models: anything that ranks items for queries. Embeddings, codes, a matrix of scores or a run."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -16,7 +16,10 @@ from lookalike.core.kernels import kernels
 from lookalike.core.progress import track
 from lookalike.core.threads import n_threads
 from lookalike.discovery.collection import Collection
+from lookalike.discovery.places import PairsToPlace, Places, places_in_lists, places_in_row
 from lookalike.shards.gallery import Shards
+
+T = TypeVar("T")
 
 __all__ = ["Model", "Ranked", "as_model"]
 
@@ -57,6 +60,13 @@ class Model(ABC):
     def scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
         """Scores of single pairs of positions, -inf for what is not ranked."""
 
+    def places(
+        self, collection: Collection, pairs: PairsToPlace, *, one_per_identity: bool = False, threads: int | None = None
+    ) -> Places:
+        """Where pairs rank among everything that the model ranks for their queries."""
+        top = self.top(collection, collection.n_items, one_per_identity=one_per_identity, threads=threads)
+        return places_in_lists(pairs, top.queries, top.items, top.scores, collection.n_queries)
+
 
 class Dense(Model):
     """A model that has a score for every pair, computed a block of queries at a time."""
@@ -70,16 +80,51 @@ class Dense(Model):
     def top(
         self, collection: Collection, depth: int, *, one_per_identity: bool = False, threads: int | None = None
     ) -> Ranked:
-        size = min(96, max(6, (1 << 28) // (8 * self.n_gallery) // 6 * 6))
-        blocks = [slice(start, min(start + size, self.n_queries)) for start in range(0, self.n_queries, size)]
-        _ = collection.own.order, collection.members  # once, not in every thread
-
         def work(block: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
             return self._top_of_block(collection, block, depth, one_per_identity)
 
-        with ThreadPoolExecutor(n_threads(threads)) as pool:
-            parts = list(track(pool.map(work, blocks), len(blocks), "ranking"))
+        parts = self._of_blocks(work, collection, threads)
         return Ranked(depth, *(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+    def places(
+        self, collection: Collection, pairs: PairsToPlace, *, one_per_identity: bool = False, threads: int | None = None
+    ) -> Places:
+        places = Places.empty(pairs, collection.n_queries)
+
+        def work(block: slice) -> None:  # each block writes to its own part of the places
+            self._place_block(collection, block, pairs, places, one_per_identity)
+
+        self._of_blocks(work, collection, threads)
+        return places
+
+    def _of_blocks(self, work: Callable[[slice], T], collection: Collection, threads: int | None) -> list[T]:
+        """The outcome of work on each block of queries, which are as many as memory has room for."""
+        size = min(96, max(6, (1 << 28) // (8 * self.n_gallery) // 6 * 6))
+        blocks = [slice(start, min(start + size, self.n_queries)) for start in range(0, self.n_queries, size)]
+        _ = collection.own.order, collection.members  # once, not in every thread
+        with ThreadPoolExecutor(n_threads(threads)) as pool:
+            return list(track(pool.map(work, blocks), len(blocks), "ranking"))
+
+    def _place_block(
+        self, collection: Collection, block: slice, pairs: PairsToPlace, places: Places, one_per_identity: bool
+    ) -> None:
+        """Count where the pairs of a block of queries rank; of an identity, the first of its best items ranks."""
+        rows = self.rows(block)
+        rows[collection.own.pairs(block)] = -np.inf
+        order, starts = collection.members
+        ends = np.append(starts[1:], len(order))
+        for query, row in enumerate(rows, block.start):
+            mine = pairs.of(query)
+            items, ranked = pairs.items[mine], pairs.scores[mine] > -np.inf
+            best = np.maximum.reduceat(row[order], starts) if one_per_identity else row
+            if one_per_identity:
+                identity = np.searchsorted(collection.identities[order[starts]], collection.identities[items])
+                firsts = [_best(row, order[starts[p] : ends[p]]) for p in identity.tolist()]
+                ranked &= items == np.array(firsts, np.int64)
+            length = 1 if self.lengths is None else self.lengths[query]
+            ascending = np.sort(best).astype(float) / length
+            places.above[mine], places.tied[mine], places.n_ranked[query] = places_in_row(ascending, pairs.scores[mine])
+            places.ranked[mine] = ranked
 
     def _top_of_block(
         self, collection: Collection, block: slice, depth: int, one_per_identity: bool

@@ -8,14 +8,15 @@ import numpy as np
 
 from lookalike.core.checks import same_bits
 from lookalike.core.codes import Codes
-from lookalike.core.errors import InputError, InputTypeError
+from lookalike.core.errors import InputError, InputTypeError, Option
 from lookalike.core.files import digest
 from lookalike.core.kernels import kernels
 from lookalike.core.threads import n_threads
 from lookalike.discovery.collection import Collection
+from lookalike.discovery.places import PairsToPlace, Places, places_in_row
 from lookalike.discovery.rankers import CodeModel, EmbeddingModel, Model, Ranked
 from lookalike.shards.gallery import ShardPart, Shards
-from lookalike.shards.map_reduce import Arrays, gather
+from lookalike.shards.map_reduce import Arrays, gather, summed
 
 QUERIES = 1024  # ranked in one pass, so that memory stays bounded
 
@@ -147,6 +148,53 @@ class Scoring:
         return PairScores(scores)
 
 
+@dataclass(frozen=True)
+class PlaceCounts(Arrays):
+    """Of pairs, how many items of some shards rank above them and tie with them; of queries, how many rank at all."""
+
+    above: np.ndarray
+    tied: np.ndarray
+    n_ranked: np.ndarray
+
+    def __add__(self, other: "PlaceCounts") -> "PlaceCounts":
+        return PlaceCounts(self.above + other.above, self.tied + other.tied, self.n_ranked + other.n_ranked)
+
+
+@dataclass(frozen=True)
+class CountingPlaces:
+    """Work: how many items of each shard rank above some pairs and tie with them. own: as `Nearest` has it."""
+
+    queries: Codes | np.ndarray
+    similarity: str
+    pairs: PairsToPlace
+    own: tuple[np.ndarray, np.ndarray]
+    blocks: Sequence[slice]
+    columns: tuple[str, ...] = ()
+    gives = PlaceCounts
+
+    @property
+    def digest(self) -> str:
+        queries = self.queries.digest if isinstance(self.queries, Codes) else digest(self.queries)
+        pairs = self.pairs.queries, self.pairs.items, self.pairs.scores
+        return digest(np.array(["places", queries, self.similarity]), *pairs, *self.own)
+
+    def do(self, part: ShardPart, block: slice) -> PlaceCounts:
+        places = Places.empty(self.pairs, len(self.queries))
+        model = _model(self.queries[block], part.vectors, self.similarity)
+        groups = self.own[1][part.start : part.start + len(part)]
+        size = max(6, min(96, (1 << 26) // max(1, len(part)) // 6 * 6))
+        for start in range(0, block.stop - block.start, size):
+            rows = model.rows(slice(start, min(start + size, block.stop - block.start)))
+            for query, row in enumerate(rows, block.start + start):
+                row[groups == self.own[0][query]] = -np.inf
+                length = 1 if model.lengths is None else model.lengths[query - block.start]
+                mine, ascending = self.pairs.of(query), np.sort(row).astype(float) / length
+                places.above[mine], places.tied[mine], places.n_ranked[query] = places_in_row(
+                    ascending, self.pairs.scores[mine]
+                )
+        return PlaceCounts(places.above, places.tied, places.n_ranked)
+
+
 class ShardModel(Model):
     """A model by codes or embeddings, with those of the items in shards."""
 
@@ -171,6 +219,24 @@ class ShardModel(Model):
             ids=collection.item_ids if "ids" in self._shards.columns else None,
             threads=threads,
         )
+
+    def places(
+        self, collection: Collection, pairs: PairsToPlace, *, one_per_identity: bool = False, threads: int | None = None
+    ) -> Places:
+        if one_per_identity:
+            raise InputError(
+                "a gallery in shards cannot be ranked to its end by identity, whose images may be in several shards: "
+                "give metrics a cutoff, or ",
+                Option("one_per_identity", False),
+            )
+        own = collection.own.queries, collection.own.gallery
+        blocks = [slice(start, min(start + QUERIES, self.n_queries)) for start in range(0, self.n_queries, QUERIES)]
+        works = (CountingPlaces(self._queries, self._similarity, pairs, own, [block]) for block in blocks)
+        parts = [
+            part for work in works for part in gather(self._shards, work, threads=n_threads(threads), what="ranking")
+        ]
+        counts = summed(parts)
+        return Places(counts.above, counts.tied, np.ones(len(pairs.queries), bool), counts.n_ranked)
 
     def scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
         work = Scoring(self._queries, self._similarity, (queries, items))

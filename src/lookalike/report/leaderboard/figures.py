@@ -2,7 +2,7 @@
 
 import math
 
-from lookalike.discovery.bias import P_VALUE, LeaveOneOut, LeftOut
+from lookalike.discovery.bias import P_VALUES, LeaveOneOut, LeftOut
 from lookalike.discovery.leaderboard import effect
 from lookalike.metrics.metric import Metric
 from lookalike.report.figure import Figure, FigurePanel
@@ -123,7 +123,7 @@ def _changes(standing: Standing, loo: LeaveOneOut | None) -> list[Figure]:
         "For each model that built the pool, the pairs that only it proposed are dropped and all are measured again. "
         "A bar to the left: part of its number comes from its own pairs. A bar to the right: its own pairs, which are "
         "mostly wrong, lower its number. The order of all models hardly shows this (Spearman, in the numbers; "
-        f"{P_VALUE})."
+        f"{P_VALUES[loo.p]})."
     )
     reading += "".join(f" {why}." for why in loo.gaps)
     heading = "What each model owes to its own pairs"

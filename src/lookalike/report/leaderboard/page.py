@@ -9,6 +9,7 @@ from lookalike.report.document import about, document, filled, resource
 from lookalike.report.html import Card, cards, choice, menu, short, text
 from lookalike.report.leaderboard.experts import Disputes, agreement_section
 from lookalike.report.leaderboard.figures import all_figures
+from lookalike.report.leaderboard.paper import paper_section, recognition_section
 from lookalike.report.leaderboard.pool import pool_section
 from lookalike.report.leaderboard.standing import Number, Standing, called
 from lookalike.report.leaderboard.table import leaderboard_table, meanings
@@ -59,6 +60,8 @@ def parts(
     disputes = Disputes(votes, study, judgements)
     sections = {
         "pool": ("Pool", pool_section(standing, pool, judgements, votes)),
+        "identification": ("Identification", recognition_section(standing)),
+        "paper": ("Tables", paper_section(standing)),
         "agreement": ("Agreement", agreement_section(votes, study)),
         "disputes": ("Disputes", disputes.section),
     }

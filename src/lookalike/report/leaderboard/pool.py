@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from lookalike.core.text_table import times
 from lookalike.discovery.prevalence import SECONDS, Prevalence, Share, cost, pace, prevalence
+from lookalike.evaluation.results import shown
 from lookalike.report.html import Card, cards, short, text
 from lookalike.report.leaderboard.standing import Standing
 from lookalike.report.numbers import MISSING, listed, percent, plural
@@ -62,7 +63,9 @@ def _richness(shares: Prevalence | None) -> str:
     drawn = f"{plural(shares.random.judged, 'judged pair')} drawn by chance"
     return (
         f'<p class="reading">Of {drawn} {shares.random.positives:,} are positive, so of all pairs about '
-        f"{text(percent(shares.p_estimate))}: the pool is about {times(shares.enrichment)} times richer ({span}).</p>"
+        f"{text(percent(shares.p_estimate))}: the pool is about {times(shares.enrichment)} times richer ({span}). "
+        f"At least {shown(shares.p_lower)} of all pairs are positive, or {shown(shares.p_lower_proposed)} if only "
+        "proposed pairs are counted, as in Barkan et al. 2023.</p>"
     )
 
 
