@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.core.checks import choice, distinct, same_bits
+from lookalike.core.checks import choice, distinct, same_bits, same_hasher
 from lookalike.core.codes import Codes, as_numpy
 from lookalike.core.column import Column
 from lookalike.core.embeddings import Embeddings, Scores, as_floats
@@ -50,6 +50,7 @@ def request_of_vectors(queries: Any, gallery: Any, ids: Ids, similarity: str | N
     if isinstance(queries, Codes):
         _check_no_similarity(similarity)
         same_bits(queries.n_bits, gallery.n_bits)
+        same_hasher(queries.hasher, gallery.hasher)
         # codes and relevance are fingerprinted when they are saved
         inputs = {"queries": queries, "gallery": gallery, "relevance": ids.relevance}
         return _in_memory(queries, gallery, ids, (len(queries), len(gallery)), inputs, bits=gallery.n_bits)
@@ -126,6 +127,7 @@ def _of_shards(queries: Any, shards: Shards, ids: Ids, similarity: str | None) -
     if isinstance(queries, Codes):
         assert shards.n_bits is not None
         same_bits(queries.n_bits, shards.n_bits)
+        same_hasher(queries.hasher, shards.hasher)
         _check_no_similarity(similarity)
     else:
         queries = as_floats(queries, "query embeddings")

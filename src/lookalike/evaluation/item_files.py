@@ -1,5 +1,6 @@
 """Items as files hold them: codes or embeddings, with labels, tags, attributes and ids."""
 
+import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,11 +10,15 @@ import numpy as np
 
 from lookalike.core.codes import Codes
 from lookalike.core.errors import FileError
-from lookalike.core.file_errors import fitting, within
-from lookalike.core.files import provenance, read_arrays, write_arrays
+from lookalike.core.file_errors import within
+from lookalike.core.files import read_arrays, write_arrays
 from lookalike.core.npy import read_npy
+from lookalike.core.tags import tags_or_labels
+from lookalike.evaluation.label_files import read_labels
 from lookalike.evaluation.relevance import Relevance, matching_attributes, same_label, shared_tags
 from lookalike.shards.gallery import Shards
+
+logger = logging.getLogger("lookalike")
 
 __all__ = ["Items", "read_items", "relevance_between", "relevance_to_shards", "write_codes"]
 
@@ -27,13 +32,17 @@ class Items:
     labels: np.ndarray | None = None  # (n,), or a 0/1 matrix of tags
     attributes: np.ndarray | None = None
     ids: np.ndarray | None = None
+    notes: tuple[str, ...] = ()  # what was assumed, in sentences
 
 
-def read_items(path: str | Path, labels: str | Path | None = None) -> Items:
-    """Read items from a .npz, .parquet or .npy file; labels may stand in a file of their own, .npy or a line each."""
+def read_items(path: str | Path, labels: str | Path | None = None, *, zero: str | None = None) -> Items:
+    """Read items from a .npz, .parquet or .npy file. What had to be assumed is logged, and is in their `notes`.
+
+    labels: a file of its own, as `label_files` has it. zero: what a 0 among bits of -1 and +1 counts, "one" or "minus".
+    """
     path = Path(path)
     if path.suffix == ".npy":
-        vectors: Codes | np.ndarray = _codes_or_embeddings(read_npy(path), path)
+        vectors: Codes | np.ndarray = _codes_or_embeddings(read_npy(path), path, zero)
         arrays: dict[str, np.ndarray] = {}
     else:
         arrays, about = read_arrays(path, ("codes", "packed", "n_bits", "embeddings", "labels", "attributes", "ids"))
@@ -46,9 +55,16 @@ def read_items(path: str | Path, labels: str | Path | None = None) -> Items:
                 )
         else:
             with within(path):
-                vectors = Codes.from_arrays(arrays, about, path)
+                vectors = Codes.from_arrays(arrays, about, path, zero=zero)
+    notes: list[str] = []
     if labels is not None:
-        arrays["labels"] = _read_labels(Path(labels))
+        own = arrays.get("labels")
+        arrays["labels"], notes = read_labels(labels, len(vectors)).of(arrays.get("ids"), len(vectors))
+        if own is not None:
+            notes.append(f"labels are those of {labels}, not those that {path} has")
+    elif "labels" in arrays:
+        with within(path):
+            arrays["labels"] = tags_or_labels(arrays["labels"])
     for name in ("labels", "attributes", "ids"):
         if name in arrays and arrays[name].dtype.kind in "SM":  # bytes and dates, as other files and JSON have them
             arrays[name] = (
@@ -58,8 +74,11 @@ def read_items(path: str | Path, labels: str | Path | None = None) -> Items:
             )
         if name in arrays and arrays[name].shape[:1] != (len(vectors),):
             count = len(arrays[name]) if arrays[name].ndim else "single"
-            raise FileError(f"{path} has {len(vectors)} items, but {count} {name}", path=path)
-    return Items(path, vectors, arrays.get("labels"), arrays.get("attributes"), arrays.get("ids"))
+            hint = ": are its rows and columns exchanged?" if vectors.shape[1] == count else ""
+            raise FileError(f"{path} has {len(vectors)} items, but {count} {name}{hint}", path=path)
+    for note in notes:
+        logger.warning("%s", note)
+    return Items(path, vectors, arrays.get("labels"), arrays.get("attributes"), arrays.get("ids"), tuple(notes))
 
 
 def write_codes(path: str | Path, codes: Codes, items: Items) -> None:
@@ -71,7 +90,7 @@ def write_codes(path: str | Path, codes: Codes, items: Items) -> None:
     for name in ("labels", "attributes", "ids"):
         if (values := getattr(items, name)) is not None:
             arrays[name] = values
-    write_arrays(path, arrays, provenance("codes", n_bits=codes.n_bits, digest=codes.digest))
+    write_arrays(path, arrays, codes.about())
 
 
 def relevance_between(queries: Items, gallery: Items, kind: str | None = None, advice: str = "") -> Relevance:
@@ -108,19 +127,7 @@ def _without(path: object, name: str, advice: str) -> FileError:
     return FileError(text, path=path)
 
 
-def _read_labels(path: Path) -> np.ndarray:
-    if path.suffix == ".npy":
-        return read_npy(path)
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
-    try:
-        with fitting(path):
-            return np.array(path.read_text(encoding="utf-8-sig").splitlines())
-    except UnicodeDecodeError as error:
-        raise FileError(f"{path} is not a text file with a label on each line", path=path) from error
-
-
-def _codes_or_embeddings(array: np.ndarray, path: Path) -> Codes | np.ndarray:
+def _codes_or_embeddings(array: np.ndarray, path: Path, zero: str | None) -> Codes | np.ndarray:
     if array.ndim != 2:
         raise FileError(
             f"{path} must hold a matrix, bits (n, n_bits) or embeddings (n, dim), got shape {array.shape}", path=path
@@ -128,5 +135,5 @@ def _codes_or_embeddings(array: np.ndarray, path: Path) -> Codes | np.ndarray:
     low, high = (array.min(initial=0), array.max(initial=0)) if array.dtype.kind in "iuf" else (0, 1)
     if array.dtype.kind != "f" or (low >= -1 and high <= 1 and np.isin(array, (-1, 0, 1)).all()):
         with within(path):
-            return Codes.pack(array)
+            return Codes.pack(array, zero=zero)
     return array

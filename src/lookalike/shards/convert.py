@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.core.codes import Codes
+from lookalike.core.codes import Codes, hasher_in
 from lookalike.core.embeddings import as_floats
 from lookalike.core.errors import FileError, InputError
 from lookalike.core.faiss_files import faiss_vectors
@@ -17,6 +17,7 @@ from lookalike.core.file_errors import no_memory, reading, short_of_memory, with
 from lookalike.core.files import PARQUET, arrow_to_numpy, check_format, digest, said_by
 from lookalike.core.locks import locked
 from lookalike.core.npy import map_npy, opened_npz
+from lookalike.core.tags import tags_or_labels
 from lookalike.shards.gallery import MANIFEST, Shard, ShardPart, Shards, is_manifest
 from lookalike.shards.map_reduce import gather
 from lookalike.shards.storage import Location
@@ -61,7 +62,8 @@ def shard_file(
         for piece in pieces:
             columns, bits = _columns(piece, source, n_bits)
             if writer is None:
-                writer = stack.enter_context(ShardWriter(output, n_bits=bits, rows=rows))
+                hasher = None if bits is None else hasher_in(piece.about)
+                writer = stack.enter_context(ShardWriter(output, n_bits=bits, rows=rows, hasher=hasher))
             if bits != writer.n_bits:
                 raise FileError(f"{source} changes on the way, from {writer.n_bits} bits to {bits}", path=source)
             writer.add(columns)
@@ -113,6 +115,9 @@ def _columns(piece: _Piece, source: Path, n_bits: int | None) -> tuple[Rows, int
     arrays = dict(piece.arrays)
     for name in [name for name, array in arrays.items() if array.dtype.kind == "S"]:
         arrays[name] = np.char.decode(arrays[name], "utf-8", "replace")
+    if "labels" in arrays:
+        with within(source):
+            arrays["labels"] = tags_or_labels(arrays["labels"])
     if "embeddings" in arrays and not {"codes", "packed"} & arrays.keys():
         vectors = arrays["embeddings"]
         if vectors.ndim != 2 or vectors.dtype.kind not in "biuf":
@@ -325,7 +330,7 @@ def hash_shards(
     others = tuple(name for name in shards.columns if name != shards.vectors)
     kept = None if partials is None else Location.of(partials)
     with _alone_in(location):
-        edition = Edition.begin(location, hasher.n_bits)
+        edition = Edition.begin(location, hasher.n_bits, hasher.fingerprint)
         work = Hashing(hasher, edition, others)
         (written,) = gather(shards, work, threads=threads, partials=kept, what="hashing")
         return edition.finish([written.entries[number] for number in range(len(shards.shards))], written.columns)
