@@ -1,5 +1,7 @@
 """`lookalike evaluate`."""
 
+import logging
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -7,14 +9,15 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from lookalike.cli.galleries import open_shards
-from lookalike.cli.options import DASK, JSON, PARTIALS, SIMILARITY, THREADS
+from lookalike.cli.options import DASK, JSON, PARTIALS, SIMILARITY, THREADS, ZERO
 from lookalike.cli.outputs import Output
-from lookalike.cli.terminal import print_json, progress, table, tables
+from lookalike.cli.terminal import each_note_once, print_json, progress, table, tables
 from lookalike.core.errors import InputError
 from lookalike.evaluation.evaluate import DEFAULT_METRICS
 
 if TYPE_CHECKING:
     from lookalike import Evaluation
+    from lookalike.evaluation.relevance import Relevance
     from lookalike.metrics.metric import Metric
 
 LABEL_FILES = ", or pass a file of labels with --query-labels and --gallery-labels"
@@ -23,14 +26,23 @@ USUAL_METRICS = " ".join(DEFAULT_METRICS)
 QUERIES = Annotated[Path | None, Parameter(help="codes or embeddings of the queries: .npz, .npy or .parquet")]
 GALLERY = Annotated[
     str | None,
-    Parameter(help="codes or embeddings of the gallery; or the folder or address of shards, as lookalike shard writes"),
+    Parameter(
+        help="codes or embeddings of the gallery; or the folder or address of shards, as lookalike shard writes; "
+        "without it, each query is searched among all others"
+    ),
 ]
 METRICS = Annotated[str, Parameter(help="names, such as \"AP@1000 nDCG(gain='linear')@100 P(radius=2)\"")]
-QUERY_LABELS = Annotated[Path | None, Parameter(help="labels of the queries, .npy or a text line each")]
+QUERY_LABELS = Annotated[
+    Path | None,
+    Parameter(help="labels of the queries: .npy, a text line each, or a .csv with the columns id and label"),
+]
 GALLERY_LABELS = Annotated[Path | None, Parameter(help="labels of the gallery, likewise")]
 RELEVANCE = Annotated[
-    Literal["labels", "tags", "attributes"] | None,
-    Parameter(help="what makes an item relevant; by default what the files have"),
+    str | None,
+    Parameter(
+        help="what makes an item relevant, labels, tags or attributes; by default what the files have; or one for each "
+        'metric, such as "AP:labels nDCG:attributes"'
+    ),
 ]
 RUN = Annotated[Path | None, Parameter(help="a TREC run file, in place of QUERIES and GALLERY; plain or .gz")]
 QRELS = Annotated[Path | None, Parameter(help="the TREC judgements of the run")]
@@ -42,6 +54,8 @@ UNJUDGED = Annotated[
 ]
 INTERVAL = Annotated[float | None, Parameter(help="show bootstrap intervals of this level, such as 0.95")]
 OUTPUT = Annotated[Path | None, Parameter(help="also write everything, per query too, to this .json file"), Output()]
+
+logger = logging.getLogger("lookalike")
 
 __all__ = ["evaluate"]
 
@@ -59,6 +73,7 @@ def evaluate(
     qrels: QRELS = None,
     similarity: SIMILARITY = None,
     exclude_self: EXCLUDE_SELF = False,
+    zero: ZERO = None,
     undefined: UNDEFINED = None,
     unjudged: UNJUDGED = None,
     interval: INTERVAL = None,
@@ -74,10 +89,13 @@ def evaluate(
 
     Example: lookalike evaluate queries.npz gallery.npz --metrics "AP@1000 nDCG@100"
 
+    Example: lookalike evaluate items.npz --metrics "AP nDCG" --relevance "AP:labels nDCG:attributes"
+
     Example: lookalike evaluate queries.npz s3://bucket/gallery --dask tcp://scheduler:8786 --partials s3://bucket/partials
 
     Example: lookalike evaluate --run search.run.gz --qrels judged.qrels --unjudged irrelevant
     """
+    from lookalike.evaluation.relevance_by_metric import metrics_by_kind
     from lookalike.metrics.metric import parse_all
     from lookalike.shards.gallery import is_sharded
 
@@ -87,16 +105,24 @@ def evaluate(
     sharded = gallery is not None and is_sharded(gallery)
     if not sharded and (dask or partials):
         raise InputError("--dask and --partials are for a gallery in shards, which lookalike shard writes")
-    asked = _Asked(queries, gallery, query_labels, gallery_labels, relevance, similarity, exclude_self)
+    alone = queries is not None and gallery is None and run is None and qrels is None
+    if alone:
+        gallery, gallery_labels, exclude_self = str(queries), gallery_labels or query_labels, True
+    labels = query_labels, gallery_labels
+    asked = _Asked(queries, gallery, labels, metrics_by_kind(relevance, names), similarity, exclude_self, zero)
     options: dict[str, Any] = {"undefined": undefined, "unjudged": unjudged}
     if run is not None or qrels is not None:
-        result = _evaluate_run(run, qrels, asked, names, options)
+        result = _evaluate_run(run, qrels, asked, options)
     elif queries is None or gallery is None:
         raise InputError("pass the files of the QUERIES and the GALLERY, or --run and --qrels")
     elif sharded:
-        result = _evaluate_shards(asked, names, options | {"threads": threads, "partials": partials}, dask)
+        result = _evaluate_shards(asked, options | {"threads": threads, "partials": partials}, dask)
     else:
-        result = _evaluate_files(asked, names, options | {"threads": threads})
+        result = _evaluate_files(asked, options | {"threads": threads})
+    if alone:
+        note = f"{queries} is given alone: each item is searched for among all others (leave-one-out)"
+        logger.warning("%s", note)
+        result = result.with_notes(note)
     if output is not None:
         result.to_json(output)
     tell = _print_scores if as_json else _show_scores
@@ -109,11 +135,11 @@ class _Asked:
 
     queries: Any
     gallery: Any
-    query_labels: Path | None
-    gallery_labels: Path | None
-    relevance: str | None
+    labels: tuple[Path | None, Path | None]
+    metrics: "dict[str | None, list[Metric]]"  # of each kind of relevance
     similarity: str | None
     exclude_self: bool
+    zero: str | None
 
     @property
     def exclude(self) -> Literal["self"] | None:
@@ -121,64 +147,76 @@ class _Asked:
         return "self" if self.exclude_self else None
 
 
-def _evaluate_run(
-    run: Path | None, qrels: Path | None, asked: _Asked, names: "list[Metric]", options: dict[str, Any]
-) -> "Evaluation":
+def _evaluate_run(run: Path | None, qrels: Path | None, asked: _Asked, options: dict[str, Any]) -> "Evaluation":
     """Evaluate a TREC run by its judgements."""
     import lookalike as la
 
     if run is None or qrels is None:
         raise InputError("--run and --qrels belong together: pass both files")
-    own = (asked.queries, asked.query_labels, asked.gallery_labels, asked.relevance, asked.similarity)
+    own = (asked.queries, *asked.labels, *asked.metrics, asked.similarity, asked.zero)
     if any(own) or asked.exclude_self:
         raise InputError("pass either QUERIES and GALLERY, or --run and --qrels, which have their own ids and grades")
     with progress():
-        return la.evaluate_run(la.read_run(run), la.read_qrels(qrels), names, **options)
+        return la.evaluate_run(la.read_run(run), la.read_qrels(qrels), asked.metrics[None], **options)
 
 
-def _evaluate_shards(asked: _Asked, names: "list[Metric]", options: dict[str, Any], dask: str | None) -> "Evaluation":
+def _evaluate_shards(asked: _Asked, options: dict[str, Any], dask: str | None) -> "Evaluation":
     """Evaluate queries in a gallery in shards, here or on a cluster."""
-    import lookalike as la
     from lookalike.evaluation.item_files import read_items, relevance_to_shards
 
-    if asked.gallery_labels is not None:
+    if asked.labels[1] is not None:
         raise InputError("shards have their own labels: give them to lookalike shard, in the file or by --table")
-    query_items = read_items(asked.queries, asked.query_labels)
+    query_items = read_items(asked.queries, asked.labels[0], zero=asked.zero)
     with open_shards(asked.gallery, dask) as shards, progress():
-        return la.evaluate(
+        result = _of_each_kind(
+            asked,
+            lambda kind: relevance_to_shards(query_items, shards, kind),
             query_items.vectors,
             shards,
-            relevance_to_shards(query_items, shards, asked.relevance),
-            names,
             similarity=asked.similarity,
             query_ids=query_items.ids,
             gallery_ids=shards["ids"] if "ids" in shards.columns else None,
             exclude=asked.exclude,
             **options,
         )
+    return result.with_notes(*query_items.notes)
 
 
-def _evaluate_files(asked: _Asked, names: "list[Metric]", options: dict[str, Any]) -> "Evaluation":
+def _evaluate_files(asked: _Asked, options: dict[str, Any]) -> "Evaluation":
     """Evaluate queries in a gallery that is one file."""
-    import lookalike as la
     from lookalike.evaluation.item_files import read_items, relevance_between
 
     query_items, gallery_items = (
-        read_items(asked.queries, asked.query_labels),
-        read_items(asked.gallery, asked.gallery_labels),
+        read_items(asked.queries, asked.labels[0], zero=asked.zero),
+        read_items(asked.gallery, asked.labels[1], zero=asked.zero),
     )
     with progress():
-        return la.evaluate(
+        result = _of_each_kind(
+            asked,
+            lambda kind: relevance_between(query_items, gallery_items, kind, LABEL_FILES),
             query_items.vectors,
             gallery_items.vectors,
-            relevance_between(query_items, gallery_items, asked.relevance, LABEL_FILES),
-            names,
             similarity=asked.similarity,
             query_ids=query_items.ids,
             gallery_ids=gallery_items.ids,
             exclude=asked.exclude,
             **options,
         )
+    return result.with_notes(*query_items.notes, *gallery_items.notes)
+
+
+def _of_each_kind(
+    asked: _Asked, relevance: "Callable[[str | None], Relevance]", queries: Any, gallery: Any, **options: Any
+) -> "Evaluation":
+    """Evaluate the metrics of each kind of relevance, and join them in the order in which they were asked for."""
+    import lookalike as la
+
+    with each_note_once():
+        results = [
+            la.evaluate(queries, gallery, relevance(kind), metrics, **options)
+            for kind, metrics in asked.metrics.items()
+        ]
+    return results[0] if len(results) == 1 else la.Evaluation.joined(*results)
 
 
 def _intervals(result: "Evaluation", level: float | None) -> "dict[Metric, tuple[float, float]]":
@@ -209,5 +247,4 @@ def _show_scores(result: "Evaluation", level: float | None) -> None:
         rows.add_row(*cells)
     console = tables()
     console.print(rows)
-    bits = f", {result.about['bits']} bits" if "bits" in result.about else ""
-    console.print(f"{len(result.query_ids):,} queries, {result.about['items']:,} items{bits}")
+    console.print(result.basis)

@@ -97,9 +97,7 @@ def same_hasher(queries: str | None, gallery: str | None, what: str = "gallery c
     >>> same_hasher("129d7c8430eea69d", None)
     >>> same_hasher("129d7c8430eea69d", "0a6fe1c2b7d94e35")
     Traceback (most recent call last):
-    lookalike.core.errors.InputError: gallery codes were made by another hasher (0a6fe1c2) than queries (129d7c84), so \
-their distances mean nothing: learn one hasher, save it (lookalike hash GALLERY … --save hasher.npz) and hash both with \
-it (lookalike hash QUERIES … --hasher hasher.npz; in Python hasher.transform of both)
+    lookalike.core.errors.InputError: gallery codes were made by another hasher (0a6fe1c2) than queries (129d7c84), ...
     """
     if queries is not None and gallery is not None and queries != gallery:
         raise InputError(

@@ -21,10 +21,9 @@ def zero_one(tags: np.ndarray) -> np.ndarray:
         wrong = tags == 0
     if wrong.any():
         row, column = np.argwhere(wrong)[0]
+        value = tags[row, column].item()
         both = " as well as -1" if minus.any() else ""
-        raise InputError(
-            f"tags must be 0 or 1, or all -1 or +1, got {tags[row, column].item()!r}{both} in row {row}, column {column}"
-        )
+        raise InputError(f"tags must be 0 or 1, or all -1 or +1, got {value!r}{both} in row {row}, column {column}")
     return (tags > 0).astype(tags.dtype) if minus.any() else tags
 
 

@@ -1,6 +1,7 @@
 """Items as files hold them: codes or embeddings, with labels, tags, attributes and ids."""
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +60,7 @@ def read_items(path: str | Path, labels: str | Path | None = None, *, zero: str 
     notes: list[str] = []
     if labels is not None:
         own = arrays.get("labels")
-        arrays["labels"], notes = read_labels(labels, len(vectors)).of(arrays.get("ids"), len(vectors))
+        arrays["labels"], notes = read_labels(labels, len(vectors), _ids_of(arrays, vectors))
         if own is not None:
             notes.append(f"labels are those of {labels}, not those that {path} has")
     elif "labels" in arrays:
@@ -99,7 +100,7 @@ def relevance_between(queries: Items, gallery: Items, kind: str | None = None, a
     values = getattr(gallery, name)
     if values is None:
         raise _without(gallery.path, name, advice)
-    return make(getattr(queries, name), values)
+    return make(*_alike(getattr(queries, name), values))
 
 
 def relevance_to_shards(queries: Items, gallery: Shards, kind: str | None = None) -> Relevance:
@@ -107,7 +108,10 @@ def relevance_to_shards(queries: Items, gallery: Shards, kind: str | None = None
     make, name = _made_of(queries, kind, "")
     if name not in gallery.columns:
         raise _without(gallery.location, name, ": lookalike shard takes them from the file, or from a --table")
-    return make(getattr(queries, name), gallery[name])
+    of_queries = getattr(queries, name)
+    if name == "labels" and gallery.columns[name].startswith(("int", "uint")):  # numbers of text are numbers, too
+        of_queries, _ = _alike(of_queries, np.zeros(1, np.int64))
+    return make(of_queries, gallery[name])
 
 
 def _made_of(queries: Items, kind: str | None, advice: str) -> tuple[Callable[[Any, Any], Relevance], str]:
@@ -122,9 +126,38 @@ def _made_of(queries: Items, kind: str | None, advice: str) -> tuple[Callable[[A
     return {"labels": same_label, "tags": shared_tags, "attributes": matching_attributes}[kind], name
 
 
+def _alike(queries: np.ndarray, gallery: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Labels that can be equal: whole numbers that one file has as text, or as 3.0, are numbers as in the other."""
+    sides = queries, gallery
+    if not all(side.ndim == 1 and len(side) and side.dtype.kind in "iuU" for side in sides):
+        return sides
+    texts = [side for side in sides if side.dtype.kind == "U"]
+    if len(texts) == 1 or any(re.search(r"\.0+$", str(text[0])) for text in texts):
+        numbers = [_whole_numbers(side) for side in sides]
+        if all(side is not None for side in numbers):
+            return numbers[0], numbers[1]  # type: ignore[return-value]
+    return sides
+
+
+def _whole_numbers(labels: np.ndarray) -> np.ndarray | None:
+    """Labels as whole numbers, where all are: 3, "3" or "3.0"."""
+    if labels.dtype.kind in "iu":
+        return labels
+    matches = [re.fullmatch(r"(-?\d{1,18})(\.0+)?", text.strip()) for text in labels.tolist()]
+    return np.array([int(match[1]) for match in matches if match], np.int64) if all(matches) else None
+
+
 def _without(path: object, name: str, advice: str) -> FileError:
     text = f"{path} has no {name}: add an array {name!r}" + (advice if name == "labels" else "")
     return FileError(text, path=path)
+
+
+def _ids_of(arrays: dict[str, np.ndarray], vectors: Codes | np.ndarray) -> np.ndarray | None:
+    """The ids of items, to find their labels by; None where they have none, or none that can be right."""
+    ids = arrays.get("ids")
+    if ids is None or ids.shape != (len(vectors),):
+        return None
+    return np.char.decode(ids, "utf-8", "replace") if ids.dtype.kind == "S" else ids
 
 
 def _codes_or_embeddings(array: np.ndarray, path: Path, zero: str | None) -> Codes | np.ndarray:

@@ -31,8 +31,8 @@ class LabelFile:
     ids: list[str] | None = None
     assumed: str = ""  # what was taken for granted, in a sentence
 
-    def of(self, ids: np.ndarray | None, n_items: int) -> tuple[np.ndarray, list[str]]:
-        """The labels of n items, joined by id where both have ids, else in their order; and what was assumed."""
+    def of(self, ids: list[str] | None) -> tuple[np.ndarray, list[str]]:
+        """The labels of items, joined by id where both have ids, else in their order; and what was assumed."""
         notes = [self.assumed] if self.assumed else []
         if self.ids is None:
             return self.values, notes
@@ -40,25 +40,29 @@ class LabelFile:
             in_order = f"{self.path}: labels are taken in the order of the items, which have no ids"
             return self.values, notes or [in_order]
         position = {name: row for row, name in enumerate(self.ids)}
-        wanted = ids.astype(str).tolist()
-        strange = [name for name in wanted if name not in position]
+        strange = [name for name in ids if name not in position]
         if not strange:
-            return self.values[[position[name] for name in wanted]], []
-        if self.assumed and len(strange) == n_items:  # its ids are of another kind: the order is all there is
+            return self.values[[position[name] for name in ids]], []
+        if self.assumed and len(strange) == len(ids):  # its ids are of another kind: the order is all there is
             return self.values, notes
         raise FileError(
-            f"{self.path} has no label of {len(strange):,} of {n_items:,} items, such as {strange[0]!r}; "
+            f"{self.path} has no label of {len(strange):,} of {len(ids):,} items, such as {strange[0]!r}; "
             f"one of its ids is {self.ids[0]!r}",
             path=self.path,
         )
 
 
-def read_labels(path: str | Path, n_items: int) -> LabelFile:
-    """Read labels of n items: from .npy, or from text, with a label, some tags, or an id and a label on each line.
+def read_labels(path: str | Path, n_items: int, ids: np.ndarray | None = None) -> tuple[np.ndarray, list[str]]:
+    """Read labels of n items, and what had to be assumed, in sentences. ids: of the items, if they have any.
 
-    Several 0/1 or ±1 on a line are tags. Words with spaces are one label. Raises for what can be read in two ways.
+    They stand in .npy, or in text with a label, some tags, or an id and a label on each line. Several 0/1 or ±1 on a
+    line are tags. Words with spaces are one label. Raises for what can be read in two ways.
     """
-    path = Path(path)
+    named = None if ids is None else ids.astype(str).tolist()
+    return _read(Path(path), n_items, named).of(named)
+
+
+def _read(path: Path, n_items: int, ids: list[str] | None) -> LabelFile:
     if path.suffix == ".npy":
         with within(path):
             return LabelFile(path, tags_or_labels(read_npy(path)))
@@ -75,30 +79,29 @@ def read_labels(path: str | Path, n_items: int) -> LabelFile:
     for number, line in enumerate(lines, 1):
         if not line.strip():
             raise _wrong(path, number, "it is empty: each line has a label")
-    return _of_lines(path, lines, n_items)
-
-
-def _of_lines(path: Path, lines: list[str], n_items: int) -> LabelFile:
+    known = set(ids or ())
     for split in (_cells, _words):
-        rows = _rows(path, lines, split)
+        rows = _rows(path, lines, split, known)
         if rows is not None:
-            return _of_rows(path, rows)
+            return _of_rows(path, rows, known)
     lines = [_cells(path, number, line)[0] if line[0] == '"' else line for number, line in enumerate(lines, 1)]
     if len(lines) == n_items + 1 and lines[0].strip().lower() in LABEL_NAMES:
         return LabelFile(path, np.array(lines[1:]), None, f"{path}: line 1 was taken as the name of the column")
     return LabelFile(path, np.array(lines))
 
 
-def _rows(path: Path, lines: list[str], split: Callable[[Path, int, str], list[str]]) -> list[list[str]] | None:
+def _rows(
+    path: Path, lines: list[str], split: Callable[[Path, int, str], list[str]], known: set[str]
+) -> list[list[str]] | None:
     """The fields of each line, where lines are rows of a table or of tags; None where each line is one label."""
     rows = [split(path, number, line) for number, line in enumerate(lines, 1)]
     sizes = [len(row) for row in rows]
     if max(sizes, default=1) < 2:
         return None
     numbers = [len(row) > 1 and all(map(NUMBER.fullmatch, row)) for row in rows]
-    if split is _words and not any(numbers) and not _has_ids(rows):
+    if split is _words and not any(numbers) and not _has_ids(rows, known):
         return None
-    if split is _words and any(numbers) and not all(numbers) and not _has_ids(rows):
+    if split is _words and any(numbers) and not all(numbers) and not _has_ids(rows, known):
         line = 1 + numbers.index(not numbers[0])
         raise _wrong(
             path, line, "some lines are several numbers and others are words: are these labels, tags or a table?"
@@ -114,11 +117,18 @@ def _rows(path: Path, lines: list[str], split: Callable[[Path, int, str], list[s
     return rows
 
 
-def _has_ids(rows: list[list[str]]) -> bool:
-    """Whether words are rows of an id and numbers: all ids differ, and each line has numbers after its id."""
+def _has_ids(rows: list[list[str]], known: set[str]) -> bool:
+    """Whether words are rows of an id and labels: the ids are known, or differ and have numbers behind them."""
+    if _are_known(rows, known):
+        return True
     if not all(len(row) > 1 and all(map(NUMBER.fullmatch, row[1:])) for row in rows):
         return False
     return len(rows) > 1 and len({row[0] for row in rows}) == len(rows)
+
+
+def _are_known(rows: list[list[str]], known: set[str]) -> bool:
+    """Whether the first column has all known ids."""
+    return bool(known) and known <= {row[0] for row in rows}
 
 
 def _cells(path: Path, number: int, line: str) -> list[str]:
@@ -136,7 +146,7 @@ def _words(path: Path, number: int, line: str) -> list[str]:  # noqa: ARG001  # 
     return line.split()
 
 
-def _of_rows(path: Path, rows: list[list[str]]) -> LabelFile:
+def _of_rows(path: Path, rows: list[list[str]], known: set[str]) -> LabelFile:
     """Labels of a table, or tags."""
     header = _header(rows)
     body, first = rows[len(header) > 0 :], 1 + (len(header) > 0)
@@ -159,6 +169,9 @@ def _of_rows(path: Path, rows: list[list[str]]) -> LabelFile:
         _check_ids(path, ids, first)
         return LabelFile(path, _tags(path, [row[1:] for row in body], first), ids, _said(path, "tags"))
     labels = [row[1] for row in body]
+    if _are_known(body, known):
+        _check_ids(path, ids, first)
+        return LabelFile(path, np.array(labels), ids)
     if len(set(ids)) == len(ids) and len(set(labels)) < len(labels):
         return LabelFile(path, np.array(labels), ids, _said(path, "labels"))
     raise _wrong(

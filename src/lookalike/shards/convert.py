@@ -37,6 +37,7 @@ def shard_file(
     *,
     table: str | Path | None = None,
     n_bits: int | None = None,
+    zero: str | None = None,
     rows: int | None = None,
     replace: bool = False,
 ) -> Shards:
@@ -44,8 +45,8 @@ def shard_file(
 
     source: .npz or .parquet with `codes`, `packed` or `embeddings` and other columns, .npy with one matrix, or an index
     of faiss (.faiss, .index) that holds the vectors themselves. table: a .csv with a row for each item; its columns are
-    added. n_bits: for packed bytes in a source that does not say it. rows: of a shard. replace: write over shards that
-    are there.
+    added. n_bits: for packed bytes in a source that does not say it. zero: what a 0 among bits of -1 and +1 counts,
+    "one" or "minus". rows: of a shard. replace: write over shards that are there.
     """
     source, location = Path(source), Location.of(output)
     if not source.is_file():
@@ -54,12 +55,16 @@ def shard_file(
     for read in (source, *([Path(table)] if table is not None else [])):
         if PART.fullmatch(read.name) and read.resolve().parent == location.local:
             raise InputError(f"cannot write shards to {location}: {read} is one of those there, and is read")
-    pieces = _pieces(source, n_bits)
+    pieces = _pieces(source, n_bits, zero)
     if table is not None:
         pieces = _with_table(pieces, Path(table), source)
     with _alone_in(location), contextlib.ExitStack() as stack:
         writer: ShardWriter | None = None
+        forms: set[str] = set()
         for piece in pieces:
+            forms |= _form_of_bits(piece)
+            if len(forms) > 1:
+                raise FileError(f"{source}: bits change on the way between {' and '.join(sorted(forms))}", path=source)
             columns, bits = _columns(piece, source, n_bits)
             if writer is None:
                 hasher = None if bits is None else hasher_in(piece.about)
@@ -100,14 +105,15 @@ class _Piece:
 
     arrays: Rows
     about: dict[str, Any]
+    zero: str | None = None  # what a 0 among bits of -1 and +1 counts
 
 
-def _pieces(source: Path, n_bits: int | None) -> Iterator[_Piece]:
+def _pieces(source: Path, n_bits: int | None, zero: str | None) -> Iterator[_Piece]:
     kinds = {".npz": _of_npz, ".npy": _of_npy, ".parquet": _of_parquet, ".faiss": _of_faiss, ".index": _of_faiss}
     if source.suffix not in kinds:
         raise FileError(f"cannot read {source}: the name must end in {', '.join(kinds)}", path=source)
     for piece in kinds[source.suffix](source):
-        yield _Piece(piece.arrays, piece.about if n_bits is None else {**piece.about, "n_bits": n_bits})
+        yield _Piece(piece.arrays, piece.about if n_bits is None else {**piece.about, "n_bits": n_bits}, zero)
 
 
 def _columns(piece: _Piece, source: Path, n_bits: int | None) -> tuple[Rows, int | None]:
@@ -129,10 +135,20 @@ def _columns(piece: _Piece, source: Path, n_bits: int | None) -> tuple[Rows, int
     if n_bits is not None and "codes" in arrays and arrays["codes"].dtype == np.uint8:
         arrays["packed"] = arrays.pop("codes")
     with within(source):
-        codes = Codes.from_arrays(arrays, piece.about, source)
+        codes = Codes.from_arrays(arrays, piece.about, source, zero=piece.zero)
     for name in ("packed", "n_bits", "codes"):
         arrays.pop(name, None)
     return {"codes": codes.to_bytes()} | arrays, codes.n_bits
+
+
+def _form_of_bits(piece: _Piece) -> set[str]:
+    """How the bits of a piece are written: each is packed alone, and a 0 must mean the same in all of them."""
+    bits = piece.arrays.get("codes")
+    if bits is None or bits.dtype.kind not in "if":
+        return set()
+    if (bits == -1).any():
+        return {"-1/+1"}
+    return {"0/1"} if (bits == 0).any() else set()
 
 
 def _of_npy(source: Path) -> Iterator[_Piece]:
@@ -229,7 +245,7 @@ def _with_table(pieces: Iterator[_Piece], table: Path, source: Path) -> Iterator
             }
             if both := added.keys() & piece.arrays.keys():
                 raise FileError(f"both {table} and {source} have {min(both)}", path=table)
-            yield _Piece(piece.arrays | added, piece.about)
+            yield _Piece(piece.arrays | added, piece.about, piece.zero)
         if len(waiting) or len(reader.read_next_batch()):
             raise _other_items(table, "more", source)
     except StopIteration:

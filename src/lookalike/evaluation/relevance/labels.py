@@ -58,6 +58,7 @@ class SameLabel(Relevance):
         self.levels = levels
         self.n_queries, self.n_gallery = len(levels[0].queries), len(levels[0].gallery)
         self.max_grade = self.n_levels = len(levels)
+        self.kind = "labels" if len(levels) == 1 else "a hierarchy of labels"
 
     @property
     def nested(self) -> bool:
@@ -103,6 +104,8 @@ class SameLabel(Relevance):
 class SharedTags(Relevance):
     """Grade = number of tags in common."""
 
+    kind = "tags"
+
     def __init__(self, query_tags: Any, gallery_tags: Any) -> None:
         self.queries, self.gallery = (
             _zero_one(tags, what) for tags, what in ((query_tags, "query"), (gallery_tags, "gallery"))
@@ -132,6 +135,8 @@ class SharedTags(Relevance):
 
 class MatchingAttributes(Relevance):
     """Grade = number of attributes that are equal."""
+
+    kind = "attributes"
 
     def __init__(self, query_attributes: Any, gallery_attributes: Any) -> None:
         queries, gallery = as_numpy(query_attributes), as_numpy(gallery_attributes)
