@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -107,9 +107,12 @@ def evaluate(
         raise InputError("--dask and --partials are for a gallery in shards, which lookalike shard writes")
     alone = queries is not None and gallery is None and run is None and qrels is None
     if alone:
+        if is_sharded(str(queries)):
+            raise InputError(f"pass the file of the QUERIES too: {queries} is a gallery in shards, or a folder")
         gallery, gallery_labels, exclude_self = str(queries), gallery_labels or query_labels, True
     labels = query_labels, gallery_labels
-    asked = _Asked(queries, gallery, labels, metrics_by_kind(relevance, names), similarity, exclude_self, zero)
+    kinds = metrics_by_kind(relevance, names)
+    asked = _Asked(queries, gallery, labels, names, kinds, similarity, exclude_self, zero)
     options: dict[str, Any] = {"undefined": undefined, "unjudged": unjudged}
     if run is not None or qrels is not None:
         result = _evaluate_run(run, qrels, asked, options)
@@ -136,7 +139,8 @@ class _Asked:
     queries: Any
     gallery: Any
     labels: tuple[Path | None, Path | None]
-    metrics: "dict[str | None, list[Metric]]"  # of each kind of relevance
+    metrics: "list[Metric]"
+    by_kind: "dict[str | None, list[Metric]]"  # the metrics of each kind of relevance
     similarity: str | None
     exclude_self: bool
     zero: str | None
@@ -153,11 +157,11 @@ def _evaluate_run(run: Path | None, qrels: Path | None, asked: _Asked, options: 
 
     if run is None or qrels is None:
         raise InputError("--run and --qrels belong together: pass both files")
-    own = (asked.queries, *asked.labels, *asked.metrics, asked.similarity, asked.zero)
+    own = (asked.queries, *asked.labels, *asked.by_kind, asked.similarity, asked.zero)
     if any(own) or asked.exclude_self:
         raise InputError("pass either QUERIES and GALLERY, or --run and --qrels, which have their own ids and grades")
     with progress():
-        return la.evaluate_run(la.read_run(run), la.read_qrels(qrels), asked.metrics[None], **options)
+        return la.evaluate_run(la.read_run(run), la.read_qrels(qrels), asked.metrics, **options)
 
 
 def _evaluate_shards(asked: _Asked, options: dict[str, Any], dask: str | None) -> "Evaluation":
@@ -214,9 +218,10 @@ def _of_each_kind(
     with each_note_once():
         results = [
             la.evaluate(queries, gallery, relevance(kind), metrics, **options)
-            for kind, metrics in asked.metrics.items()
+            for kind, metrics in asked.by_kind.items()
         ]
-    return results[0] if len(results) == 1 else la.Evaluation.joined(*results)
+    joined = la.Evaluation.joined(*results)
+    return replace(joined, scores={metric: joined.scores[metric] for metric in asked.metrics})
 
 
 def _intervals(result: "Evaluation", level: float | None) -> "dict[Metric, tuple[float, float]]":

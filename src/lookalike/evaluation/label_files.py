@@ -150,10 +150,10 @@ def _of_rows(path: Path, rows: list[list[str]], known: set[str]) -> LabelFile:
     """Labels of a table, or tags."""
     header = _header(rows)
     body, first = rows[len(header) > 0 :], 1 + (len(header) > 0)
-    if header and any(name in LABEL_NAMES for name in header):
-        return _of_named(path, header, body, first)
     if not body:
         raise _wrong(path, 1, "it names columns, but no row follows")
+    if header and any(name in LABEL_NAMES for name in header):
+        return _of_named(path, header, body, first)
     if all(value in TAGS for row in body for value in row):
         return LabelFile(path, _tags(path, body, first))
     ids = [row[0] for row in body]

@@ -13,7 +13,7 @@ LIKE_BYTES = (
     "in a file, name the array `packed` and add `n_bits`"
 )
 NOTHING_RELEVANT = "nothing is relevant to any query: do labels of queries and gallery mean the same?"
-ALL_RELEVANT = "every item is relevant to every query: no order could be better or worse"
+ALL_RELEVANT = "every item is relevant to every query: is that what labels, tags or attributes should say?"
 _LEAVE_OUT = "exclude='self' (--exclude-self) leaves a query's own item out"
 
 __all__ = ["extremes", "notes_of_embeddings", "notes_of_relevance", "notes_of_vectors"]

@@ -105,13 +105,15 @@ class Evaluation:
         >>> import lookalike as la
         >>> codes = la.Codes.pack([[0, 0], [0, 1], [1, 1]])
         >>> ap = la.evaluate(codes[:1], codes[1:], la.same_label([7], [7, 8]), ["AP"])
-        >>> dcg = la.evaluate(codes[:1], codes[1:], la.matching_attributes([[1, 2]], [[1, 2], [1, 3]]), ["nDCG"])
+        >>> dcg = la.evaluate(codes[:1], codes[1:], la.matching_attributes([[1, 2]], [[1, 2], [3, 4]]), ["nDCG"])
         >>> la.Evaluation.joined(ap, dcg)
         metric  expected    best   worst  undefined
         AP        1.0000  1.0000  1.0000          0
         nDCG      1.0000  1.0000  1.0000          0
         1 queries, 2 items: codes of 2 bits, relevant by labels (AP) and attributes (nDCG)
         """
+        if len(evaluations) == 1:
+            return evaluations[0]
         first = evaluations[0]
         scores: dict[Metric, Score] = {}
         about: dict[str, Any] = dict(first.about)
