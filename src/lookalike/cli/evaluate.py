@@ -105,27 +105,19 @@ def evaluate(
     sharded = gallery is not None and is_sharded(gallery)
     if not sharded and (dask or partials):
         raise InputError("--dask and --partials are for a gallery in shards, which lookalike shard writes")
-    alone = queries is not None and gallery is None and run is None and qrels is None
-    if alone:
-        if is_sharded(str(queries)):
-            raise InputError(f"pass the file of the QUERIES too: {queries} is a gallery in shards, or a folder")
-        gallery, gallery_labels, exclude_self = str(queries), gallery_labels or query_labels, True
-    labels = query_labels, gallery_labels
-    kinds = metrics_by_kind(relevance, names)
+    labels, kinds = (query_labels, gallery_labels), metrics_by_kind(relevance, names)
     asked = _Asked(queries, gallery, labels, names, kinds, similarity, exclude_self, zero)
     options: dict[str, Any] = {"undefined": undefined, "unjudged": unjudged}
     if run is not None or qrels is not None:
         result = _evaluate_run(run, qrels, asked, options)
-    elif queries is None or gallery is None:
+    elif queries is None:
         raise InputError("pass the files of the QUERIES and the GALLERY, or --run and --qrels")
+    elif gallery is None:
+        result = _evaluate_alone(asked, options | {"threads": threads})
     elif sharded:
         result = _evaluate_shards(asked, options | {"threads": threads, "partials": partials}, dask)
     else:
         result = _evaluate_files(asked, options | {"threads": threads})
-    if alone:
-        note = f"{queries} is given alone: each item is searched for among all others (leave-one-out)"
-        logger.warning("%s", note)
-        result = result.with_notes(note)
     if output is not None:
         result.to_json(output)
     tell = _print_scores if as_json else _show_scores
@@ -184,6 +176,20 @@ def _evaluate_shards(asked: _Asked, options: dict[str, Any], dask: str | None) -
             **options,
         )
     return result.with_notes(*query_items.notes)
+
+
+def _evaluate_alone(asked: _Asked, options: dict[str, Any]) -> "Evaluation":
+    """Evaluate each item of a file as a query among all others, and say so."""
+    from lookalike.shards.gallery import is_sharded
+
+    if is_sharded(asked.queries):
+        raise InputError(f"pass the file of the QUERIES too: {asked.queries} is a gallery in shards, or a folder")
+    labels = asked.labels[0] or asked.labels[1]
+    among_others = replace(asked, gallery=asked.queries, labels=(labels, labels), exclude_self=True)
+    result = _evaluate_files(among_others, options)
+    note = f"{asked.queries} is given alone: each item is searched for among all others (leave-one-out)"
+    logger.warning("%s", note)
+    return result.with_notes(note)
 
 
 def _evaluate_files(asked: _Asked, options: dict[str, Any]) -> "Evaluation":

@@ -22,7 +22,7 @@ def usage(
     codes: Annotated[Path, Parameter(help="codes: .npz, .npy or .parquet")],
     /,
     *,
-    labels: Annotated[Path | None, Parameter(help="labels of the items, .npy or a text line each")] = None,
+    labels: Annotated[Path | None, Parameter(help="labels of the items: .npy, a text line each, or a .csv")] = None,
     features: Annotated[
         Path | None, Parameter(help="what was hashed: does Hamming distance follow it within a class?")
     ] = None,
