@@ -98,6 +98,13 @@ def test_one_file_alone_is_left_out_one_by_one(
     np.save("items.npy", ITEMS[GALLERY])
     again = numbers(capsys, "evaluate", "items.npy", "--query-labels", "labels.txt", "--metrics", "AP")
     assert again["scores"] == printed["scores"]
+    (folder / "labels.csv").write_text("".join(f"x{n},{label}\n" for n, label in enumerate(LABELS[GALLERY])))
+    caplog.clear()
+    again = numbers(capsys, "evaluate", "items.npy", "--query-labels", "labels.csv", "--metrics", "AP")
+    assert again["scores"] == printed["scores"]
+    assumed, alone = lines(caplog)  # each is said once, though the file is read twice
+    assert "labels.csv: the first column was taken as ids" in assumed
+    assert again["notes"] == [assumed, alone]
 
 
 # Bits that are none

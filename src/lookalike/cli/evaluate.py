@@ -100,11 +100,8 @@ def evaluate(
     from lookalike.shards.gallery import is_sharded
 
     names = parse_all(metrics)  # a misspelt name is told before any file is read
-    if interval is not None and not 0 < interval < 1:
-        raise InputError(f"--interval must be between 0 and 1, got {interval}")
     sharded = gallery is not None and is_sharded(gallery)
-    if not sharded and (dask or partials):
-        raise InputError("--dask and --partials are for a gallery in shards, which lookalike shard writes")
+    _check_options(interval, for_shards=bool(dask or partials), sharded=sharded)
     labels, kinds = (query_labels, gallery_labels), metrics_by_kind(relevance, names)
     asked = _Asked(queries, gallery, labels, names, kinds, similarity, exclude_self, zero)
     options: dict[str, Any] = {"undefined": undefined, "unjudged": unjudged}
@@ -122,6 +119,14 @@ def evaluate(
         result.to_json(output)
     tell = _print_scores if as_json else _show_scores
     tell(result, interval)
+
+
+def _check_options(interval: float | None, *, for_shards: bool, sharded: bool) -> None:
+    """Raise for options that cannot be met, before any file is read."""
+    if interval is not None and not 0 < interval < 1:
+        raise InputError(f"--interval must be between 0 and 1, got {interval}")
+    if for_shards and not sharded:
+        raise InputError("--dask and --partials are for a gallery in shards, which lookalike shard writes")
 
 
 @dataclass(frozen=True)
@@ -163,7 +168,7 @@ def _evaluate_shards(asked: _Asked, options: dict[str, Any], dask: str | None) -
     if asked.labels[1] is not None:
         raise InputError("shards have their own labels: give them to lookalike shard, in the file or by --table")
     query_items = read_items(asked.queries, asked.labels[0], zero=asked.zero)
-    with open_shards(asked.gallery, dask) as shards, progress():
+    with each_note_once(), open_shards(asked.gallery, dask) as shards, progress():
         result = _of_each_kind(
             asked,
             lambda kind: relevance_to_shards(query_items, shards, kind),
@@ -196,11 +201,11 @@ def _evaluate_files(asked: _Asked, options: dict[str, Any]) -> "Evaluation":
     """Evaluate queries in a gallery that is one file."""
     from lookalike.evaluation.item_files import read_items, relevance_between
 
-    query_items, gallery_items = (
-        read_items(asked.queries, asked.labels[0], zero=asked.zero),
-        read_items(asked.gallery, asked.labels[1], zero=asked.zero),
-    )
-    with progress():
+    with each_note_once(), progress():
+        query_items, gallery_items = (
+            read_items(asked.queries, asked.labels[0], zero=asked.zero),
+            read_items(asked.gallery, asked.labels[1], zero=asked.zero),
+        )
         result = _of_each_kind(
             asked,
             lambda kind: relevance_between(query_items, gallery_items, kind, LABEL_FILES),
@@ -221,11 +226,9 @@ def _of_each_kind(
     """Evaluate the metrics of each kind of relevance, and join them in the order in which they were asked for."""
     import lookalike as la
 
-    with each_note_once():
-        results = [
-            la.evaluate(queries, gallery, relevance(kind), metrics, **options)
-            for kind, metrics in asked.by_kind.items()
-        ]
+    results = [
+        la.evaluate(queries, gallery, relevance(kind), metrics, **options) for kind, metrics in asked.by_kind.items()
+    ]
     joined = la.Evaluation.joined(*results)
     return replace(joined, scores={metric: joined.scores[metric] for metric in asked.metrics})
 

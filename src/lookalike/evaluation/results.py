@@ -96,7 +96,7 @@ class Evaluation:
 
     def with_notes(self, *notes: str) -> "Evaluation":
         """The same with further notes."""
-        return replace(self, about=self.about | {"notes": [*self.notes, *notes]})
+        return replace(self, about=self.about | {"notes": list(dict.fromkeys([*self.notes, *notes]))})
 
     @classmethod
     def joined(cls, *evaluations: "Evaluation") -> "Evaluation":
