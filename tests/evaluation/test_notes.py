@@ -69,6 +69,7 @@ def test_what_is_said(name: str, caplog: pytest.LogCaptureFixture, tmp_path: Pat
     assert all(word in note for word, note in zip(words, result.notes, strict=True))
     assert [message for message in caplog.messages if not message.startswith("compiling")] == result.notes
     assert str(result).splitlines()[-1 - len(words) :] == [result.basis, *(f"note: {note}" for note in result.notes)]
+    assert result._repr_html_().count("<p>") == 1 + len(words)
     result.to_json(tmp_path / "result.json")
     saved = la.Evaluation.from_json(tmp_path / "result.json")
     assert (saved.notes, saved.basis) == (result.notes, result.basis)
@@ -116,3 +117,13 @@ def test_evaluations_of_the_same_queries_are_joined(tmp_path: Path) -> None:
         la.Evaluation.joined(ap, ap)
     with pytest.raises(ValueError, match="of the same queries"):
         la.Evaluation.joined(ap, la.evaluate(CODES[:2], CODES, la.same_label(LABELS[:2], LABELS), ["RR"]))
+
+
+def test_a_metric_of_two_kinds_of_relevance_is_not_compared() -> None:
+    attributes = np.c_[LABELS, np.arange(12) % 2]
+    by_label = la.evaluate(CODES[:3], CODES, la.same_label(LABELS[:3], LABELS), ["AP", "RR"])
+    by_both = la.evaluate(CODES[:3], CODES, la.matching_attributes(attributes[:3], attributes), ["AP"])
+    with pytest.raises(ValueError, match="AP cannot be compared, items are relevant by labels in 'a', attributes"):
+        la.compare({"a": by_label, "b": by_both})
+    unknown = la.Evaluation(by_both.scores, by_both.query_ids, by_both.about | {"relevance": ""})
+    assert len(la.compare({"a": by_label, "b": unknown}, resamples=99).differences) == 1

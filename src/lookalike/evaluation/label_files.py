@@ -2,6 +2,7 @@
 
 import csv
 import io
+import itertools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -98,7 +99,7 @@ def _rows(
     sizes = [len(row) for row in rows]
     if max(sizes, default=1) < 2:
         return None
-    numbers = [len(row) > 1 and all(map(NUMBER.fullmatch, row)) for row in rows]
+    numbers = [len(row) > 1 and all(map(_is_number, row)) for row in rows]
     if split is _words and not any(numbers) and not _has_ids(rows, known):
         return None
     if split is _words and any(numbers) and not all(numbers) and not _has_ids(rows, known):
@@ -117,11 +118,15 @@ def _rows(
     return rows
 
 
+def _is_number(text: str) -> bool:
+    return text in TAGS or NUMBER.fullmatch(text) is not None
+
+
 def _has_ids(rows: list[list[str]], known: set[str]) -> bool:
     """Whether words are rows of an id and labels: the ids are known, or differ and have numbers behind them."""
     if _are_known(rows, known):
         return True
-    if not all(len(row) > 1 and all(map(NUMBER.fullmatch, row[1:])) for row in rows):
+    if not all(len(row) > 1 and all(map(_is_number, row[1:])) for row in rows):
         return False
     return len(rows) > 1 and len({row[0] for row in rows}) == len(rows)
 
@@ -133,6 +138,8 @@ def _are_known(rows: list[list[str]], known: set[str]) -> bool:
 
 def _cells(path: Path, number: int, line: str) -> list[str]:
     """The cells of a line of a table with commas or tabs."""
+    if not any(mark in line for mark in ',\t"'):
+        return [line]
     try:
         cells = next(csv.reader(io.StringIO(line), delimiter="\t" if "\t" in line else ",", strict=True), [""])
     except csv.Error as error:
@@ -154,7 +161,7 @@ def _of_rows(path: Path, rows: list[list[str]], known: set[str]) -> LabelFile:
         raise _wrong(path, 1, "it names columns, but no row follows")
     if header and any(name in LABEL_NAMES for name in header):
         return _of_named(path, header, body, first)
-    if all(value in TAGS for row in body for value in row):
+    if all(map(TAGS.__contains__, itertools.chain.from_iterable(body))):
         return LabelFile(path, _tags(path, body, first))
     ids = [row[0] for row in body]
     if len(body[0]) > 2:
@@ -191,8 +198,9 @@ def _header(rows: list[list[str]]) -> list[str]:
     names = [name.lower() for name in rows[0]]
     if any(name in LABEL_NAMES for name in names):
         return names
-    above_tags = len(rows) > 1 and all(value in TAGS for row in rows[1:] for value in row[1:])
-    return names if above_tags and not any(map(NUMBER.fullmatch, names)) else []
+    if len(rows) < 2 or any(map(_is_number, names)):
+        return []
+    return names if all(value in TAGS for row in rows[1:] for value in row[1:]) else []
 
 
 def _of_named(path: Path, header: list[str], body: list[list[str]], first: int) -> LabelFile:

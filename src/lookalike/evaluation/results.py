@@ -94,6 +94,10 @@ class Evaluation:
         facts = [text for text in (_vectors(self.about), _relevant_by(self.about.get("relevance", ""))) if text]
         return f"{len(self.query_ids):,} queries, {self.about['items']:,} items" + ": " * bool(facts) + ", ".join(facts)
 
+    def relevance_of(self, metric: Metric) -> str:
+        """What makes an item relevant for a metric, such as "labels"; "" if that is not known."""
+        return _of_each(self, "relevance").get(str(metric), "")
+
     def with_notes(self, *notes: str) -> "Evaluation":
         """The same with further notes."""
         return replace(self, about=self.about | {"notes": list(dict.fromkeys([*self.notes, *notes]))})
@@ -185,7 +189,8 @@ class Evaluation:
             for row in self.rows()
         )
         head = "".join(f"<th>{name}</th>" for name in ("metric", "expected", "best", "worst", "undefined"))
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>"
+        below = "".join(f"<p>{html.escape(line)}</p>" for line in (self.basis, *self.notes))
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>{below}"
 
     def to_pandas(self, *, per_query: bool = False) -> "pandas.DataFrame":
         """A table with a row for each metric, or with a row for each query and a column for each metric."""
