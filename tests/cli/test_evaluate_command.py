@@ -80,7 +80,7 @@ def test_packed_codes_and_a_table_for_people(capsys: pytest.CaptureFixture[str],
     cells = dict(zip(head.split(), first.split(), strict=True))
     assert cells == {"metric": "AP", "undefined": "0", **{name: f"{value:.4f}" for name, value in shown.items()}}
     assert second.startswith("nDCG(gain='linear')@5 ")
-    assert last == "5 queries, 30 items, 12 bits"
+    assert last == "5 queries, 30 items: codes of 12 bits, relevant by labels"
 
 
 @pytest.mark.parametrize("ending", ["npy", "txt"])
@@ -210,7 +210,8 @@ def files(tmp_path: Path) -> Path:
 PAIR = "evaluate queries.npz gallery.npz"
 BAD = {
     "evaluate": "pass the files of the QUERIES and the GALLERY",
-    "evaluate queries.npz": "pass the files of the QUERIES and the GALLERY",
+    "evaluate --query-labels nowhere.txt": "pass the files of the QUERIES and the GALLERY",
+    "evaluate folder.json": "pass the file of the QUERIES too",
     "evaluate queries.npz nowhere.npz": "there is no file .*nowhere.npz",
     "evaluate queries.npz short.npz": "gallery codes have 7 bits, queries have 12",
     "evaluate queries.npz unlabelled.npz": "unlabelled.npz has no labels",
@@ -232,6 +233,11 @@ BAD = {
     f"{PAIR} --interval 95": "between 0 and 1, got 95",
     f"{PAIR} --similarity cos": "--similarity",
     f"{PAIR} --relevance attributes": "has no attributes",
+    f"{PAIR} --relevance lables": "--relevance must be one of .* did you mean 'labels'",
+    f"{PAIR} --relevance AP:lables": "--relevance must be one of .* did you mean 'labels'",
+    f"{PAIR} --metrics AP@5 --relevance AP@6:labels": "names 'AP@6', which is not evaluated, did you mean 'AP@5'",
+    f"{PAIR} --relevance nDGC:labels": "--relevance names 'nDGC', which is not evaluated, did you mean 'nDCG'",
+    f"{PAIR} --relevance AP:attributes": "has no attributes",
     f"{PAIR} --relevance tags": "tags must be a 0/1 matrix",
     f"{PAIR} --exclude-self": "--exclude-self needs ",
     f"{PAIR} --query-labels nowhere.txt": "there is no file .*nowhere.txt",

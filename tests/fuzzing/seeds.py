@@ -61,6 +61,10 @@ def items(folder: Path) -> None:
         np.save(place / f"{side}-embeddings.npy", embeddings)
         np.save(place / f"{side}-labels.npy", labels)
         (place / f"{side}-labels.txt").write_text("".join(f"{label}\n" for label in labels))
+        rows = [f"{name},kind {label}\n" for name, label in zip(ids, labels, strict=True)]
+        (place / f"{side}-labels.csv").write_text("".join(["id,label\n", *rows]))
+        tags = ["".join(f"{int(label == tag)} " for tag in range(3)) + "\n" for label in labels]
+        (place / f"{side}-labels-tags.txt").write_text("".join(tags))
     (place / "table.csv").write_text("colour,price\n" + "".join(f"red,{n}.5\n" for n in range(N_ITEMS)))
     flat, binary = faiss.IndexFlatIP(6), faiss.IndexBinaryFlat(16)
     flat.add(_vectors(N_ITEMS)[1])

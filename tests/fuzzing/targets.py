@@ -172,6 +172,13 @@ def use_items(path: Path) -> None:
     la.evaluate(found.vectors, found.vectors, relevance, ["AP", "nDCG@3"], threads=1)
 
 
+def use_labels(path: Path) -> None:
+    from lookalike.evaluation.item_files import read_items, relevance_between
+
+    found = read_items(path.with_name("query-embeddings.npz"), path)
+    relevance_between(found, found)
+
+
 def use_tally(path: Path) -> None:
     la.evaluate_tally(la.Tally.load(path), ["AP", "nDCG@3", "P@2", "AUC"])
 
@@ -305,6 +312,7 @@ def use_database(path: Path) -> None:
 
 TARGETS = [
     reader("items", "items/query-[!l]*", use_items, 2),
+    reader("labels", "items/query-labels*", use_labels, 2),
     reader("codes", "items/*-saved.npz", la.Codes.load),
     reader("tallies", "evaluations/*.npz", use_tally, 2),
     reader("evaluations", "evaluations/evaluation.json", use_evaluation, 2),

@@ -1,20 +1,23 @@
 """`lookalike evaluate`."""
 
-from dataclasses import dataclass
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from lookalike.cli.galleries import open_shards
-from lookalike.cli.options import DASK, JSON, PARTIALS, SIMILARITY, THREADS
+from lookalike.cli.options import DASK, JSON, PARTIALS, SIMILARITY, THREADS, ZERO
 from lookalike.cli.outputs import Output
-from lookalike.cli.terminal import print_json, progress, table, tables
+from lookalike.cli.terminal import each_note_once, print_json, progress, table, tables
 from lookalike.core.errors import InputError
 from lookalike.evaluation.evaluate import DEFAULT_METRICS
 
 if TYPE_CHECKING:
     from lookalike import Evaluation
+    from lookalike.evaluation.relevance import Relevance
     from lookalike.metrics.metric import Metric
 
 LABEL_FILES = ", or pass a file of labels with --query-labels and --gallery-labels"
@@ -23,14 +26,23 @@ USUAL_METRICS = " ".join(DEFAULT_METRICS)
 QUERIES = Annotated[Path | None, Parameter(help="codes or embeddings of the queries: .npz, .npy or .parquet")]
 GALLERY = Annotated[
     str | None,
-    Parameter(help="codes or embeddings of the gallery; or the folder or address of shards, as lookalike shard writes"),
+    Parameter(
+        help="codes or embeddings of the gallery; or the folder or address of shards, as lookalike shard writes; "
+        "without it, each query is searched among all others"
+    ),
 ]
 METRICS = Annotated[str, Parameter(help="names, such as \"AP@1000 nDCG(gain='linear')@100 P(radius=2)\"")]
-QUERY_LABELS = Annotated[Path | None, Parameter(help="labels of the queries, .npy or a text line each")]
+QUERY_LABELS = Annotated[
+    Path | None,
+    Parameter(help="labels of the queries: .npy, a text line each, or a .csv with the columns id and label"),
+]
 GALLERY_LABELS = Annotated[Path | None, Parameter(help="labels of the gallery, likewise")]
 RELEVANCE = Annotated[
-    Literal["labels", "tags", "attributes"] | None,
-    Parameter(help="what makes an item relevant; by default what the files have"),
+    str | None,
+    Parameter(
+        help="what makes an item relevant, labels, tags or attributes; by default what the files have; or one for each "
+        'metric, such as "AP:labels nDCG:attributes"'
+    ),
 ]
 LABELS = Annotated[
     Literal["fine", "coarse"] | None,
@@ -46,6 +58,8 @@ UNJUDGED = Annotated[
 ]
 INTERVAL = Annotated[float | None, Parameter(help="show bootstrap intervals of this level, such as 0.95")]
 OUTPUT = Annotated[Path | None, Parameter(help="also write everything, per query too, to this .json file"), Output()]
+
+logger = logging.getLogger("lookalike")
 
 __all__ = ["evaluate"]
 
@@ -64,6 +78,7 @@ def evaluate(
     qrels: QRELS = None,
     similarity: SIMILARITY = None,
     exclude_self: EXCLUDE_SELF = False,
+    zero: ZERO = None,
     undefined: UNDEFINED = None,
     unjudged: UNJUDGED = None,
     interval: INTERVAL = None,
@@ -79,33 +94,44 @@ def evaluate(
 
     Example: lookalike evaluate queries.npz gallery.npz --metrics "AP@1000 nDCG@100"
 
+    Example: lookalike evaluate items.npz --metrics "AP nDCG" --relevance "AP:labels nDCG:attributes"
+
     Example: lookalike evaluate queries.npz s3://bucket/gallery --dask tcp://scheduler:8786 --partials s3://bucket/partials
 
     Example: lookalike evaluate --run search.run.gz --qrels judged.qrels --unjudged irrelevant
     """
+    from lookalike.evaluation.relevance_by_metric import metrics_by_kind
     from lookalike.metrics.metric import parse_all
     from lookalike.shards.gallery import is_sharded
 
     names = parse_all(metrics)  # a misspelt name is told before any file is read
-    if interval is not None and not 0 < interval < 1:
-        raise InputError(f"--interval must be between 0 and 1, got {interval}")
     sharded = gallery is not None and is_sharded(gallery)
-    if not sharded and (dask or partials):
-        raise InputError("--dask and --partials are for a gallery in shards, which lookalike shard writes")
-    asked = _Asked(queries, gallery, query_labels, gallery_labels, relevance, similarity, exclude_self, labels)
+    _check_options(interval, for_shards=bool(dask or partials), sharded=sharded)
+    label_files, kinds = (query_labels, gallery_labels), metrics_by_kind(relevance, names)
+    asked = _Asked(queries, gallery, label_files, names, kinds, similarity, exclude_self, zero, labels)
     options: dict[str, Any] = {"undefined": undefined, "unjudged": unjudged}
     if run is not None or qrels is not None:
-        result = _evaluate_run(run, qrels, asked, names, options)
-    elif queries is None or gallery is None:
+        result = _evaluate_run(run, qrels, asked, options)
+    elif queries is None:
         raise InputError("pass the files of the QUERIES and the GALLERY, or --run and --qrels")
+    elif gallery is None:
+        result = _evaluate_alone(asked, options | {"threads": threads})
     elif sharded:
-        result = _evaluate_shards(asked, names, options | {"threads": threads, "partials": partials}, dask)
+        result = _evaluate_shards(asked, options | {"threads": threads, "partials": partials}, dask)
     else:
-        result = _evaluate_files(asked, names, options | {"threads": threads})
+        result = _evaluate_files(asked, options | {"threads": threads})
     if output is not None:
         result.to_json(output)
     tell = _print_scores if as_json else _show_scores
     tell(result, interval)
+
+
+def _check_options(interval: float | None, *, for_shards: bool, sharded: bool) -> None:
+    """Raise for options that cannot be met, before any file is read."""
+    if interval is not None and not 0 < interval < 1:
+        raise InputError(f"--interval must be between 0 and 1, got {interval}")
+    if for_shards and not sharded:
+        raise InputError("--dask and --partials are for a gallery in shards, which lookalike shard writes")
 
 
 @dataclass(frozen=True)
@@ -114,12 +140,13 @@ class _Asked:
 
     queries: Any
     gallery: Any
-    query_labels: Path | None
-    gallery_labels: Path | None
-    relevance: str | None
+    labels: tuple[Path | None, Path | None]
+    metrics: "list[Metric]"
+    by_kind: "dict[str | None, list[Metric]]"  # the metrics of each kind of relevance
     similarity: str | None
     exclude_self: bool
-    level: str | None = None
+    zero: str | None
+    level: str | None  # of the labels: "fine", "coarse", or as the files have them
 
     @property
     def exclude(self) -> Literal["self"] | None:
@@ -127,64 +154,89 @@ class _Asked:
         return "self" if self.exclude_self else None
 
 
-def _evaluate_run(
-    run: Path | None, qrels: Path | None, asked: _Asked, names: "list[Metric]", options: dict[str, Any]
-) -> "Evaluation":
+def _evaluate_run(run: Path | None, qrels: Path | None, asked: _Asked, options: dict[str, Any]) -> "Evaluation":
     """Evaluate a TREC run by its judgements."""
     import lookalike as la
 
     if run is None or qrels is None:
         raise InputError("--run and --qrels belong together: pass both files")
-    own = (asked.queries, asked.query_labels, asked.gallery_labels, asked.relevance, asked.similarity, asked.level)
+    own = (asked.queries, *asked.labels, *asked.by_kind, asked.similarity, asked.zero, asked.level)
     if any(own) or asked.exclude_self:
         raise InputError("pass either QUERIES and GALLERY, or --run and --qrels, which have their own ids and grades")
     with progress():
-        return la.evaluate_run(la.read_run(run), la.read_qrels(qrels), names, **options)
+        return la.evaluate_run(la.read_run(run), la.read_qrels(qrels), asked.metrics, **options)
 
 
-def _evaluate_shards(asked: _Asked, names: "list[Metric]", options: dict[str, Any], dask: str | None) -> "Evaluation":
+def _evaluate_shards(asked: _Asked, options: dict[str, Any], dask: str | None) -> "Evaluation":
     """Evaluate queries in a gallery in shards, here or on a cluster."""
-    import lookalike as la
     from lookalike.evaluation.item_files import read_items, relevance_to_shards
 
-    if asked.gallery_labels is not None:
+    if asked.labels[1] is not None:
         raise InputError("shards have their own labels: give them to lookalike shard, in the file or by --table")
-    query_items = read_items(asked.queries, asked.query_labels).at_level(asked.level)
-    with open_shards(asked.gallery, dask) as shards, progress():
-        return la.evaluate(
+    query_items = read_items(asked.queries, asked.labels[0], zero=asked.zero).at_level(asked.level)
+    with each_note_once(), open_shards(asked.gallery, dask) as shards, progress():
+        result = _of_each_kind(
+            asked,
+            lambda kind: relevance_to_shards(query_items, shards, kind, asked.level),
             query_items.vectors,
             shards,
-            relevance_to_shards(query_items, shards, asked.relevance, asked.level),
-            names,
             similarity=asked.similarity,
             query_ids=query_items.ids,
             gallery_ids=shards["ids"] if "ids" in shards.columns else None,
             exclude=asked.exclude,
             **options,
         )
+    return result.with_notes(*query_items.notes)
 
 
-def _evaluate_files(asked: _Asked, names: "list[Metric]", options: dict[str, Any]) -> "Evaluation":
+def _evaluate_alone(asked: _Asked, options: dict[str, Any]) -> "Evaluation":
+    """Evaluate each item of a file as a query among all others, and say so."""
+    from lookalike.shards.gallery import is_sharded
+
+    if is_sharded(asked.queries):
+        raise InputError(f"pass the file of the QUERIES too: {asked.queries} is a gallery in shards, or a folder")
+    labels = asked.labels[0] or asked.labels[1]
+    among_others = replace(asked, gallery=asked.queries, labels=(labels, labels), exclude_self=True)
+    result = _evaluate_files(among_others, options)
+    note = f"{asked.queries} is given alone: each item is searched for among all others (leave-one-out)"
+    logger.warning("%s", note)
+    return result.with_notes(note)
+
+
+def _evaluate_files(asked: _Asked, options: dict[str, Any]) -> "Evaluation":
     """Evaluate queries in a gallery that is one file."""
-    import lookalike as la
     from lookalike.evaluation.item_files import read_items, relevance_between
 
-    query_items, gallery_items = (
-        read_items(asked.queries, asked.query_labels).at_level(asked.level),
-        read_items(asked.gallery, asked.gallery_labels).at_level(asked.level),
-    )
-    with progress():
-        return la.evaluate(
+    with each_note_once(), progress():
+        query_items, gallery_items = (
+            read_items(asked.queries, asked.labels[0], zero=asked.zero).at_level(asked.level),
+            read_items(asked.gallery, asked.labels[1], zero=asked.zero).at_level(asked.level),
+        )
+        result = _of_each_kind(
+            asked,
+            lambda kind: relevance_between(query_items, gallery_items, kind, LABEL_FILES),
             query_items.vectors,
             gallery_items.vectors,
-            relevance_between(query_items, gallery_items, asked.relevance, LABEL_FILES),
-            names,
             similarity=asked.similarity,
             query_ids=query_items.ids,
             gallery_ids=gallery_items.ids,
             exclude=asked.exclude,
             **options,
         )
+    return result.with_notes(*query_items.notes, *gallery_items.notes)
+
+
+def _of_each_kind(
+    asked: _Asked, relevance: "Callable[[str | None], Relevance]", queries: Any, gallery: Any, **options: Any
+) -> "Evaluation":
+    """Evaluate the metrics of each kind of relevance, and join them in the order in which they were asked for."""
+    import lookalike as la
+
+    results = [
+        la.evaluate(queries, gallery, relevance(kind), metrics, **options) for kind, metrics in asked.by_kind.items()
+    ]
+    joined = la.Evaluation.joined(*results)
+    return replace(joined, scores={metric: joined.scores[metric] for metric in asked.metrics})
 
 
 def _intervals(result: "Evaluation", level: float | None) -> "dict[Metric, tuple[float, float]]":
@@ -215,5 +267,4 @@ def _show_scores(result: "Evaluation", level: float | None) -> None:
         rows.add_row(*cells)
     console = tables()
     console.print(rows)
-    bits = f", {result.about['bits']} bits" if "bits" in result.about else ""
-    console.print(f"{len(result.query_ids):,} queries, {result.about['items']:,} items{bits}")
+    console.print(result.basis)

@@ -123,13 +123,16 @@ def _hash_file(path: Path, output: Path, options: _HasherOptions, as_json: bool)
     name = hasher.title
     if as_json:
         times = {"fit_seconds": None if fitted else fit_seconds, "hash_seconds": seconds}
-        print_json({"hasher": name, "bits": codes.n_bits, "items": len(codes), "output": str(output), **times})
+        facts = {"hasher": name, "bits": codes.n_bits, "items": len(codes), "output": str(output)}
+        print_json({**facts, "fingerprint": codes.hasher, **times})
         return
     say = tables().print
     learned = "" if fitted else f" learned in {fit_seconds:.2f} s,"
     made = f"{len(codes):,} items of {items.vectors.shape[1]:,} numbers → {codes.n_bits} bits by {name}"
     say(f"{made}:{learned} hashed in {seconds:.2f} s")
     say(f"codes are in {output}" + (f", the hasher in {options.save}" if options.save is not None else ""))
+    if not fitted and options.save is None:
+        say("to hash queries or other items by the same hasher, add --save hasher.npz, then give --hasher hasher.npz")
 
 
 def _check_names(output: Path, save: Path | None) -> None:

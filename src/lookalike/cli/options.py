@@ -47,6 +47,10 @@ PARTIALS = Annotated[
 SIMILARITY = Annotated[
     Literal["cosine", "dot", "euclidean"] | None, Parameter(help="how embeddings are compared (cosine)")
 ]
+ZERO = Annotated[
+    Literal["one", "minus"] | None,
+    Parameter(help="what a 0 counts in codes of -1 and +1, such as the sign of 0: 1, or -1"),
+]
 THREADS = Annotated[int | None, Parameter(help="how many threads to use; all cores by default")]
 PORT = Annotated[
     int, Parameter(help="where the page is; 0 takes one that is free", validator=validators.Number(gte=0, lte=65535))
@@ -79,6 +83,7 @@ __all__ = [
     "SOURCE",
     "STUDY",
     "THREADS",
+    "ZERO",
     "check_raw",
 ]
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from lookalike.cli.galleries import open_shards
-from lookalike.cli.options import DASK, JSON, SIMILARITY, THREADS
+from lookalike.cli.options import DASK, JSON, SIMILARITY, THREADS, ZERO
 from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import print_json, progress, tables
 from lookalike.core.errors import InputError
@@ -22,6 +22,7 @@ def rank(
     *,
     k: Annotated[int, Parameter(help="how many items of each query; all that tie with the last are there too")] = 100,
     similarity: SIMILARITY = None,
+    zero: ZERO = None,
     threads: THREADS = None,
     dask: DASK = None,
     as_json: JSON = False,
@@ -39,7 +40,7 @@ def rank(
 
     if k < 1:
         raise InputError(f"--k must be a whole number from 1, got {k}")
-    asked = read_items(queries)
+    asked = read_items(queries, zero=zero)
     if similarity is not None and isinstance(asked.vectors, Codes):
         raise InputError("codes are compared by Hamming distance: --similarity is for embeddings")
     with open_shards(shards, dask) as gallery, progress():

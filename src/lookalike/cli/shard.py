@@ -5,7 +5,7 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from lookalike.cli.options import JSON
+from lookalike.cli.options import JSON, ZERO
 from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import print_json, progress, tables
 
@@ -25,6 +25,7 @@ def shard(
         Path | None, Parameter(help="a .csv with a row for each item: id, label and whatever else become columns")
     ] = None,
     bits: Annotated[int | None, Parameter(help="length of the codes, where packed bytes do not say it")] = None,
+    zero: ZERO = None,
     rows: Annotated[int | None, Parameter(help="items of a shard (a million, or 64 MB of them)")] = None,
     replace: Annotated[bool, Parameter(help="write over shards that are there")] = False,
     as_json: JSON = False,
@@ -40,7 +41,7 @@ def shard(
     from lookalike.shards.convert import shard_file
 
     with progress():
-        written = shard_file(items, output, table=table, n_bits=bits, rows=rows, replace=replace)
+        written = shard_file(items, output, table=table, n_bits=bits, zero=zero, rows=rows, replace=replace)
     if as_json:
         print_json({"output": str(written.location), **written.manifest})
         return

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from lookalike.cli.options import JSON, RANDOM_TOO, RAW, RULE, SEED, SIMILARITY, STUDY, check_raw
+from lookalike.cli.options import JSON, RANDOM_TOO, RAW, RULE, SEED, SIMILARITY, STUDY, ZERO, check_raw
 from lookalike.cli.outputs import Output
 from lookalike.cli.studies import judgements_of, keep_gold, open_judged, read_votes, write_export
 from lookalike.cli.terminal import print_json, remark, table, tables
@@ -78,6 +78,7 @@ def add(
     /,
     *,
     similarity: SIMILARITY = None,
+    zero: ZERO = None,
     replace: Annotated[bool, Parameter(help="in place of the model of this name")] = False,
     as_json: JSON = False,
 ) -> None:
@@ -92,8 +93,8 @@ def add(
 
     opened = Study.open(folder)
     if gallery.suffix in (".npz", ".npy", ".parquet"):
-        items = read_items(gallery)
-        of_queries = read_items(queries) if queries is not None else None
+        items = read_items(gallery, zero=zero)
+        of_queries = read_items(queries, zero=zero) if queries is not None else None
         opened.add_model(
             name,
             None if of_queries is None else of_queries.vectors,

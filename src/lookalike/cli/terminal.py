@@ -3,6 +3,7 @@
 import contextlib
 import io
 import json
+import logging
 import sys
 import time
 import traceback
@@ -22,6 +23,7 @@ OUTPUT = "standard output"
 
 __all__ = [
     "OUTPUT",
+    "each_note_once",
     "fail",
     "fail_by_a_bug",
     "print_every_letter",
@@ -58,6 +60,25 @@ def print_every_letter() -> None:
 def remark(sentence: str) -> None:
     """Say something beside the result, on standard error."""
     print(f"lookalike: {sentence}", file=sys.stderr)  # noqa: T201
+
+
+@contextlib.contextmanager
+def each_note_once() -> Iterator[None]:
+    """Within this block, what is logged twice is shown once."""
+    shown: set[str] = set()
+
+    def is_new(record: logging.LogRecord) -> bool:
+        message = record.getMessage()
+        repeated = message in shown
+        shown.add(message)
+        return not repeated
+
+    logger = logging.getLogger("lookalike")
+    logger.addFilter(is_new)
+    try:
+        yield
+    finally:
+        logger.removeFilter(is_new)
 
 
 def print_json(value: Any) -> None:

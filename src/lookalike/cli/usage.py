@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from lookalike.cli.options import JSON
+from lookalike.cli.options import JSON, ZERO
 from lookalike.cli.terminal import print_json, progress, table, tables
 from lookalike.core.errors import FileError
 
 if TYPE_CHECKING:
     from lookalike.evaluation.code_space import CodeHistogram, Separation, Usage
+    from lookalike.evaluation.item_files import Items
 
 COLUMNS = 6  # bits whose codes share a column of the histogram on a terminal, 64 in all
 LEVELS = " ▁▂▃▄▅▆▇█"
@@ -23,10 +24,11 @@ def usage(
     codes: Annotated[Path, Parameter(help="codes: .npz, .npy or .parquet")],
     /,
     *,
-    labels: Annotated[Path | None, Parameter(help="labels of the items, .npy or a text line each")] = None,
+    labels: Annotated[Path | None, Parameter(help="labels of the items: .npy, a text line each, or a .csv")] = None,
     features: Annotated[
         Path | None, Parameter(help="what was hashed: does Hamming distance follow it within a class?")
     ] = None,
+    zero: ZERO = None,
     separation: Annotated[bool, Parameter(help="measure how classes lie, however long it takes")] = False,
     as_json: JSON = False,
 ) -> None:
@@ -40,7 +42,7 @@ def usage(
     from lookalike.evaluation import code_space
     from lookalike.evaluation.item_files import read_items
 
-    items = read_items(codes, labels)
+    items = read_items(codes, labels, zero=zero)
     if not isinstance(items.vectors, Codes):
         raise FileError(f"{codes} holds embeddings: usage is of codes, which lookalike hash makes", path=codes)
     classes = items.labels if items.labels is not None and items.labels.ndim == 1 else None
@@ -53,7 +55,7 @@ def usage(
         if separation or (classes is not None and not too_many and (classes != classes[0]).any()):
             apart = code_space.separation(items.vectors, classes)
         if features is not None:
-            hashed = _features(features, len(items.vectors))
+            hashed = _features(features, items)
             within = code_space.within_class_correlation(items.vectors, classes, hashed)
     if as_json:
         _print_facts(used, ordered, apart, within)
@@ -114,17 +116,27 @@ def _separation_lines(apart: "Separation") -> list[str]:
     ]
 
 
-def _features(path: Path, n: int) -> Any:
-    """The embeddings of n items that were hashed."""
+def _features(path: Path, hashed: "Items") -> Any:
+    """The embeddings of the items that were hashed."""
+    import numpy as np
+
     from lookalike.core.codes import Codes
     from lookalike.evaluation.item_files import read_items
 
-    vectors = read_items(path).vectors
+    features = read_items(path)
+    vectors, n = features.vectors, len(hashed.vectors)
     if isinstance(vectors, Codes):
         raise FileError(f"{path} holds codes: --features are the embeddings that were hashed", path=path)
     if len(vectors) != n:
         raise FileError(
             f"{path} has {len(vectors)} items, but there are {n} codes: --features are what was hashed", path=path
+        )
+    if features.ids is not None and hashed.ids is not None and not np.array_equal(features.ids, hashed.ids):
+        row = int(np.flatnonzero(features.ids != hashed.ids)[0])
+        raise FileError(
+            f"{path} is of other items, or in another order: its id in row {row} is {features.ids[row]}, that of the "
+            f"codes {hashed.ids[row]}",
+            path=path,
         )
     return vectors
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from lookalike.core.errors import InputError, InputTypeError, Option
 
-__all__ = ["choice", "distinct", "equal_lengths", "nearest", "same_bits", "whole_number"]
+__all__ = ["choice", "distinct", "equal_lengths", "nearest", "same_bits", "same_hasher", "whole_number"]
 
 
 def whole_number(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
@@ -89,3 +89,19 @@ def same_bits(queries: int, gallery: int, what: str = "gallery codes") -> None:
     """
     if queries != gallery:
         raise InputError(f"{what} have {gallery} bits, queries have {queries}: encode both with the same hasher")
+
+
+def same_hasher(queries: str | None, gallery: str | None, what: str = "gallery codes") -> None:
+    """Raise if codes were made by two different hashers; codes of a hasher that is not known pass.
+
+    >>> same_hasher("129d7c8430eea69d", None)
+    >>> same_hasher("129d7c8430eea69d", "0a6fe1c2b7d94e35")
+    Traceback (most recent call last):
+    lookalike.core.errors.InputError: gallery codes were made by another hasher (0a6fe1c2) than queries (129d7c84), ...
+    """
+    if queries is not None and gallery is not None and queries != gallery:
+        raise InputError(
+            f"{what} were made by another hasher ({gallery[:8]}) than queries ({queries[:8]}), so their distances mean "
+            "nothing: learn one hasher, save it (lookalike hash GALLERY … --save hasher.npz) and hash both with it "
+            "(lookalike hash QUERIES … --hasher hasher.npz; in Python hasher.transform of both)"
+        )

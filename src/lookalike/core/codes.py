@@ -1,21 +1,26 @@
 """Binary codes packed into 64-bit words."""
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lookalike.core.checks import whole_number
-from lookalike.core.errors import FileError, InputError, InputTypeError, LookalikeError
+from lookalike.core.checks import choice, whole_number
+from lookalike.core.errors import FileError, InputError, InputTypeError, LookalikeError, Option
 from lookalike.core.files import arrow_to_numpy, digest, provenance, read_arrays, write_arrays
 
 MAX_BITS = 4096
+ZEROS = ("one", "minus")  # what a 0 among -1 and +1 counts
 
 __all__ = ["Codes"]
 
 
 class Codes:
     """Binary codes of equal length, 64 bits a word; made by `Codes.pack` or `Codes.from_bytes`, never changed.
+
+    hasher: the fingerprint of the hasher that made them, None if it is not known. Codes of two different hashers
+    cannot be compared.
 
     >>> codes = Codes.pack([[1, 0, 1], [0, 0, 1]])
     >>> codes
@@ -25,12 +30,13 @@ class Codes:
            [4]], dtype=uint64)
     """
 
-    __slots__ = ("_digest", "n_bits", "words")
+    __slots__ = ("_digest", "hasher", "n_bits", "words")
 
     words: np.ndarray
     n_bits: int
+    hasher: str | None
 
-    def __init__(self, words: np.ndarray, n_bits: int) -> None:
+    def __init__(self, words: np.ndarray, n_bits: int, *, hasher: str | None = None) -> None:
         """Store words (n, ceil(n_bits / 64)) of uint64, least significant bit first, unused bits zero."""
         words = np.ascontiguousarray(words)
         check_n_bits(n_bits)
@@ -45,12 +51,20 @@ class Codes:
             )
         words = words.copy() if words.flags.writeable else words  # nobody else may change it
         words.flags.writeable = False
-        self.words, self.n_bits, self._digest = words, n_bits, ""
+        self.words, self.n_bits, self.hasher, self._digest = words, n_bits, hasher, ""
 
     @classmethod
-    def pack(cls, bits: Any) -> "Codes":
-        """Pack (n, n_bits) of 0/1, bool or -1/+1: a numpy, torch or pyarrow array, or lists."""
+    def pack(cls, bits: Any, *, zero: str | None = None) -> "Codes":
+        """Pack (n, n_bits) of 0/1, bool or -1/+1: a numpy, torch or pyarrow array, or lists.
+
+        zero: what a 0 among -1 and +1 counts, such as the sign of 0: "one" or "minus"; without it, it is an error.
+
+        >>> Codes.pack([[1, 0, -1]], zero="one").unpack()
+        array([[1, 1, 0]], dtype=uint8)
+        """
         values = as_numpy(bits)
+        if zero is not None:
+            choice("zero", zero, ZEROS)
         if values.ndim != 2:
             raise InputError(f"bits must be a matrix (n, n_bits), got shape {values.shape}")
         check_n_bits(values.shape[1])
@@ -58,16 +72,17 @@ class Codes:
             raise InputTypeError(f"bits must be numbers or booleans, got {values.dtype}")
         ones = values if values.dtype == bool else values == 1
         if values.dtype != bool:
-            zeros = (values == 0) | (values == -1)
-            if not (ones | zeros).all():
-                row, bit = np.argwhere(~(ones | zeros))[0]
-                raise InputError(f"bits must be 0/1 or -1/+1, got {values[row, bit]} in row {row}, bit {bit}")
-            if (values == 0).any() and (values == -1).any():
-                raise InputError("bits must be 0/1 or -1/+1, got -1, 0 and others together: what is a 0?")
+            zeros, minus = values == 0, values == -1
+            if not (ones | zeros | minus).all():
+                raise _not_bits(values, ~(ones | zeros | minus))
+            if zeros.any() and minus.any():
+                if zero is None:
+                    raise _three_values(zeros)
+                ones = ones | zeros if zero == "one" else ones
         return cls.from_bytes(np.packbits(ones, axis=1, bitorder="little"), n_bits=values.shape[1])
 
     @classmethod
-    def from_bytes(cls, packed: Any, *, n_bits: int) -> "Codes":
+    def from_bytes(cls, packed: Any, *, n_bits: int, hasher: str | None = None) -> "Codes":
         """Codes from packed bytes (n, ceil(n_bits / 8)) of uint8, least significant bit first, as faiss has them."""
         packed = as_numpy(packed)
         check_n_bits(n_bits)
@@ -80,7 +95,7 @@ class Codes:
         padded[:, :width] = packed
         words = padded.view("<u8").astype(np.uint64, copy=False)
         words.flags.writeable = False
-        return cls(words, int(n_bits))
+        return cls(words, int(n_bits), hasher=hasher)
 
     @classmethod
     def load(cls, path: str | Path) -> "Codes":
@@ -89,8 +104,14 @@ class Codes:
         return cls.from_arrays(arrays, about, path)
 
     @classmethod
-    def from_arrays(cls, arrays: dict[str, np.ndarray], about: dict[str, Any], path: str | Path) -> "Codes":
-        """Find codes among the named arrays of a file: `codes` as bits or bytes, or `packed` with `n_bits`."""
+    def from_arrays(
+        cls, arrays: dict[str, np.ndarray], about: dict[str, Any], path: str | Path, *, zero: str | None = None
+    ) -> "Codes":
+        """Find codes among the named arrays of a file: `codes` as bits or bytes, or `packed` with `n_bits`.
+
+        about: what the file says of itself. zero: as `pack` has it.
+        """
+        hasher = hasher_in(about)
         n_bits = about.get("n_bits")
         if n_bits is None and len(lengths := np.unique(arrays.get("n_bits", ()))) == 1:
             n_bits = lengths[0]
@@ -101,20 +122,26 @@ class Codes:
         elif "codes" in arrays and Path(path).suffix == ".parquet" and arrays["codes"].dtype == np.uint8:
             packed = arrays["codes"]
         elif "codes" in arrays:
-            return cls.pack(arrays["codes"])
+            bits = cls.pack(arrays["codes"], zero=zero)
+            return cls(bits.words, bits.n_bits, hasher=hasher)
         else:
             message = f"{path} holds no codes: expected an array 'codes' or 'packed', or 'embeddings'"
             raise FileError(message, path=path)
         if packed.ndim != 2:
             message = f"{path}: packed codes must be a matrix (n, bytes), got shape {packed.shape}"
             raise FileError(message, path=path)
-        return cls.from_bytes(packed, n_bits=packed.shape[1] * 8 if n_bits is None else n_bits)
+        return cls.from_bytes(packed, n_bits=packed.shape[1] * 8 if n_bits is None else n_bits, hasher=hasher)
 
     def save(self, path: str | Path) -> None:
         """Write to .npz (arrays `packed` and `n_bits`) or .parquet (a fixed-size binary column `codes`)."""
         parquet = Path(path).suffix == ".parquet"
         arrays = {"codes": self.to_bytes()} if parquet else {"packed": self.to_bytes(), "n_bits": np.array(self.n_bits)}
-        write_arrays(path, arrays, provenance("codes", n_bits=self.n_bits, digest=self.digest))
+        write_arrays(path, arrays, self.about())
+
+    def about(self) -> dict[str, Any]:
+        """What files say of these codes: how many bits they have, their fingerprint, and that of their hasher."""
+        of_hasher = {} if self.hasher is None else {"hasher": self.hasher}
+        return provenance("codes", n_bits=self.n_bits, digest=self.digest, **of_hasher)
 
     def to_bytes(self) -> np.ndarray:
         """Packed bytes (n, ceil(n_bits / 8)) of uint8, least significant bit first, as faiss has them."""
@@ -153,7 +180,7 @@ class Codes:
     def __getitem__(self, rows: Any) -> "Codes":
         words = np.atleast_2d(self.words[rows])
         words.flags.writeable = False
-        return Codes(words, self.n_bits)
+        return Codes(words, self.n_bits, hasher=self.hasher)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Codes):
@@ -178,6 +205,41 @@ def as_numpy(values: Any) -> np.ndarray:
         raise
     except (ValueError, TypeError, OverflowError) as error:  # rows of different lengths, types that numpy lacks
         raise InputError(f"the values cannot be an array: {error}") from error
+
+
+def hasher_in(about: Mapping[str, Any]) -> str | None:
+    """The fingerprint of the hasher that made codes, from what their file says; None if it does not say it.
+
+    >>> hasher_in({"hasher": "129d7c8430eea69d"}), hasher_in({})
+    ('129d7c8430eea69d', None)
+    """
+    hasher = about.get("hasher")
+    return hasher if isinstance(hasher, str) and hasher else None
+
+
+def _not_bits(values: np.ndarray, wrong: np.ndarray) -> InputError:
+    """The error that some values are no bits."""
+    row, bit = np.argwhere(wrong)[0]
+    text = f"bits must be 0/1 or -1/+1, got {values[row, bit]} in row {row}, bit {bit}"
+    if values.dtype == np.uint8:
+        text += (
+            "; if these are packed codes, name the array `packed` and add `n_bits` (Codes.from_bytes), "
+            "if embeddings, name it `embeddings`"
+        )
+    return InputError(text)
+
+
+def _three_values(zeros: np.ndarray) -> InputError:
+    """The error that codes of -1 and +1 have a 0 too."""
+    rows = np.flatnonzero(zeros.any(1))
+    listed = ", ".join(map(str, rows[:3])) + (", …" if len(rows) > 3 else "")
+    return InputError(
+        f"bits must be 0/1 or -1/+1, got -1, 0 and others together: {len(rows):,} of {len(zeros):,} rows have a 0 "
+        f"(row{'s' * (len(rows) > 1)} {listed}): say what it counts with ",
+        Option("zero", "one"),
+        " or ",
+        Option("zero", "minus"),
+    )
 
 
 def check_n_bits(n_bits: int) -> None:

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from lookalike.core.checks import same_bits
+from lookalike.core.checks import same_bits, same_hasher
 from lookalike.core.codes import Codes
 from lookalike.core.embeddings import Embeddings, Scores
 from lookalike.core.errors import InputError, InputTypeError
@@ -174,6 +174,7 @@ class CodeModel(Dense):
 
     def __init__(self, queries: Codes, gallery: Codes) -> None:
         same_bits(queries.n_bits, gallery.n_bits)
+        same_hasher(queries.hasher, gallery.hasher)
         self._queries, self._gallery = queries.words, gallery.words
         self.n_queries, self.n_gallery = len(queries), len(gallery)
 

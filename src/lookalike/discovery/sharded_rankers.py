@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.core.checks import same_bits
+from lookalike.core.checks import same_bits, same_hasher
 from lookalike.core.codes import Codes
 from lookalike.core.errors import InputError, InputTypeError, Option
 from lookalike.core.files import digest
@@ -199,10 +199,7 @@ class ShardModel(Model):
     """A model by codes or embeddings, with those of the items in shards."""
 
     def __init__(self, queries: Codes | np.ndarray, shards: Shards, similarity: str = "cosine") -> None:
-        if isinstance(queries, Codes) != (shards.n_bits is not None):
-            raise InputTypeError("queries and shards must both be of codes or both of embeddings")
-        if isinstance(queries, Codes) and shards.n_bits is not None:
-            same_bits(queries.n_bits, shards.n_bits)
+        _check_comparable(queries, shards)
         self._queries, self._shards, self._similarity = queries, shards, similarity
         self.n_queries, self.n_gallery = len(queries), len(shards)
 
@@ -254,6 +251,7 @@ def nearest(
     **about: Any,
 ) -> Ranked:
     """The items of a gallery in shards that are nearest to each query; ties with the last are kept."""
+    _check_comparable(queries, shards)
     parts = []
     for start in range(0, len(queries), QUERIES):
         block = slice(start, min(start + QUERIES, len(queries)))
@@ -315,6 +313,15 @@ class Naming:
     def do(self, part: ShardPart, block: slice) -> Names:  # noqa: ARG002
         here = self.wanted[(self.wanted >= part.start) & (self.wanted < part.start + len(part))]
         return Names(here, part.values["ids"][here - part.start])
+
+
+def _check_comparable(queries: Codes | np.ndarray, shards: Shards) -> None:
+    """Raise if queries cannot be compared with the items of a gallery in shards."""
+    if isinstance(queries, Codes) != (shards.n_bits is not None):
+        raise InputTypeError("queries and shards must both be of codes or both of embeddings")
+    if isinstance(queries, Codes) and shards.n_bits is not None:
+        same_bits(queries.n_bits, shards.n_bits)
+        same_hasher(queries.hasher, shards.hasher)
 
 
 def _model(queries: Codes | np.ndarray, gallery: Codes | np.ndarray, similarity: str) -> CodeModel | EmbeddingModel:

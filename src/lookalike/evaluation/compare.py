@@ -117,6 +117,7 @@ def compare(
     sizes = sorted({facts["items"] for facts in galleries})
     if len(sizes) > 1:
         raise InputError(f"the evaluations are of different galleries, of {', '.join(map(str, sizes))} items")
+    _check_relevance(evaluations, shared)
     differences = []
     for metric in shared:
         tested = []
@@ -129,6 +130,16 @@ def compare(
         corrected = holm([row[-1] for row in tested])
         differences += [Difference(metric, *row, p) for row, p in zip(tested, corrected, strict=True)]
     return Comparison(differences, level)
+
+
+def _check_relevance(evaluations: Mapping[str, Evaluation], metrics: list[Metric]) -> None:
+    """Raise where a metric counts other items as relevant in one evaluation than in another; unknown ones pass."""
+    for metric in metrics:
+        kinds = {name: evaluation.relevance_of(metric) for name, evaluation in evaluations.items()}
+        known = {name: kind for name, kind in kinds.items() if kind}
+        if len(set(known.values())) > 1:
+            listed = ", ".join(f"{kind} in {name!r}" for name, kind in known.items())
+            raise InputError(f"{metric} cannot be compared, items are relevant by {listed}")
 
 
 def randomisation_test(differences: np.ndarray, random_state: int = 0, resamples: int = 9999) -> float:

@@ -1,5 +1,6 @@
 """Evaluating: from codes, embeddings, scores, runs or tallies to metrics."""
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -11,6 +12,7 @@ from lookalike.core.errors import InputError, InputTypeError, Option
 from lookalike.core.files import digest
 from lookalike.evaluation.inputs import Ids, request_of_scores, request_of_vectors
 from lookalike.evaluation.needs import has_radius, needs_of
+from lookalike.evaluation.notes import extremes, notes_of_relevance
 from lookalike.evaluation.relevance import Judged, Relevance
 from lookalike.evaluation.results import Evaluation, Score
 from lookalike.evaluation.sources import GivenTally, RunSource, TallySource, source_of
@@ -22,6 +24,8 @@ from lookalike.metrics.values import Part, Values, joined
 DEFAULT_METRICS = ("AP", "AP@1000", "nDCG@100", "P@100", "R@100")
 UNDEFINED = ("zero", "skip", "error")
 POLICIES = ("relevant", "irrelevant", "condensed", "error")  # for unjudged items
+
+logger = logging.getLogger("lookalike")
 
 __all__ = ["DEFAULT_METRICS", "evaluate", "evaluate_run", "evaluate_scores", "evaluate_tally"]
 
@@ -61,7 +65,7 @@ def evaluate(
     metric  expected    best   worst  undefined
     AP        0.8750  1.0000  0.7500          0
     P@2       0.5000  0.5000  0.5000          0
-    4 queries, 4 items
+    4 queries, 4 items: codes of 3 bits, relevant by labels
     """
     metric_set = MetricSet.of(metrics, undefined, unjudged)
     ids = Ids(relevance, query_ids, gallery_ids, exclude, level)
@@ -109,7 +113,7 @@ def evaluate_run(
     metric  expected    best   worst  undefined
     AP        0.5000  0.5000  0.5000          0
     R@2       0.5000  0.5000  0.5000          0
-    1 queries, 2 items
+    1 queries, 2 items: relevant by judgements
     """
     if not isinstance(relevance, Judged):
         raise InputTypeError("a run is evaluated on judged pairs: pass la.judged(pairs) or la.read_qrels(path)")
@@ -118,7 +122,8 @@ def evaluate_run(
     metric_set = MetricSet.of(metrics, undefined, unjudged)
     pairs = [f"{query}\t{item}\t{score!r}" for query, items in run.items() for item, score in items.items()]
     inputs = {"run": digest(np.array(sorted(pairs))), "relevance": relevance}
-    about = {"inputs": inputs, "items": len({item for items in run.values() for item in items})}
+    n_items = len({item for items in run.values() for item in items})
+    about = {"inputs": inputs, "items": n_items, "relevance": relevance.kind}
     return metric_set.evaluate(RunSource(run, relevance, about))
 
 
@@ -167,20 +172,25 @@ class MetricSet:
     def evaluate(self, source: TallySource) -> Evaluation:
         """All metrics of all queries."""
         parts: dict[Metric, Part] = {}
+        relevant: list[tuple[bool, bool]] = []
         for (negatives, rel), metrics in self._runs(of_scores=source.of_scores):
             counted = source if negatives == "judged" else source.with_negatives(negatives, rel)
             policies = {metric: self.policy(metric) for metric in metrics}
             needs = needs_of(policies, radius=self.radius, judged=counted.judged)
             blocks = list(counted.each(needs, lambda tally, policies=policies: _parts(tally, policies)))  # type: ignore[misc]
-            query_ids = np.concatenate([ids for ids, _ in blocks])
-            parts |= zip(metrics, map(joined, zip(*(block for _, block in blocks), strict=True)), strict=True)
+            query_ids = np.concatenate([ids for ids, _, _ in blocks])
+            parts |= zip(metrics, map(joined, zip(*(block for _, block, _ in blocks), strict=True)), strict=True)
+            relevant += [block for _, _, block in blocks]
         scores = {metric: self._score(metric, parts[metric].settled(), query_ids) for metric in self.metrics}
         unjudged = {str(metric): self.policy(metric) for metric in self.metrics}
         facts = {
             "undefined": self.undefined or "default",
             "unjudged": unjudged if len(set(unjudged.values())) > 1 else next(iter(unjudged.values())),
         }
-        return Evaluation(scores, query_ids, source.about | facts)
+        notes = [*source.about.get("notes", ()), *notes_of_relevance(relevant)]
+        for note in notes:
+            logger.warning("%s", note)
+        return Evaluation(scores, query_ids, source.about | facts | {"notes": notes})
 
     def _runs(self, *, of_scores: bool) -> Iterator[tuple[tuple[str, int], list[Metric]]]:
         """Metrics that are of the same counts: of the same negatives, and, of scores, with or without a radius.
@@ -212,8 +222,11 @@ def _negatives(metric: Metric) -> tuple[str, int]:
     return negatives, options["rel"] if negatives == "sampled" else 1
 
 
-def _parts(tally: Tally, policies: Mapping[Metric, str]) -> tuple[np.ndarray, list[Part]]:
-    """The ids of a block of queries, and what the block adds to each metric. policies: what unjudged items count."""
+def _parts(tally: Tally, policies: Mapping[Metric, str]) -> tuple[np.ndarray, list[Part], tuple[bool, bool]]:
+    """The ids of a block of queries, what it adds to each metric, and whether nothing or everything is relevant.
+
+    policies: what unjudged items count.
+    """
     if "error" in policies.values() and tally.unjudged.any():
         row = np.flatnonzero(tally.unjudged.any(1))[0]
         raise InputError(
@@ -226,4 +239,4 @@ def _parts(tally: Tally, policies: Mapping[Metric, str]) -> tuple[np.ndarray, li
         )
     distinct = set(policies.values())
     tallies = {policy: tally if policy in ("error", KEPT) else tally.with_unjudged(policy) for policy in distinct}
-    return tally.query_ids, [metric.part(tallies[policy]) for metric, policy in policies.items()]
+    return tally.query_ids, [metric.part(tallies[policy]) for metric, policy in policies.items()], extremes(tally)

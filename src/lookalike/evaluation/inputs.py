@@ -1,26 +1,24 @@
 """Checks of what users give to `evaluate` and `count`: each thing once, before anything is counted."""
 
-import logging
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from lookalike.core.checks import choice, distinct, same_bits
+from lookalike.core.checks import choice, distinct, same_bits, same_hasher
 from lookalike.core.codes import Codes, as_numpy
 from lookalike.core.column import Column
 from lookalike.core.embeddings import Embeddings, Scores, as_floats
 from lookalike.core.errors import InputError, InputTypeError, Option
 from lookalike.core.files import digest
 from lookalike.core.ids import id_array
+from lookalike.evaluation.notes import notes_of_embeddings, notes_of_vectors
 from lookalike.evaluation.relevance import Groups, Judged, Relevance
 from lookalike.evaluation.request import Request, ShardGroups
 from lookalike.shards.gallery import Shards
 
 LEVELS = ("image", "product")
 BOTH_OR_NEITHER = "queries and gallery must both be Codes or both embeddings"
-
-logger = logging.getLogger("lookalike")
 
 __all__ = ["Ids", "request_of_scores", "request_of_vectors"]
 
@@ -50,15 +48,31 @@ def request_of_vectors(queries: Any, gallery: Any, ids: Ids, similarity: str | N
     if isinstance(queries, Codes):
         _check_no_similarity(similarity)
         same_bits(queries.n_bits, gallery.n_bits)
+        same_hasher(queries.hasher, gallery.hasher)
         # codes and relevance are fingerprinted when they are saved
         inputs = {"queries": queries, "gallery": gallery, "relevance": ids.relevance}
-        return _in_memory(queries, gallery, ids, (len(queries), len(gallery)), inputs, bits=gallery.n_bits)
-    _warn_of_bits(queries, gallery)
+        request = _in_memory(queries, gallery, ids, (len(queries), len(gallery)), inputs, bits=gallery.n_bits)
+        return _with_notes(request, ids, queries, gallery)
     similarity = similarity or "cosine"
     embeddings = Embeddings(queries, gallery, similarity)
     sizes = embeddings.n_queries, embeddings.n_gallery
-    request = _in_memory(embeddings, None, ids, sizes, {"relevance": ids.relevance}, similarity=similarity)
+    facts = {"columns": as_numpy(queries).shape[1], "similarity": similarity}
+    request = _in_memory(embeddings, None, ids, sizes, {"relevance": ids.relevance}, **facts)
     request.about["inputs"].update(queries=digest(as_numpy(queries)), gallery=digest(as_numpy(gallery)))
+    return _with_notes(request, ids, queries, gallery)
+
+
+def _with_notes(request: Request, ids: Ids, queries: Any, gallery: Any) -> Request:
+    """The request, whose result says what is remarkable about its vectors."""
+    if ids.exclude is None:
+        own, of_items = (
+            None if given is None else np.asarray(checked)
+            for given, checked in ((ids.query_ids, request.query_ids), (ids.gallery_ids, request.gallery_ids))
+        )
+        notes = notes_of_vectors(queries, gallery, own, of_items)
+    else:
+        notes = [] if isinstance(queries, Codes) else notes_of_embeddings(queries, gallery)
+    request.about["notes"] = notes
     return request
 
 
@@ -101,7 +115,7 @@ def _in_memory(
     if excluded is not None:
         by_self = isinstance(ids.exclude, str)
         inputs["exclude"] = ids.exclude if by_self else digest(excluded.queries, excluded.gallery)
-    about = {"inputs": inputs, "items": n_items} | facts
+    about = {"inputs": inputs, "items": n_items, "relevance": ids.relevance.kind} | facts
     similarity = facts.get("similarity")
     return Request(queries, gallery, relevance, query_ids, gallery_ids, excluded, ids.level, similarity, about)
 
@@ -126,6 +140,7 @@ def _of_shards(queries: Any, shards: Shards, ids: Ids, similarity: str | None) -
     if isinstance(queries, Codes):
         assert shards.n_bits is not None
         same_bits(queries.n_bits, shards.n_bits)
+        same_hasher(queries.hasher, shards.hasher)
         _check_no_similarity(similarity)
     else:
         queries = as_floats(queries, "query embeddings")
@@ -144,8 +159,11 @@ def _of_shards(queries: Any, shards: Shards, ids: Ids, similarity: str | None) -
         inputs["gallery_ids"] = "positions"
     if excluded is not None:
         inputs["exclude"] = ids.exclude if isinstance(ids.exclude, str) else digest(excluded[0])
-    about: dict[str, Any] = {"inputs": inputs, "items": len(shards)}
-    about |= {"bits": shards.n_bits} if shards.n_bits is not None else {"similarity": similarity}
+    about: dict[str, Any] = {"inputs": inputs, "items": len(shards), "relevance": ids.relevance.kind}
+    if shards.n_bits is not None:
+        about["bits"] = shards.n_bits
+    else:
+        about |= {"columns": shards.width, "similarity": similarity}
     return Request(
         queries, shards, ids.relevance, query_ids, ids.gallery_ids, excluded, similarity=similarity, about=about
     )
@@ -195,12 +213,6 @@ def _check_no_similarity(similarity: str | None) -> None:
         raise InputError(
             "codes are compared by Hamming distance: ", Option("similarity", similarity), " is for embeddings"
         )
-
-
-def _warn_of_bits(*vectors: Any) -> None:
-    """Warn of bits that were not packed: they are evaluated as embeddings, which users seldom want."""
-    if all(array.ndim == 2 and np.isin(array[:100], (-1, 0, 1)).all() for array in map(as_numpy, vectors)):
-        logger.warning("these embeddings look like bits: to evaluate codes, pass la.Codes.pack(bits)")
 
 
 def _checked_ids(ids: Any, n: int, what: str) -> np.ndarray | range:

@@ -3,7 +3,7 @@
 import json
 import reprlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -83,6 +83,61 @@ class Evaluation:
     query_ids: np.ndarray
     about: dict[str, Any]  # where the numbers come from
 
+    @property
+    def notes(self) -> list[str]:
+        """What was assumed, and what looks like a mistake, in sentences; they were logged too."""
+        return list(self.about.get("notes", ()))
+
+    @property
+    def basis(self) -> str:
+        """What was evaluated, in a line: how many queries and items, what they were taken as, what is relevant."""
+        facts = [text for text in (_vectors(self.about), _relevant_by(self.about.get("relevance", ""))) if text]
+        return f"{len(self.query_ids):,} queries, {self.about['items']:,} items" + ": " * bool(facts) + ", ".join(facts)
+
+    def relevance_of(self, metric: Metric) -> str:
+        """What makes an item relevant for a metric, such as "labels"; "" if that is not known."""
+        return _of_each(self, "relevance").get(str(metric), "")
+
+    def with_notes(self, *notes: str) -> "Evaluation":
+        """The same with further notes."""
+        return replace(self, about=self.about | {"notes": list(dict.fromkeys([*self.notes, *notes]))})
+
+    @classmethod
+    def joined(cls, *evaluations: "Evaluation") -> "Evaluation":
+        """All metrics of evaluations of the same queries and items, such as one by labels and one by attributes.
+
+        >>> import lookalike as la
+        >>> codes = la.Codes.pack([[0, 0], [0, 1], [1, 1]])
+        >>> ap = la.evaluate(codes[:1], codes[1:], la.same_label([7], [7, 8]), ["AP"])
+        >>> dcg = la.evaluate(codes[:1], codes[1:], la.matching_attributes([[1, 2]], [[1, 2], [3, 4]]), ["nDCG"])
+        >>> la.Evaluation.joined(ap, dcg)
+        metric  expected    best   worst  undefined
+        AP        1.0000  1.0000  1.0000          0
+        nDCG      1.0000  1.0000  1.0000          0
+        1 queries, 2 items: codes of 2 bits, relevant by labels (AP) and attributes (nDCG)
+        """
+        if len(evaluations) == 1:
+            return evaluations[0]
+        first = evaluations[0]
+        scores: dict[Metric, Score] = {}
+        about: dict[str, Any] = dict(first.about)
+        for other in evaluations:
+            if not np.array_equal(first.query_ids, other.query_ids) or first.about["items"] != other.about["items"]:
+                raise InputError("evaluations that are joined must be of the same queries and the same gallery")
+            if twice := scores.keys() & other.scores.keys():
+                raise InputError(
+                    f"evaluations that are joined must have different metrics: {min(map(str, twice))} twice"
+                )
+            scores |= other.scores
+        about["inputs"] = dict(first.about.get("inputs", {})) | {
+            "relevance": [other.about.get("inputs", {}).get("relevance") for other in evaluations]
+        }
+        about["notes"] = list(dict.fromkeys(note for other in evaluations for note in other.notes))
+        for name in ("relevance", "unjudged"):
+            of_each = {k: v for other in evaluations for k, v in _of_each(other, name).items()}
+            about[name] = of_each if len(set(of_each.values())) > 1 else next(iter(of_each.values()), "")
+        return cls(scores, first.query_ids, about)
+
     def __getitem__(self, metric: str | Metric) -> Score:
         wanted = Metric.parse(metric)
         if wanted not in self.scores:
@@ -121,7 +176,7 @@ class Evaluation:
             )
             for row in rows
         ]
-        return "\n".join([*lines, f"{len(self.query_ids):,} queries, {self.about['items']:,} items"])
+        return "\n".join([*lines, self.basis, *(f"note: {note}" for note in self.notes)])
 
     __repr__ = __str__
 
@@ -134,7 +189,8 @@ class Evaluation:
             for row in self.rows()
         )
         head = "".join(f"<th>{name}</th>" for name in ("metric", "expected", "best", "worst", "undefined"))
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>"
+        below = "".join(f"<p>{html.escape(line)}</p>" for line in (self.basis, *self.notes))
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>{below}"
 
     def to_pandas(self, *, per_query: bool = False) -> "pandas.DataFrame":
         """A table with a row for each metric, or with a row for each query and a column for each metric."""
@@ -172,6 +228,7 @@ class Evaluation:
             query_ids = _read_ids(saved["query_ids"])
             scores = [_read_score(row, len(query_ids)) for row in _checked("scores", saved["scores"], list)]
             _checked("inputs", saved.get("inputs", {}), dict)
+            _check_words(saved)
             if _checked("items", saved["items"], int) < 0 or len({score.metric for score in scores}) < len(scores):
                 raise InputError("it has fewer than 0 items, or a metric twice")
         except KeyError as error:
@@ -184,6 +241,16 @@ class Evaluation:
 
 
 # Reading what was saved: each raises where it is not what `to_dict` gives
+
+
+def _check_words(saved: dict[str, Any]) -> None:
+    """Raise where what is said of an evaluation is not text, or text for each metric."""
+    for note in _checked("notes", saved.get("notes", []), list):
+        _checked("a note", note, str)
+    for name in ("relevance", "unjudged"):
+        words = saved.get(name, "")
+        for word in words.values() if isinstance(words, dict) else [words]:
+            _checked(name, word, str)
 
 
 def _read_ids(saved: Any) -> np.ndarray:
@@ -231,6 +298,36 @@ def _checked(name: str, value: Any, *kinds: type) -> Any:
             f"{name} must be {' or '.join(kind.__name__ for kind in kinds)}, got {reprlib.repr(value)}"
         )
     return value
+
+
+def _vectors(about: dict[str, Any]) -> str:
+    """What queries and items were taken as; nothing where it is not known."""
+    if "bits" in about:
+        return f"codes of {about['bits']} bits"
+    if "similarity" not in about:
+        return ""
+    size = f" of {about['columns']} numbers" if "columns" in about else ""
+    return f"embeddings{size}, {about['similarity']}"
+
+
+def _relevant_by(kinds: str | dict[str, str]) -> str:
+    """What makes an item relevant, for all metrics or for each.
+
+    >>> _relevant_by({"AP": "labels", "nDCG": "attributes", "P@5": "labels"})
+    'relevant by labels (AP, P@5) and attributes (nDCG)'
+    """
+    if isinstance(kinds, str):
+        return f"relevant by {kinds}" if kinds else ""
+    names: dict[str, list[str]] = {}
+    for metric, kind in kinds.items():
+        names.setdefault(kind, []).append(metric)
+    return "relevant by " + " and ".join(f"{kind} ({', '.join(metrics)})" for kind, metrics in names.items())
+
+
+def _of_each(evaluation: Evaluation, name: str) -> dict[str, str]:
+    """What is said for each metric, where it may be said for all at once."""
+    said = evaluation.about.get(name, "")
+    return said if isinstance(said, dict) else dict.fromkeys(map(str, evaluation.scores), said)
 
 
 def as_table(columns: Any) -> "pandas.DataFrame":

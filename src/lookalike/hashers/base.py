@@ -116,7 +116,7 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
         project_blocks(X, self.mean_, directions, pack)
         words = packed.view("<u8").astype(np.uint64, copy=False)
         words.flags.writeable = False
-        return Codes(words, n_bits)
+        return Codes(words, n_bits, hasher=self.fingerprint)
 
     def project(self, X: Any) -> np.ndarray:
         """The real values behind the bits, (n_items, n_bits) of float32; a bit is 1 where its value is above 0."""
@@ -135,11 +135,17 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
             check_is_fitted(self)
         if Path(path).suffix != ".npz":
             raise FileError(f"cannot write {path}: the name of a hasher's file must end in .npz", path=path)
-        learned = {name: np.asarray(value) for name, value in self._learned().items()}
-        plain = {name: a.astype(str) if a.dtype.kind == "O" else a for name, a in learned.items()}
+        plain = _plain_arrays(self._learned())
         set_by_user = {name: _plain_value(value) for name, value in self.get_params().items()}
         about = provenance("hasher", hasher=type(self).__name__, parameters=set_by_user, digest=_fingerprint(plain))
         write_arrays(path, plain, about | {"seal": seal(plain, about)})
+
+    @property
+    def fingerprint(self) -> str:
+        """A fingerprint of what was learned; codes carry it, and codes of two different ones are never compared."""
+        with input_errors():
+            check_is_fitted(self)
+        return _fingerprint(_plain_arrays(self._learned()))
 
     @property
     def title(self) -> str:
@@ -250,6 +256,12 @@ def _mean(X: np.ndarray) -> np.ndarray:
     origin = X[0].astype(np.float64)  # far from 0 a sum of differences keeps more digits than a sum of items
     totals = sum((block - origin).sum(0, dtype=np.float64) for block in blocks)
     return np.asarray(origin + totals / len(X), np.float64)
+
+
+def _plain_arrays(learned: dict[str, Any]) -> dict[str, np.ndarray]:
+    """What was learned as arrays of numbers and text."""
+    arrays = {name: np.asarray(value) for name, value in learned.items()}
+    return {name: array.astype(str) if array.dtype.kind == "O" else array for name, array in arrays.items()}
 
 
 def _fingerprint(arrays: dict[str, np.ndarray]) -> str:

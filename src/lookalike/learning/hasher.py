@@ -192,11 +192,16 @@ class LearnedHasher(Hasher):
 
     def transform(self, X: Any) -> Codes:
         """The codes of items in rows."""
-        return Codes.pack(self.project(X) > 0)
+        codes = Codes.pack(self.project(X) > 0)
+        return Codes(codes.words, codes.n_bits, hasher=self.fingerprint)
 
-    def _learned(self) -> dict[str, Any]:
+    def save(self, path: str | Path) -> None:
+        """Write everything that was set and learned to a .npz file of plain arrays."""
         if not isinstance(self.network, str):
             raise InputError("a network of your own cannot be saved in a hasher's file: save its state_dict")
+        super().save(path)
+
+    def _learned(self) -> dict[str, Any]:
         weights = {f"weights.{name}": tensor.numpy() for name, tensor in self.network_.state_dict().items()}
         return {name: value for name, value in super()._learned().items() if name != "network_"} | weights
 

@@ -244,6 +244,8 @@ class Index:
             content=_content(arrays),
             faiss=None if self._approximate is None else version("faiss-cpu"),
         )
+        if isinstance(self.items, Codes) and self.items.hasher is not None:
+            about["hasher"] = self.items.hasher
         write_arrays(path, arrays, about | {"seal": seal(arrays, about)})
 
     @classmethod

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.core.checks import choice, same_bits
+from lookalike.core.checks import choice, same_bits, same_hasher
 from lookalike.core.codes import Codes
 from lookalike.core.embeddings import SIMILARITIES, Embeddings, as_floats, check_queries
 from lookalike.core.errors import InputError, InputTypeError, MissingPackageError
@@ -50,6 +50,7 @@ class CodeSpace:
                 f"the index is of codes, got {type(queries).__name__} to search for: hash the queries too"
             )
         same_bits(queries.n_bits, self.items.n_bits, "indexed codes")
+        same_hasher(queries.hasher, self.items.hasher, "indexed codes")
         return queries
 
     def exact(

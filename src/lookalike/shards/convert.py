@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.core.codes import Codes
+from lookalike.core.codes import Codes, hasher_in
 from lookalike.core.embeddings import as_floats
 from lookalike.core.errors import FileError, InputError
 from lookalike.core.faiss_files import faiss_vectors
@@ -17,6 +17,7 @@ from lookalike.core.file_errors import no_memory, reading, short_of_memory, with
 from lookalike.core.files import PARQUET, arrow_to_numpy, check_format, digest, said_by
 from lookalike.core.locks import locked
 from lookalike.core.npy import map_npy, opened_npz
+from lookalike.core.tags import tags_or_labels
 from lookalike.shards.gallery import MANIFEST, Shard, ShardPart, Shards, is_manifest
 from lookalike.shards.map_reduce import gather
 from lookalike.shards.storage import Location
@@ -36,6 +37,7 @@ def shard_file(
     *,
     table: str | Path | None = None,
     n_bits: int | None = None,
+    zero: str | None = None,
     rows: int | None = None,
     replace: bool = False,
 ) -> Shards:
@@ -43,8 +45,8 @@ def shard_file(
 
     source: .npz or .parquet with `codes`, `packed` or `embeddings` and other columns, .npy with one matrix, or an index
     of faiss (.faiss, .index) that holds the vectors themselves. table: a .csv with a row for each item; its columns are
-    added. n_bits: for packed bytes in a source that does not say it. rows: of a shard. replace: write over shards that
-    are there.
+    added. n_bits: for packed bytes in a source that does not say it. zero: what a 0 among bits of -1 and +1 counts,
+    "one" or "minus". rows: of a shard. replace: write over shards that are there.
     """
     source, location = Path(source), Location.of(output)
     if not source.is_file():
@@ -53,15 +55,20 @@ def shard_file(
     for read in (source, *([Path(table)] if table is not None else [])):
         if PART.fullmatch(read.name) and read.resolve().parent == location.local:
             raise InputError(f"cannot write shards to {location}: {read} is one of those there, and is read")
-    pieces = _pieces(source, n_bits)
+    pieces = _pieces(source, n_bits, zero)
     if table is not None:
         pieces = _with_table(pieces, Path(table), source)
     with _alone_in(location), contextlib.ExitStack() as stack:
         writer: ShardWriter | None = None
+        forms: set[str] = set()
         for piece in pieces:
+            forms |= _form_of_bits(piece)
+            if len(forms) > 1:
+                raise FileError(f"{source}: bits change on the way between {' and '.join(sorted(forms))}", path=source)
             columns, bits = _columns(piece, source, n_bits)
             if writer is None:
-                writer = stack.enter_context(ShardWriter(output, n_bits=bits, rows=rows))
+                hasher = None if bits is None else hasher_in(piece.about)
+                writer = stack.enter_context(ShardWriter(output, n_bits=bits, rows=rows, hasher=hasher))
             if bits != writer.n_bits:
                 raise FileError(f"{source} changes on the way, from {writer.n_bits} bits to {bits}", path=source)
             writer.add(columns)
@@ -98,14 +105,15 @@ class _Piece:
 
     arrays: Rows
     about: dict[str, Any]
+    zero: str | None = None  # what a 0 among bits of -1 and +1 counts
 
 
-def _pieces(source: Path, n_bits: int | None) -> Iterator[_Piece]:
+def _pieces(source: Path, n_bits: int | None, zero: str | None) -> Iterator[_Piece]:
     kinds = {".npz": _of_npz, ".npy": _of_npy, ".parquet": _of_parquet, ".faiss": _of_faiss, ".index": _of_faiss}
     if source.suffix not in kinds:
         raise FileError(f"cannot read {source}: the name must end in {', '.join(kinds)}", path=source)
     for piece in kinds[source.suffix](source):
-        yield _Piece(piece.arrays, piece.about if n_bits is None else {**piece.about, "n_bits": n_bits})
+        yield _Piece(piece.arrays, piece.about if n_bits is None else {**piece.about, "n_bits": n_bits}, zero)
 
 
 def _columns(piece: _Piece, source: Path, n_bits: int | None) -> tuple[Rows, int | None]:
@@ -113,6 +121,9 @@ def _columns(piece: _Piece, source: Path, n_bits: int | None) -> tuple[Rows, int
     arrays = dict(piece.arrays)
     for name in [name for name, array in arrays.items() if array.dtype.kind == "S"]:
         arrays[name] = np.char.decode(arrays[name], "utf-8", "replace")
+    if "labels" in arrays:
+        with within(source):
+            arrays["labels"] = tags_or_labels(arrays["labels"])
     if "embeddings" in arrays and not {"codes", "packed"} & arrays.keys():
         vectors = arrays["embeddings"]
         if vectors.ndim != 2 or vectors.dtype.kind not in "biuf":
@@ -124,10 +135,20 @@ def _columns(piece: _Piece, source: Path, n_bits: int | None) -> tuple[Rows, int
     if n_bits is not None and "codes" in arrays and arrays["codes"].dtype == np.uint8:
         arrays["packed"] = arrays.pop("codes")
     with within(source):
-        codes = Codes.from_arrays(arrays, piece.about, source)
+        codes = Codes.from_arrays(arrays, piece.about, source, zero=piece.zero)
     for name in ("packed", "n_bits", "codes"):
         arrays.pop(name, None)
     return {"codes": codes.to_bytes()} | arrays, codes.n_bits
+
+
+def _form_of_bits(piece: _Piece) -> set[str]:
+    """How the bits of a piece are written: each is packed alone, and a 0 must mean the same in all of them."""
+    bits = piece.arrays.get("codes")
+    if bits is None or bits.dtype.kind not in "if":
+        return set()
+    if (bits == -1).any():
+        return {"-1/+1"}
+    return {"0/1"} if (bits == 0).any() else set()
 
 
 def _of_npy(source: Path) -> Iterator[_Piece]:
@@ -224,7 +245,7 @@ def _with_table(pieces: Iterator[_Piece], table: Path, source: Path) -> Iterator
             }
             if both := added.keys() & piece.arrays.keys():
                 raise FileError(f"both {table} and {source} have {min(both)}", path=table)
-            yield _Piece(piece.arrays | added, piece.about)
+            yield _Piece(piece.arrays | added, piece.about, piece.zero)
         if len(waiting) or len(reader.read_next_batch()):
             raise _other_items(table, "more", source)
     except StopIteration:
@@ -325,7 +346,7 @@ def hash_shards(
     others = tuple(name for name in shards.columns if name != shards.vectors)
     kept = None if partials is None else Location.of(partials)
     with _alone_in(location):
-        edition = Edition.begin(location, hasher.n_bits)
+        edition = Edition.begin(location, hasher.n_bits, hasher.fingerprint)
         work = Hashing(hasher, edition, others)
         (written,) = gather(shards, work, threads=threads, partials=kept, what="hashing")
         return edition.finish([written.entries[number] for number in range(len(shards.shards))], written.columns)

@@ -10,7 +10,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from lookalike.core.codes import MAX_BITS, Codes
+from lookalike.core.codes import MAX_BITS, Codes, hasher_in
 from lookalike.core.column import Column
 from lookalike.core.errors import FileError
 from lookalike.core.file_errors import within
@@ -64,6 +64,7 @@ class Shards:
         content = _Content.of(manifest, f"{location}/{MANIFEST}")
         self.location = location
         self.shards, self.n_bits, self.columns = content.shards, content.n_bits, content.columns
+        self.hasher = content.hasher  # the fingerprint of the hasher that made the codes; None if it is not known
         self.starts = np.cumsum([0, *(shard.rows for shard in self.shards)])
         self.client: Any = None
 
@@ -97,6 +98,7 @@ class Shards:
             n_bits=self.n_bits,
             columns=self.columns,
             shards=[asdict(shard) for shard in self.shards],
+            **({} if self.hasher is None else {"hasher": self.hasher}),
         )
 
     def __len__(self) -> int:
@@ -199,7 +201,7 @@ class Shards:
             n_bits = about.get("n_bits", vectors.shape[1] * 8)
             raise FileError(f"{path} has codes of {n_bits} bits, the manifest says {self.n_bits}", path=path)
         with within(path):
-            return Codes.from_bytes(vectors, n_bits=self.n_bits)
+            return Codes.from_bytes(vectors, n_bits=self.n_bits, hasher=self.hasher)
 
     def _missing(self, path: str) -> FileNotFoundError:
         return FileNotFoundError(f"{path} is missing: it is one of {len(self.shards)} shards")
@@ -212,13 +214,14 @@ class _Content:
     shards: tuple[Shard, ...]
     n_bits: int | None
     columns: dict[str, str]  # types as pyarrow writes them
+    hasher: str | None
 
     @classmethod
     def of(cls, manifest: Mapping[str, Any], path: str) -> Self:
         """Take the content out of a manifest; raises for one that no writer can have written."""
         try:
             shards = tuple(Shard(**shard) for shard in manifest["shards"])
-            content = cls(shards, manifest["n_bits"], dict(manifest["columns"]))
+            content = cls(shards, manifest["n_bits"], dict(manifest["columns"]), hasher_in(manifest))
             n_items = int(manifest["items"])
         except (KeyError, TypeError, ValueError, OverflowError) as error:
             raise FileError(f"{path} is damaged: it does not say what the shards are", path=path) from error

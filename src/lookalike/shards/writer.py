@@ -30,15 +30,17 @@ class Edition:
 
     number: 1 for a new gallery, else one more than the number of the gallery it replaces: names of their shards differ.
     replaced: shards that were there before, of that gallery or of a process that was killed.
+    hasher: the fingerprint of the hasher that made the codes, None if it is not known.
     """
 
     location: Location
     n_bits: int | None
     number: int = 1
     replaced: tuple[str, ...] = ()
+    hasher: str | None = None
 
     @classmethod
-    def begin(cls, location: Location, n_bits: int | None) -> "Edition":
+    def begin(cls, location: Location, n_bits: int | None, hasher: str | None = None) -> "Edition":
         """Look at what is there; raises if another program's file has the name of a shard or of the manifest."""
         manifest = location.read(MANIFEST) if location.has(MANIFEST) else None
         present = [name for name in location.names() if PART.fullmatch(name)]
@@ -53,7 +55,8 @@ class Edition:
             if name not in named and not _is_shard(location.read(name)):
                 raise FileExistsError(f"{cannot}: {name} is another's file; write elsewhere")
         numbers = [int(match[1] or 1) for match in map(PART.fullmatch, named or present) if match is not None]
-        return cls(location, n_bits, 1 if manifest is None else 1 + max(numbers, default=1), tuple(present))
+        number = 1 if manifest is None else 1 + max(numbers, default=1)
+        return cls(location, n_bits, number, tuple(present), hasher)
 
     def write(self, number: int, arrays: Mapping[str, np.ndarray]) -> tuple[Shard, dict[str, str]]:
         """Write one shard; returns its entry for the manifest, and the types of its columns."""
@@ -79,6 +82,8 @@ class Edition:
         items = sum(shard.rows for shard in shards)
         entries = [asdict(shard) for shard in shards]
         manifest = provenance("shards", items=items, n_bits=self.n_bits, columns=dict(columns), shards=entries)
+        if self.hasher is not None:
+            manifest["hasher"] = self.hasher
         gallery = Shards(self.location, manifest)
         gallery.check()
         self.location.write(MANIFEST, (json.dumps(manifest, indent=1) + "\n").encode())
@@ -120,11 +125,16 @@ class ShardWriter:
     A gallery that is there already stays until then, and is replaced at once.
     """
 
-    def __init__(self, where: str | Path, *, n_bits: int | None = None, rows: int | None = None) -> None:
-        """n_bits: of codes; None for embeddings. rows: of a shard, by default a million, or fewer long ones."""
+    def __init__(
+        self, where: str | Path, *, n_bits: int | None = None, rows: int | None = None, hasher: str | None = None
+    ) -> None:
+        """n_bits: of codes; None for embeddings. rows: of a shard, by default a million, or fewer long ones.
+
+        hasher: the fingerprint of the hasher that made the codes, if it is known.
+        """
         if n_bits is not None:
             check_n_bits(n_bits)
-        self.location, self.n_bits = Location.of(where), n_bits
+        self.location, self.n_bits, self.hasher = Location.of(where), n_bits, hasher
         self.shards: list[Shard] = []
         self._rows = None if rows is None else whole_number("rows", rows)
         self._edition: Edition | None = None
@@ -199,7 +209,7 @@ class ShardWriter:
         """Write these rows as the shard of this number, which must be the next."""
         arrays = self._checked(arrays)
         if self._edition is None:
-            self._edition = Edition.begin(self.location, self.n_bits)
+            self._edition = Edition.begin(self.location, self.n_bits, self.hasher)
         self.shards.append(self._edition.write(number, arrays)[0])
 
     def close(self) -> Shards:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.core.codes import Codes
+from lookalike.core.codes import Codes, hasher_in
 from lookalike.core.errors import FileError
 
 __all__ = ["UNREADABLE", "Recipe", "Run", "Stored", "recipe_of", "stored_vectors", "unreadable"]
@@ -72,6 +72,12 @@ class Stored:
             return self.run
         return (self.queries, self.gallery, *filter(None, [self.similarity]))
 
+    @property
+    def hasher_fingerprint(self) -> str | None:
+        """The fingerprint of the hasher that made all its codes; None if it is not known."""
+        hashers = {vectors.hasher for vectors in (self.queries, self.gallery) if isinstance(vectors, Codes)}
+        return hashers.pop() if len(hashers) == 1 else None
+
     def arrays(self) -> dict[str, np.ndarray]:
         """Its vectors as arrays for a file, which `stored_vectors` reads; a run has none."""
         arrays: dict[str, np.ndarray] = {}
@@ -118,8 +124,9 @@ def stored_vectors(name: str, arrays: Mapping[str, np.ndarray], about: Mapping[s
         if arrays["n_bits"].size != 1 or arrays["n_bits"].dtype.kind not in "iu":
             raise _damaged(name, "it does not say how many bits its codes have")
         n_bits = int(arrays["n_bits"].item())
-        own = Codes.from_bytes(arrays["query_codes"], n_bits=n_bits) if "query_codes" in arrays else None
-        return Stored(name, own, Codes.from_bytes(arrays["gallery_codes"], n_bits=n_bits), **more)
+        by = hasher_in(about)
+        own = Codes.from_bytes(arrays["query_codes"], n_bits=n_bits, hasher=by) if "query_codes" in arrays else None
+        return Stored(name, own, Codes.from_bytes(arrays["gallery_codes"], n_bits=n_bits, hasher=by), **more)
     if "gallery_embeddings" in arrays:
         return Stored(
             name, arrays.get("query_embeddings"), arrays["gallery_embeddings"], about.get("similarity"), **more

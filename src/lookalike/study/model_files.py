@@ -150,6 +150,8 @@ class ModelFiles:
         about = provenance("model", similarity=stored.similarity, ids=ids)
         if stored.recipe is not None:
             about["recipe"] = asdict(stored.recipe)
+        if stored.hasher_fingerprint is not None:
+            about["hasher"] = stored.hasher_fingerprint
         write_arrays(vectors, stored.arrays(), about)
         run.unlink(missing_ok=True)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.core.checks import same_bits
+from lookalike.core.checks import same_bits, same_hasher
 from lookalike.core.codes import Codes, as_numpy
 from lookalike.core.embeddings import Embeddings
 from lookalike.core.errors import FileError, InputError, InputTypeError, Option, StudyError
@@ -55,6 +55,7 @@ def checked_vectors(vectors: VectorsInput, items: StudyItems, wild: bool, simila
             unused = Option("similarity", vectors.similarity)
             raise InputError("codes are compared by Hamming distance: ", unused, " is for embeddings")
         same_bits(compared.n_bits, gallery.n_bits)
+        same_hasher(compared.hasher, gallery.hasher)
         return Stored(name, queries, gallery)
     if isinstance(compared, Codes) or isinstance(gallery, Codes):
         raise InputTypeError("queries and gallery must both be Codes or both embeddings")

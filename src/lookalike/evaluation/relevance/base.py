@@ -49,6 +49,7 @@ class Relevance(ABC):
     n_queries: int
     n_gallery: int
     max_grade: int
+    kind = ""  # what makes an item relevant, in a word
     background = 0  # the grade of all but a few items: 0, or UNJUDGED
     n_levels = 0  # of labels that make a grade each
     unranked: Unranked | None = None

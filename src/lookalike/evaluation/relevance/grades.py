@@ -20,6 +20,8 @@ def grades(matrix: Any) -> Relevance:
 class Grades(Relevance):
     """Grades in a matrix that the user brought."""
 
+    kind = "grades"
+
     def __init__(self, matrix: Any) -> None:
         matrix = as_numpy(matrix)
         if matrix.ndim != 2:

@@ -48,6 +48,8 @@ class Judged(Relevance):
     judgements: {query: {item: grade}}. sampled: {query: items}, unjudged pairs that may stand in for negatives.
     """
 
+    kind = "judgements"
+
     background = UNJUDGED
 
     def __init__(

@@ -9,6 +9,7 @@ from lookalike.core.codes import as_numpy
 from lookalike.core.column import Column
 from lookalike.core.errors import InputError, InputTypeError
 from lookalike.core.files import digest
+from lookalike.core.tags import zero_one
 from lookalike.evaluation.relevance.base import MAX_GRADE, Groups, Relevance
 from lookalike.evaluation.relevance.shards import InShards
 
@@ -37,7 +38,7 @@ def hierarchy(query_labels: tuple[Any, Any], gallery_labels: tuple[Any, Any]) ->
 
 
 def shared_tags(query_tags: Any, gallery_tags: Any) -> Relevance:
-    """Grade = number of tags in common; 0/1 matrices (n, tags)."""
+    """Grade = number of tags in common; matrices (n, tags) of 0/1, or of -1/+1."""
     if isinstance(gallery_tags, Column):
         return InShards(shared_tags, query_tags, gallery_tags)
     return SharedTags(query_tags, gallery_tags)
@@ -57,6 +58,7 @@ class SameLabel(Relevance):
         self.levels = levels
         self.n_queries, self.n_gallery = len(levels[0].queries), len(levels[0].gallery)
         self.max_grade = self.n_levels = len(levels)
+        self.kind = "labels" if len(levels) == 1 else "a hierarchy of labels"
 
     @property
     def nested(self) -> bool:
@@ -102,6 +104,8 @@ class SameLabel(Relevance):
 class SharedTags(Relevance):
     """Grade = number of tags in common."""
 
+    kind = "tags"
+
     def __init__(self, query_tags: Any, gallery_tags: Any) -> None:
         self.queries, self.gallery = (
             _zero_one(tags, what) for tags, what in ((query_tags, "query"), (gallery_tags, "gallery"))
@@ -131,6 +135,8 @@ class SharedTags(Relevance):
 
 class MatchingAttributes(Relevance):
     """Grade = number of attributes that are equal."""
+
+    kind = "attributes"
 
     def __init__(self, query_attributes: Any, gallery_attributes: Any) -> None:
         queries, gallery = as_numpy(query_attributes), as_numpy(gallery_attributes)
@@ -169,8 +175,10 @@ def _zero_one(tags: Any, what: str) -> np.ndarray:
     tags = as_numpy(tags)
     if tags.ndim != 2:
         raise InputError(f"{what} tags must be a 0/1 matrix (n, tags), got shape {tags.shape}")
-    if tags.dtype.kind not in "biuf" or not np.isin(tags, (0, 1)).all():
-        raise InputError(f"{what} tags must be 0 or 1")
+    try:
+        tags = zero_one(tags)
+    except InputError as error:
+        raise InputError(f"{what} ", *error.args) from error
     if tags.shape[1] > MAX_GRADE:
         raise InputError(f"{what} tags have {tags.shape[1]} columns, at most {MAX_GRADE} can be counted")
     return tags.astype(np.float32)
