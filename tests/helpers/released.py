@@ -35,7 +35,11 @@ def released_task(
     for product in range(n_products):
         of_product = styles[product % 8] + 0.7 * rng.normal(size=12)
         for view in range(rng.integers(1, 5)):
-            phase = "query" if wild and view == 1 else str(rng.choice(["gallery"] if wild else ["train", "query", "gallery"]))
+            phase = (
+                "query"
+                if wild and view == 1
+                else str(rng.choice(["gallery"] if wild else ["train", "query", "gallery"]))
+            )
             path = f"img/id_{product:03}/{view:02}_{phase}.jpg"
             images.append({"id": f"id_{product:03}", "path": path, "phase": phase})
             vectors[path] = of_product + 0.5 * rng.normal(size=12) + (0.6 * photograph if phase == "query" else 0)
@@ -61,7 +65,7 @@ def _annotated(task: ReleasedTask, vectors: dict[str, np.ndarray], rng: np.rando
                 for path in gallery
                 if products[path] != products[query]
             }
-            for path in sorted(scores, key=lambda path: -scores[path])[:7]:  # noqa: B023
+            for path in sorted(scores, key=lambda path: -scores[path])[:7]:
                 same = int(products[path][-3:]) % 8 == int(products[query][-3:]) % 8
                 tags[query, path] = int(same != (rng.random() < 0.2))
     for (query, item), value in list(tags.items()):

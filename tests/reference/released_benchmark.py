@@ -79,7 +79,7 @@ def printed(
     tags = {(*tag["key"], tag["value"]) for tag in task.annotations}
     tops = {}
     for query in task.queries:
-        order = sorted(gallery, key=lambda path: (-_cosine(vectors[query], vectors[path]), place[path]))  # noqa: B023
+        order = sorted(gallery, key=lambda path: (-_cosine(vectors[query], vectors[path]), place[path]))
         best: dict[str, str] = {}
         for path in order:
             if products[path] != products[query]:
