@@ -248,7 +248,7 @@ def test_a_product_that_was_judged_is_not_sampled() -> None:
 @pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean"])
 @pytest.mark.parametrize("kind", ["float32", "float64", "whole"])
 def test_a_pair_that_was_judged_in_both_orders_ties(similarity: str, kind: str) -> None:
-    """Each pair is similar in one order and not in the other: nothing tells them apart, so areas are those of chance."""
+    """Each pair is similar in one order and not in the other: nothing tells them apart, so areas are by chance."""
     rng = np.random.default_rng(0)
     rows = rng.integers(-4, 5, (30, 6)).astype(float) if kind == "whole" else rng.normal(size=(30, 6)).astype(kind)
     rows[rows.any(1) == 0] = 1

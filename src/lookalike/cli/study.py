@@ -21,6 +21,19 @@ study = App(
     "Example: lookalike study new shop --catalogue items.csv --draw 2000",
 )
 
+CATALOGUE = Annotated[Path, Parameter(help="the items: .csv or .parquet with id, identity, category, path; or .json")]
+QUERIES = Annotated[
+    Path | None,
+    Parameter(help="which of them are queries: ids, a line each, or seeds or annotations .json; or with --wild, items"),
+]
+MANIFEST = Annotated[Path | None, Parameter(help="the images that take part, .json; by default all")]
+PHASE = Annotated[
+    list[str] | None,
+    Parameter(help="items are the images of this phase alone, queries of any; may be given several times"),
+]
+IMAGES = Annotated[Path | None, Parameter(help="where paths of images begin; by default the folder of the catalogue")]
+STRATIFY = Annotated[str | None, Parameter(help="a column, such as category, of which each value gets its share")]
+
 __all__ = ["read_catalogue", "study"]
 
 
@@ -29,27 +42,13 @@ def new(
     folder: Annotated[Path, Parameter(help="the folder of the study"), Output(folder=True, owns="study")],
     /,
     *,
-    catalogue: Annotated[
-        Path, Parameter(help="the items: .csv or .parquet with id, identity, category, path; or .json")
-    ],
-    queries: Annotated[
-        Path | None,
-        Parameter(
-            help="which of them are queries: ids, a line each, or seeds or annotations .json; or with --wild, items"
-        ),
-    ] = None,
-    manifest: Annotated[Path | None, Parameter(help="the images that take part, .json; by default all")] = None,
-    phase: Annotated[
-        list[str] | None,
-        Parameter(help="items are the images of this phase alone, queries of any; may be given several times"),
-    ] = None,
-    images: Annotated[
-        Path | None, Parameter(help="where paths of images begin; by default the folder of the catalogue")
-    ] = None,
+    catalogue: CATALOGUE,
+    queries: QUERIES = None,
+    manifest: MANIFEST = None,
+    phase: PHASE = None,
+    images: IMAGES = None,
     draw: Annotated[int | None, Parameter(help="draw so many queries from the catalogue")] = None,
-    stratify: Annotated[
-        str | None, Parameter(help="a column, such as category, of which each value gets its share")
-    ] = None,
+    stratify: STRATIFY = None,
     wild: Annotated[
         bool, Parameter(help="the queries are no items of the catalogue, but a catalogue of their own")
     ] = False,
@@ -156,9 +155,7 @@ def queries(
     /,
     *,
     draw: Annotated[int | None, Parameter(help="draw so many from the catalogue")] = None,
-    stratify: Annotated[
-        str | None, Parameter(help="a column, such as category, of which each value gets its share")
-    ] = None,
+    stratify: STRATIFY = None,
     file: Annotated[Path | None, Parameter(help="or take these: ids, a line each")] = None,
     seed: SEED = 0,
     as_json: JSON = False,
