@@ -70,6 +70,20 @@ def test_four_commands_print_the_released_numbers(
     }
 
 
+def test_one_file_of_all_images_serves_every_task(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    task, vectors = released_task(True, 0)
+    folder = write_task(tmp_path / "files", task, vectors)
+    np.savez(folder / "all.npz", embeddings=np.array([*vectors.values()]), ids=np.array([*vectors]))
+    study, _ = make(capsys, folder, task)
+    done(capsys, "study", "add", study, "net", folder / "all.npz", folder / "all.npz")
+    opened = Study.open(study)
+    stored = opened.model("net")
+    for rows, ids in ((stored.queries, opened.queries.ids), (stored.gallery, opened.catalogue.ids)):
+        assert np.array_equal(rows, [vectors[name] for name in ids.tolist()])
+    np.savez(folder / "some.npz", embeddings=np.array([*vectors.values()])[1:], ids=np.array([*vectors])[1:])
+    refused(capsys, "but the model 'less' has", "study", "add", study, "less", folder / "some.npz", folder / "all.npz")
+
+
 def test_the_reference_has_the_areas_of_scikit_learn() -> None:
     task, vectors = released_task(False, 0)
     unit = {path: (vector / np.linalg.norm(vector)).astype(np.float32) for path, vector in vectors.items()}
