@@ -205,6 +205,8 @@ def test_a_pool_says_what_comes_next(files: Path, capsys: pytest.CaptureFixture[
     refused(capsys, "lookalike judge next --expert NAME", "leaderboard", str(folder))
     items = [[f"i{i}", f"{i}.png"] for i in range(200)]
     write_csv(files / "shown.csv", [["id", "path"], *items])
+    for _, name in items:
+        (files / name).touch()
     (files / "all.txt").write_text("\n".join(name for name, _ in items), encoding="utf-8")
     rows = np.random.default_rng(0).normal(size=(200, 4)).astype(np.float32)
     np.savez(files / "rows.npz", embeddings=rows, ids=np.array([name for name, _ in items]))

@@ -245,13 +245,29 @@ def test_annotations_know_directions_and_merge_repeats(tmp_path: Path) -> None:
         (["ab"], "entry 0: expected"),
         ([tag("a", 7, 1)], "entry 0: the item must be text, got 7"),
         ([tag("", "b", 1)], "entry 0: the query must be text"),
-        ([tag("a", "b", 1), tag("c", "d", 1), tag("a", "b", 0)],
-         "tags.json, entry 2: query 'a' and item 'b' have 0, but 1 in entry 0"),
     ],
 )  # fmt: skip
 def test_bad_annotations_are_named(content: Any, sentence: str, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=sentence):
         formats.read_annotations(written(tmp_path / "tags.json", content))
+
+
+def test_annotations_with_both_values_are_similar(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """As the released code's hit rate has it, which counts every positive; and a warning says so."""
+    path = written(tmp_path / "tags.json", [tag("a", "b", 0), tag("c", "d", 1), tag("a", "b", 1), tag("a", "b", 0)])
+    assert formats.read_annotations(path) == formats.read_judgements(path) == [("a", "b", 1), ("c", "d", 1)]
+    told = "tags.json, entry 2: query 'a' and item 'b' have 1, but 0 in entry 0: this pair counts as similar"
+    assert [record.getMessage().partition("tags.json")[2] for record in caplog.records] == [told[9:]] * 2
+    written(path, [tag(query, "b", value) for value in (1, 0) for query in ("a", "b", "c")])
+    formats.read_annotations(path)
+    assert caplog.messages[-1].endswith("in entry 0: this and 2 more such pairs count as similar")
+
+
+def test_seeds_of_a_task_that_has_annotations_alone(tmp_path: Path) -> None:
+    path = written(tmp_path / "tags.json", [tag("b", "a", 0), tag("a", "c", 1), tag("b", "c", 1)])
+    assert formats.read_seeds(path, catalogue_of(["a", "b"])).tolist() == ["b", "a"]
+    with pytest.raises(ValueError, match=r"tags.json: 1 of 2 image ids are not in the catalogue, 'b'"):
+        formats.read_seeds(path, catalogue_of(["a", "c"]))
 
 
 # Judgements

@@ -243,3 +243,19 @@ def test_a_product_that_was_judged_is_not_sampled() -> None:
     }
     frame = slow.sampling_frame(world.shop, world.rankings, case.known, 100, 500)
     assert sampled == {(query, item) for query, items in frame.items() for item in items}
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean"])
+@pytest.mark.parametrize("kind", ["float32", "float64", "whole"])
+def test_a_pair_that_was_judged_in_both_orders_ties(similarity: str, kind: str) -> None:
+    """Each pair is similar in one order and not in the other: nothing tells them apart, so areas are by chance."""
+    rng = np.random.default_rng(0)
+    rows = rng.integers(-4, 5, (30, 6)).astype(float) if kind == "whole" else rng.normal(size=(30, 6)).astype(kind)
+    rows[rows.any(1) == 0] = 1
+    names = [f"i{number}" for number in range(len(rows))]
+    both = [row for i, a in enumerate(names) for b in names[:i] for row in ((a, b, 1), (b, a, 0))]
+    board = leaderboard(
+        {"net": (rows, rows, similarity)}, Judgements.of(both), Collection(names, names),
+        metrics=["AUC(average='micro')", "PRAUC(average='micro')"],
+    )  # fmt: skip
+    assert [score.mean for score in board["net"].scores.values()] == pytest.approx([0.5, 0.5], abs=1e-14)

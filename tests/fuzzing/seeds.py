@@ -101,8 +101,11 @@ def discovery(folder: Path) -> None:
     ids = [f"i{n}" for n in range(N_ITEMS)]
     catalogue = Catalogue(
         ids, identities=[f"p{n // 2}" for n in range(N_ITEMS)], categories=["bag", "hat", "shoe"] * 4,
-        paths=[f"../photos/{name}.png" for name in ids], attributes={"colour": ["red", "blue"] * 6},
+        paths=[f"photos/{name}" for name in ids], attributes={"colour": ["red", "blue"] * 6},
     )  # fmt: skip
+    (place / "photos").mkdir()
+    for name in ids:
+        (place / "photos" / name).touch()
     queries, others, grades = ["i0", "i0", "i4", "i8"], ["i1", "i5", "i6", "i2"], [1, 0, 1, 0]
     votes = Votes(
         queries * 2, others * 2, ["ann"] * 4 + ["bob"] * 4, [1, 0, 1, -1, 1, 1, 0, 0],

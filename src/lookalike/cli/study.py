@@ -21,6 +21,19 @@ study = App(
     "Example: lookalike study new shop --catalogue items.csv --draw 2000",
 )
 
+CATALOGUE = Annotated[Path, Parameter(help="the items: .csv or .parquet with id, identity, category, path; or .json")]
+QUERIES = Annotated[
+    Path | None,
+    Parameter(help="which of them are queries: ids, a line each, or seeds or annotations .json; or with --wild, items"),
+]
+MANIFEST = Annotated[Path | None, Parameter(help="the images that take part, .json; by default all")]
+PHASE = Annotated[
+    list[str] | None,
+    Parameter(help="items are the images of this phase alone, queries of any; may be given several times"),
+]
+IMAGES = Annotated[Path | None, Parameter(help="where paths of images begin; by default the folder of the catalogue")]
+STRATIFY = Annotated[str | None, Parameter(help="a column, such as category, of which each value gets its share")]
+
 __all__ = ["read_catalogue", "study"]
 
 
@@ -29,17 +42,13 @@ def new(
     folder: Annotated[Path, Parameter(help="the folder of the study"), Output(folder=True, owns="study")],
     /,
     *,
-    catalogue: Annotated[
-        Path, Parameter(help="the items: .csv or .parquet with id, identity, category, path; or .json")
-    ],
-    queries: Annotated[
-        Path | None,
-        Parameter(help="which of them are queries: ids, a line each, or seeds .json; or with --wild, items"),
-    ] = None,
+    catalogue: CATALOGUE,
+    queries: QUERIES = None,
+    manifest: MANIFEST = None,
+    phase: PHASE = None,
+    images: IMAGES = None,
     draw: Annotated[int | None, Parameter(help="draw so many queries from the catalogue")] = None,
-    stratify: Annotated[
-        str | None, Parameter(help="a column, such as category, of which each value gets its share")
-    ] = None,
+    stratify: STRATIFY = None,
     wild: Annotated[
         bool, Parameter(help="the queries are no items of the catalogue, but a catalogue of their own")
     ] = False,
@@ -52,21 +61,37 @@ def new(
     Example: lookalike study new shop --catalogue items.csv --draw 2000 --stratify category
 
     Example: lookalike study new street --catalogue items.csv --queries photos.csv --wild
+
+    Example: lookalike study new wild --catalogue metadata.json --queries seeds.json --phase gallery
     """
     from lookalike.study.study import Study
+    from lookalike.study.task_images import task_images
 
-    items = read_catalogue(catalogue)
     if (queries is None) == (draw is None):
         raise InputError("say which items are queries: --queries FILE, or --draw N")
     if draw is None and stratify is not None:
         raise InputError("--stratify is for queries that are drawn: add --draw")
     if wild and queries is None:
         raise InputError("the queries of a wild study come from elsewhere: pass their catalogue with --queries")
-    chosen: Any = items.draw(draw or 0, stratify=stratify, seed=seed) if queries is None else None
-    if queries is not None:
-        chosen = read_catalogue(queries) if wild else _ids(queries, items)
+    task = task_images(read_catalogue(catalogue), manifest, phase or ())
+    sentences: list[str] = []
+    if wild and queries is not None and _is_catalogue(queries):
+        described = read_catalogue(queries)
+        chosen = _with_images(described, described, queries, images, folder)
+        items = _with_images(task.catalogue, task.catalogue[task.items], catalogue, images, folder)[task.items]
+    else:
+        if queries is None:
+            rows = task.draw(draw or 0, stratify=stratify, seed=seed)
+        else:
+            rows, sentences = task.queries(_ids(queries, task.catalogue), wild=wild)
+        wild = not task.items[rows].all()
+        located = _with_images(task.catalogue, task.used(rows), catalogue, images, folder)
+        chosen, items = located[rows], located[task.items]
     created = Study.create(folder, name or folder.resolve().name, items, chosen, wild=wild)
-    _say(created, f"Next: lookalike study add {folder} NAME embeddings.npz", as_json)
+    for sentence in sentences:
+        remark(sentence)
+    files = "items.npz queries.npz" if wild else "embeddings.npz"
+    _say(created, f"Next: lookalike study add {folder} NAME {files}", as_json)
 
 
 @study.command
@@ -131,9 +156,7 @@ def queries(
     /,
     *,
     draw: Annotated[int | None, Parameter(help="draw so many from the catalogue")] = None,
-    stratify: Annotated[
-        str | None, Parameter(help="a column, such as category, of which each value gets its share")
-    ] = None,
+    stratify: STRATIFY = None,
     file: Annotated[Path | None, Parameter(help="or take these: ids, a line each")] = None,
     seed: SEED = 0,
     as_json: JSON = False,
@@ -191,6 +214,9 @@ def votes(
     if opened.pool_path.exists():
         gold_pairs = opened.gold()
         record.check([*opened.pool().pairs, *(gold_pairs.pairs if gold_pairs is not None else [])])
+    own = int(opened.collection.is_own(*opened.collection.positions(record.pairs)).sum())
+    if own:
+        remark(f"{own:,} votes are on a query with another image of its own product: metrics leave these pairs out")
     added = opened.append_votes(record, again=again)
     n = len(record) - len(added)
     if as_json:
@@ -222,6 +248,8 @@ def export(
 
     Example: lookalike study export shop judgements shop.qrels
     """
+    from lookalike.study.image_paths import moved_paths
+
     check_raw(raw, file)
     opened = open_judged(folder)
     if what in ("judgements", "votes"):
@@ -229,7 +257,7 @@ def export(
     elif with_random:
         raise InputError(f"--with-random is for judgements: the {what} is written as it is")
     elif what == "catalogue":
-        opened.catalogue.write(file, raw=raw)
+        moved_paths(opened.catalogue, opened.path, file.parent).write(file, raw=raw)
     else:
         opened.pool().save(file, raw=raw)
     _say(opened, f"wrote {file}", as_json)
@@ -318,8 +346,36 @@ def read_catalogue(path: Path) -> "Catalogue":
     return read_metadata(path) if path.suffix == ".json" else Catalogue.read(path)
 
 
+def _with_images(
+    everything: "Catalogue", used: "Catalogue", file: Path, images: Path | None, folder: Path
+) -> "Catalogue":
+    """A catalogue with paths as the study sees them; says which images are missing of those that are used.
+
+    In the released metadata a path is the id of an image, which need not be there unless --images says where.
+    """
+    from lookalike.study.image_paths import check_images, moved_paths
+
+    if images is not None and not images.is_dir():
+        raise FileNotFoundError(f"there is no folder {images}")
+    root = file.parent if images is None else images
+    missing = check_images(used, root, file, needed=images is not None or file.suffix != ".json")
+    if missing is not None:
+        remark(missing)
+    return moved_paths(everything, root, folder)
+
+
+def _is_catalogue(path: Path) -> bool:
+    """Whether a file of queries describes them; if not, it only names images of the catalogue."""
+    from lookalike.core.files import read_json
+
+    if path.suffix != ".json" or not path.is_file():
+        return path.suffix in (".csv", ".parquet", ".json")
+    content = read_json(path.read_bytes(), path)
+    return isinstance(content, dict) and "images" in content
+
+
 def _ids(path: Path, items: "Catalogue") -> "list[str]":
-    """The ids of queries in a file: seeds, a catalogue, or a line each."""
+    """The ids of queries in a file: seeds, annotations, a catalogue, or a line each."""
     from lookalike.discovery.formats import read_seeds
 
     if path.suffix == ".json":

@@ -83,6 +83,37 @@ class Embeddings:
 
         Dot products, squared distances below zero, or cosines times `query_lengths`.
         """
+        out = self._products(block)
+        if self._factors is not None:
+            out /= self._factors
+        if self._lengths is not None:
+            out /= self._lengths
+        return out
+
+    def symmetric_rows(self, block: slice) -> np.ndarray:
+        """Scores of a block of queries with the whole gallery: of (a, b) the same bits as of (b, a), in float64.
+
+        These are whole cosines, so that scores of different queries can be compared: a pair that was judged in both
+        orders ties. `rows` divides by one length after the other, and rounds the two orders differently.
+
+        >>> rows = np.random.default_rng(0).normal(size=(20, 8))
+        >>> cosines = Embeddings(rows, rows, "cosine").symmetric_rows(slice(0, 20))
+        >>> np.array_equal(cosines, cosines.T)
+        True
+        """
+        out = self._products(block).astype(np.float64)
+        if self.query_lengths is None or self._lengths is None:
+            return out
+        factors, lengths = _factored(self._queries[block], self.query_lengths[block].copy())
+        for of_queries, of_items in ((factors, self._factors), (lengths, self._lengths)):
+            if of_queries is not None:
+                out /= of_queries[:, None] if of_items is None else np.multiply.outer(of_queries, of_items, dtype=float)
+            elif of_items is not None:
+                out /= of_items
+        return out
+
+    def _products(self, block: slice) -> np.ndarray:
+        """Products of a block of queries with the whole gallery, or squared distances below zero, not yet divided."""
         queries = _panels(self._queries[block], self._query_scales[block], product_kernel().ROWS)
         shape = (len(queries) * queries.shape[2], len(self._gallery) * self._gallery.shape[2])
         # One buffer a thread, used again for the next block: fresh memory costs half as much as the product.
@@ -91,12 +122,7 @@ class Embeddings:
             out = self._buffers.out = np.empty(shape, self._queries.dtype)
         score = product_kernel().distances if self.similarity == "euclidean" else product_kernel().product
         score(queries, self._gallery, out)
-        out = out[: len(self._queries[block]), : self.n_gallery]
-        if self._factors is not None:
-            out /= self._factors
-        if self._lengths is not None:
-            out /= self._lengths
-        return out
+        return out[: len(self._queries[block]), : self.n_gallery]
 
 
 def check_queries(queries: np.ndarray, gallery: np.ndarray, similarity: str) -> None:

@@ -26,7 +26,8 @@ class Catalogue:
     """Items by id, with what is known of each. A catalogue is never changed.
 
     identities: the product that each item shows; without them each item is its own. paths: image files, absolute or
-    relative to the study. attributes: further columns by name, text, numbers or booleans.
+    relative: to the study in a study, to the file in a file that `lookalike study new` reads. attributes: further
+    columns by name, text, numbers or booleans.
 
     >>> shop = Catalogue(["a", "b", "c"], categories=["shoe", "hat", "shoe"], attributes={"price": [20, 15, 30]})
     >>> shop

@@ -1,6 +1,7 @@
 """Files of others: the JSON of the released benchmark (Barkan et al. 2023), and judgements in any format."""
 
 import json
+import logging
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -16,6 +17,8 @@ from lookalike.core.ids import text_array
 from lookalike.discovery.catalogue import Catalogue
 from lookalike.evaluation.relevance import MAX_GRADE
 from lookalike.evaluation.trec import rows_of_qrels, write_qrels
+
+logger = logging.getLogger("lookalike")
 
 Row = tuple[str, str, int]  # query, item, grade
 JudgementRows = Iterator[tuple[str, str, str, int]]  # line, entry or row of the file; query, item, grade
@@ -79,13 +82,16 @@ def read_metadata(path: str | Path) -> Catalogue:
 def write_metadata(path: str | Path, catalogue: Catalogue, phase: str | None = None) -> None:
     """Write a catalogue as a metadata file. phase: of images that have none in the attribute "phase".
 
-    The benchmark knows an image by its path alone: where a catalogue has paths, they must be its ids.
+    The benchmark knows an image by its path alone: where a catalogue has paths, they must be its ids, or its ids below
+    some folder, as in a study.
     """
-    if catalogue.paths is not None and (other := np.flatnonzero(catalogue.paths != catalogue.ids)).size:
-        raise InputError(
-            f"the benchmark's files know an image by its path, but {str(catalogue.ids[other[0]])!r} has the path "
-            f"{str(catalogue.paths[other[0]])!r}: make the paths the ids, here and in the judgements"
-        )
+    paths = catalogue.ids if catalogue.paths is None else catalogue.paths
+    for name, image in zip(catalogue.ids.tolist(), paths.tolist(), strict=True):
+        if image != name and not image.endswith(f"/{name}"):
+            raise InputError(
+                f"the benchmark's files know an image by its path, but {name!r} has the path {image!r}: "
+                "make the paths the ids, here and in the judgements"
+            )
     attributes = {
         name: [None if value != value else value for value in column.tolist()]  # JSON has no nan
         for name, column in catalogue.attributes.items()
@@ -108,9 +114,15 @@ def write_metadata(path: str | Path, catalogue: Catalogue, phase: str | None = N
 
 
 def read_seeds(path: str | Path, catalogue: Catalogue | None = None) -> np.ndarray:
-    """Read a seeds file, {"seeds": [path, …]}: the ids of the queries, all in the catalogue if one is given."""
-    entries = _listed(path, "seeds")
-    names = [_text(entry, f"{path}, entry {number} of seeds") for number, entry in enumerate(entries)]
+    """Read a seeds file, {"seeds": [path, …]}: the ids of the queries, all in the catalogue if one is given.
+
+    For a task without seeds, read its annotations: the queries are the first images of their keys.
+    """
+    if isinstance(_json(path), list):
+        names = [query for _, query, _, _ in _annotations(path)]
+    else:
+        entries = _listed(path, "seeds")
+        names = [_text(entry, f"{path}, entry {number} of seeds") for number, entry in enumerate(entries)]
     return _checked_ids(names, path, catalogue)
 
 
@@ -140,9 +152,10 @@ def read_annotations(
 ) -> list[Row]:
     """Read annotations, [{"key": [query, item], "value": 0 or 1}, …], as rows (query, item, grade), repeats left out.
 
-    queries, items: the ids that there are; others are refused. [a, b] and [b, a] are two pairs.
+    queries, items: the ids that there are; others are refused. [a, b] and [b, a] are two pairs. If a pair has both
+    values, it is similar, as in the hit rate of the released code, and a warning says so.
     """
-    return _distinct(path, _annotations(path), queries, items)
+    return _distinct(path, _annotations(path), queries, items, both_are_similar=True)
 
 
 def write_annotations(path: str | Path, rows: Iterable[tuple[Any, Any, int]]) -> None:
@@ -176,9 +189,11 @@ def read_judgements(
 ) -> list[Row]:
     """Read judgements as rows (query, item, grade), by the file's name: annotations, CSV, Parquet or TREC qrels.
 
-    queries, items: the ids that there are; others are refused. Equal rows are merged, contradictions named.
+    queries, items: the ids that there are; others are refused. Equal rows are merged. Contradictions are errors, but
+    for annotations: see `read_annotations`.
     """
-    return _distinct(path, _format(path)[0](path), queries, items)
+    reader = _format(path)[0]
+    return _distinct(path, reader(path), queries, items, both_are_similar=reader is _annotations)
 
 
 def write_judgements(
@@ -239,20 +254,36 @@ def _format(path: str | Path, raw: bool = False) -> tuple[Reader, Writer]:
 
 
 def _distinct(
-    path: str | Path, rows: JudgementRows, queries: Collection[str] | None = None, items: Collection[str] | None = None
+    path: str | Path,
+    rows: JudgementRows,
+    queries: Collection[str] | None = None,
+    items: Collection[str] | None = None,
+    *,
+    both_are_similar: bool = False,
 ) -> list[Row]:
-    """Rows without repeats; raises for unknown ids, contradictions, and where there is no row."""
+    """Rows without repeats; raises for unknown ids, contradictions, and where there is no row.
+
+    both_are_similar: take the higher of two grades that contradict each other, and say so.
+    """
     allowed = {"query": None if queries is None else set(queries), "item": None if items is None else set(items)}
     before: dict[tuple[str, str], tuple[str, int]] = {}
+    both: dict[tuple[str, str], str] = {}
     for where, query, item, grade in rows:
         for (what, ids), name in zip(allowed.items(), (query, item), strict=True):
             if ids is not None and name not in ids:
                 raise InputError(f"{path}, {where}: there is no {what} {name!r}")
         first, same = before.setdefault((query, item), (where, grade))
         if same != grade:
-            raise InputError(f"{path}, {where}: query {query!r} and item {item!r} have {grade}, but {same} in {first}")
+            sentence = f"{path}, {where}: query {query!r} and item {item!r} have {grade}, but {same} in {first}"
+            if not both_are_similar:
+                raise InputError(sentence)
+            both.setdefault((query, item), sentence)
+            before[query, item] = first, max(same, grade)
     if not before:
         raise InputError(f"{path}: there is no judgement")
+    if both:
+        pairs = "this pair counts" if len(both) == 1 else f"this and {len(both) - 1:,} more such pairs count"
+        logger.warning("%s: %s as similar", next(iter(both.values())), pairs)
     return [(*pair, grade) for pair, (_, grade) in before.items()]
 
 

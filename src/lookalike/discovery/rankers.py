@@ -161,12 +161,12 @@ class EmbeddingModel(Dense):
         return self._embeddings.rows(block)
 
     def scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
-        # a score depends on its two embeddings alone, so a small product gives the bits of the large one
+        # a score depends on its two embeddings alone, whichever of them is the query's
         out = np.empty(len(queries))
         for query, rows in _by_query(queries):
             small = Embeddings(self._queries[query : query + 1], self._gallery[items[rows]], self._similarity)
-            out[rows] = small.rows(slice(0, 1))[0]
-        return out if self.lengths is None else out / self.lengths[queries]
+            out[rows] = small.symmetric_rows(slice(0, 1))[0]
+        return out
 
 
 class CodeModel(Dense):

@@ -24,6 +24,7 @@ from lookalike.study.folder import UNFINISHED, check_name, finish_new_study
 from lookalike.study.hashed_models import UnlearntError, hash_again
 from lookalike.study.image_files import PRESENT, REMOVED, SKIPPED, ImageFile, files_below, read_files, write_files
 from lookalike.study.image_labels import ImageLabels, read_labels
+from lookalike.study.image_paths import relative_path
 from lookalike.study.model import Recipe, stored_vectors
 from lookalike.study.study import Study
 
@@ -356,27 +357,15 @@ def _origin(
                 f" for those in {root}",
             )
     origin = {
-        "images": _relative(root, location),
+        "images": relative_path(root, location),
         "folders": folders or before.get("folders", "category"),
         "queries": before.get("queries", "all"),
     }
     if labels is not None:
-        origin["labels"] = _relative(Path(labels).resolve(), location)
+        origin["labels"] = relative_path(Path(labels).resolve(), location)
     elif "labels" in before:
         origin["labels"] = before["labels"]
     return origin
-
-
-def _relative(path: Path, start: Path) -> str:
-    """A path as seen from a folder, with as many .. as it takes.
-
-    >>> _relative(Path("/data/photos"), Path("/data/studies/shop"))
-    '../../photos'
-    """
-    n_common = next((n for n, (a, b) in enumerate(zip(path.parts, start.parts, strict=False)) if a != b), None)
-    if n_common is None:
-        n_common = min(len(path.parts), len(start.parts))
-    return "/".join([*[".."] * (len(start.parts) - n_common), *path.parts[n_common:]]) or "."
 
 
 @contextlib.contextmanager

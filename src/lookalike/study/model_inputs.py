@@ -64,15 +64,20 @@ def checked_vectors(vectors: VectorsInput, items: StudyItems, wild: bool, simila
 
 
 def _in_order(name: str, values: Any, ids: Any, expected: Catalogue, what: str) -> Any:
-    """Codes or a matrix with a row for each of the expected ids, in their order."""
+    """Codes or a matrix with a row for each of the expected ids, in their order.
+
+    By ids, it may have more rows than the study: one file of all images serves every task that has some of them.
+    """
     vectors = values if isinstance(values, Codes) else as_numpy(values)
     if not isinstance(vectors, Codes) and vectors.ndim != 2:
         raise InputError(f"the model {name!r} needs a matrix of embeddings of the {what}, got shape {vectors.shape}")
+    own = None if ids is None else Catalogue(ids)
+    if own is not None and len(own) == len(vectors) > len(expected) and np.isin(expected.ids, own.ids).all():
+        return vectors[own.positions(expected.ids)]
     if len(vectors) != len(expected):
         raise StudyError(f"the study has {len(expected)} {what}, but the model {name!r} has {len(vectors)} of them")
-    if ids is None:
+    if own is None:
         return vectors
-    own = Catalogue(ids)
     if len(own) != len(vectors):
         raise InputError(f"the model {name!r} has {len(vectors)} rows of {what}, but {len(own)} ids of them")
     strange = np.setdiff1d(own.ids, expected.ids)
