@@ -1,26 +1,32 @@
 """`lookalike evaluate`."""
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from lookalike.cli.errors import spelling
 from lookalike.cli.galleries import open_shards
-from lookalike.cli.options import DASK, JSON, PARTIALS, SIMILARITY, THREADS
+from lookalike.cli.options import DASK, JSON, PARTIALS, SIMILARITY, THREADS, UNLISTED
 from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import print_json, progress, table, tables
+from lookalike.core.endings import ITEMS, JUDGEMENT_FILES, JUDGEMENTS, TREC, either
 from lookalike.core.errors import InputError
 from lookalike.evaluation.evaluate import DEFAULT_METRICS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lookalike import Evaluation
+    from lookalike.evaluation.relevance import Relevance
     from lookalike.metrics.metric import Metric
 
 LABEL_FILES = ", or pass a file of labels with --query-labels and --gallery-labels"
 USUAL_METRICS = " ".join(DEFAULT_METRICS)
 
-QUERIES = Annotated[Path | None, Parameter(help="codes or embeddings of the queries: .npz, .npy or .parquet")]
+QUERIES = Annotated[Path | None, Parameter(help=f"codes or embeddings of the queries: {either(ITEMS)}")]
 GALLERY = Annotated[
     str | None,
     Parameter(help="codes or embeddings of the gallery; or the folder or address of shards, as lookalike shard writes"),
@@ -33,9 +39,22 @@ RELEVANCE = Annotated[
     Parameter(help="what makes an item relevant; by default what the files have"),
 ]
 RUN = Annotated[Path | None, Parameter(help="a TREC run file, in place of QUERIES and GALLERY; plain or .gz")]
-QRELS = Annotated[Path | None, Parameter(help="the TREC judgements of the run")]
+QRELS = Annotated[
+    Path | None, Parameter(help=f"the judgements of the run: {JUDGEMENT_FILES}; files of other names are of TREC")
+]
+TIES = Annotated[
+    Literal["expected", "trec_eval"],
+    Parameter(help="of a run: all orders of ties, or the one that trec_eval takes, to check old numbers"),
+]
+CURVE = Annotated[
+    Path | None,
+    Parameter(help="also write expected recall and precision by cutoff, of codes by radius too, to this .csv file"),
+    Output(".csv"),
+]
 EXCLUDE_SELF = Annotated[bool, Parameter(help="a query's own id does not rank among its results")]
-UNDEFINED = Annotated[Literal["zero", "skip", "error"] | None, Parameter(help="what a query without a value counts")]
+UNDEFINED = Annotated[
+    Literal["zero", "one", "skip", "error"] | None, Parameter(help="what a query without a value counts")
+]
 UNJUDGED = Annotated[
     Literal["irrelevant", "condensed", "relevant", "error"] | None,
     Parameter(help="what an item that nobody judged counts"),
@@ -61,14 +80,17 @@ def evaluate(
     exclude_self: EXCLUDE_SELF = False,
     undefined: UNDEFINED = None,
     unjudged: UNJUDGED = None,
+    unlisted: UNLISTED = "below",
+    ties: TIES = "expected",
     interval: INTERVAL = None,
     threads: THREADS = None,
     dask: DASK = None,
     partials: PARTIALS = None,
     output: OUTPUT = None,
+    curve: CURVE = None,
     as_json: JSON = False,
 ) -> None:
-    """Evaluate codes or embeddings with labels, or a TREC run with its judgements.
+    """Evaluate codes or embeddings with labels, or a TREC run with judgements.
 
     Files hold `codes` (n, bits), or `packed` with `n_bits`, or `embeddings`; with `labels`, `attributes`, `ids`.
 
@@ -90,15 +112,23 @@ def evaluate(
     asked = _Asked(queries, gallery, query_labels, gallery_labels, relevance, similarity, exclude_self)
     options: dict[str, Any] = {"undefined": undefined, "unjudged": unjudged}
     if run is not None or qrels is not None:
-        result = _evaluate_run(run, qrels, asked, names, options)
+        options |= {"unlisted": unlisted, "ties": ties}
+        search = partial(_evaluate_run, run, qrels, asked)
     elif queries is None or gallery is None:
         raise InputError("pass the files of the QUERIES and the GALLERY, or --run and --qrels")
+    elif (unlisted, ties) != ("below", "expected"):
+        raise InputError("--unlisted and --ties are for runs, which list some items by name: pass --run and --qrels")
     elif sharded:
-        result = _evaluate_shards(asked, names, options | {"threads": threads, "partials": partials}, dask)
+        options |= {"threads": threads, "partials": partials}
+        search = partial(_evaluate_shards, asked, dask)
     else:
-        result = _evaluate_files(asked, names, options | {"threads": threads})
+        options |= {"threads": threads}
+        search = partial(_evaluate_files, asked)
+    result = search(names, options)
     if output is not None:
         result.to_json(output)
+    if curve is not None:
+        _write_curve(curve, result, partial(search, options=options | {"undefined": "skip"}))
     tell = _print_scores if as_json else _show_scores
     tell(result, interval)
 
@@ -124,7 +154,7 @@ class _Asked:
 def _evaluate_run(
     run: Path | None, qrels: Path | None, asked: _Asked, names: "list[Metric]", options: dict[str, Any]
 ) -> "Evaluation":
-    """Evaluate a TREC run by its judgements."""
+    """Evaluate a TREC run by judgements."""
     import lookalike as la
 
     if run is None or qrels is None:
@@ -133,10 +163,29 @@ def _evaluate_run(
     if any(own) or asked.exclude_self:
         raise InputError("pass either QUERIES and GALLERY, or --run and --qrels, which have their own ids and grades")
     with progress():
-        return la.evaluate_run(la.read_run(run), la.read_qrels(qrels), names, **options)
+        return la.evaluate_run(la.read_run(run), _read_judged(qrels), names, **options)
 
 
-def _evaluate_shards(asked: _Asked, names: "list[Metric]", options: dict[str, Any], dask: str | None) -> "Evaluation":
+def _read_judged(path: Path) -> "Relevance":
+    """The judged pairs of a file; one whose name says nothing of its format is of TREC."""
+    import lookalike as la
+    from lookalike.discovery.formats import read_judgements
+
+    ending = Path(path.name.removesuffix(".gz")).suffix
+    if ending in JUDGEMENTS and ending not in TREC:
+        return la.judged(read_judgements(path))
+    return la.read_qrels(path)
+
+
+def _write_curve(path: Path, result: "Evaluation", search: "Callable[[list[Metric]], Evaluation]") -> None:
+    """Write recall and precision at cutoffs and radii, for which everything is searched once more."""
+    from lookalike.core.csv_files import write_csv
+    from lookalike.evaluation.curve_points import curve_metrics, curve_table
+
+    write_csv(path, curve_table(search(curve_metrics(result))))
+
+
+def _evaluate_shards(asked: _Asked, dask: str | None, names: "list[Metric]", options: dict[str, Any]) -> "Evaluation":
     """Evaluate queries in a gallery in shards, here or on a cluster."""
     import lookalike as la
     from lookalike.evaluation.item_files import read_items, relevance_to_shards
@@ -211,3 +260,5 @@ def _show_scores(result: "Evaluation", level: float | None) -> None:
     console.print(rows)
     bits = f", {result.about['bits']} bits" if "bits" in result.about else ""
     console.print(f"{len(result.query_ids):,} queries, {result.about['items']:,} items{bits}")
+    for note in result.notes(spelling(evaluate)):
+        console.print(note)

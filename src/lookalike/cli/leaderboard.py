@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from lookalike.cli.options import JSON, RULE, SEED, THREADS
+from lookalike.cli.errors import spelling
+from lookalike.cli.options import JSON, RULE, SEED, THREADS, UNLISTED
 from lookalike.cli.outputs import Output
 from lookalike.cli.studies import judgements_of, open_judged, write_result
 from lookalike.cli.terminal import print_json, progress, remark, say_how_to_open, table, tables
+from lookalike.core.endings import JUDGEMENT_FILES
 from lookalike.core.errors import FileError, InputError, StudyError
 from lookalike.core.files import write_text
 from lookalike.evaluation.results import without_nan
@@ -25,7 +27,7 @@ FOLDER = Annotated[Path | None, Parameter(help="the folder of the study")]
 RUN = Annotated[
     list[str] | None, Parameter(help="in place of a study: a TREC run, NAME=FILE; may be given several times")
 ]
-QRELS = Annotated[Path | None, Parameter(help="the judgements of the runs: .qrels, .csv, .parquet or .json")]
+QRELS = Annotated[Path | None, Parameter(help=f"the judgements of the runs: {JUDGEMENT_FILES}")]
 METRICS = Annotated[str | None, Parameter(help="names; by default hit rates, reciprocal ranks, areas and guards")]
 LEVEL = Annotated[
     Literal["image", "product"], Parameter(help="what a judgement is about: one image, or all of its identity")
@@ -60,6 +62,7 @@ def leaderboard(
     level: LEVEL = "image",
     one_per_identity: ONE_PER_IDENTITY = None,
     negatives: NEGATIVES = 100,
+    unlisted: UNLISTED = "below",
     leave_one_out: LEAVE_ONE_OUT = None,
     rules: RULES = False,
     compare: COMPARE = None,
@@ -84,7 +87,8 @@ def leaderboard(
     checks = _Checks(chosen, metric, rules, _leaves_one_out(leave_one_out, contest, report))
     if rules and contest.study is None:
         raise InputError("--rules needs the votes of a study")
-    options = {"level": level, "negatives": negatives, "one_per_identity": one_per_identity, "resamples": resamples}
+    options: dict[str, Any] = {"level": level, "one_per_identity": one_per_identity, "resamples": resamples}
+    options |= {"negatives": negatives, "unlisted": unlisted}
     with progress():
         outcome = _compare_models(contest, checks, {**options, "seed": seed, "threads": threads})
     facts = outcome.facts()
@@ -201,7 +205,7 @@ def _write_page(page: Path, contest: _Contestants, outcome: _Outcome) -> None:
 def _show(outcome: _Outcome) -> None:
     """Print the leaderboard and the checks, and warnings on standard error."""
     say = tables().print
-    say(outcome.board.text(warnings=False))
+    say(outcome.board.text(warnings=False, spell=spelling(leaderboard)))
     if outcome.without_own is not None:
         say(f"\nwithout the pairs that only one model proposed\n{outcome.without_own}")
     if outcome.by_rule is not None:

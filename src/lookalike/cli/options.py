@@ -41,6 +41,10 @@ PARTIALS = Annotated[
 SIMILARITY = Annotated[
     Literal["cosine", "dot", "euclidean"] | None, Parameter(help="how embeddings are compared (cosine)")
 ]
+UNLISTED = Annotated[
+    Literal["below", "out"],
+    Parameter(help="AUC and PRAUC: judged items that a run does not list tie below all that it lists, or are left out"),
+]
 THREADS = Annotated[int | None, Parameter(help="how many threads to use; all cores by default")]
 PORT = Annotated[
     int, Parameter(help="where the page is; 0 takes one that is free", validator=validators.Number(gte=0, lte=65535))
@@ -72,6 +76,7 @@ __all__ = [
     "SOURCE",
     "STUDY",
     "THREADS",
+    "UNLISTED",
     "check_raw",
 ]
 

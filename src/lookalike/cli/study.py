@@ -9,6 +9,7 @@ from lookalike.cli.options import JSON, RAW, RULE, SEED, SIMILARITY, STUDY, chec
 from lookalike.cli.outputs import Output
 from lookalike.cli.studies import judgements_of, keep_gold, open_judged, read_votes, write_export
 from lookalike.cli.terminal import print_json, remark, table, tables
+from lookalike.core.endings import ITEMS, JUDGEMENT_FILES, TABLES, either
 from lookalike.core.errors import FileError, InputError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def new(
     /,
     *,
     catalogue: Annotated[
-        Path, Parameter(help="the items: .csv or .parquet with id, identity, category, path; or .json")
+        Path, Parameter(help=f"the items: {either(TABLES)} with id, identity, category, path; or .json")
     ],
     queries: Annotated[
         Path | None,
@@ -91,7 +92,7 @@ def add(
     from lookalike.study.study import Study
 
     opened = Study.open(folder)
-    if gallery.suffix in (".npz", ".npy", ".parquet"):
+    if gallery.suffix in ITEMS:
         items = read_items(gallery)
         of_queries = read_items(queries) if queries is not None else None
         opened.add_model(
@@ -158,9 +159,7 @@ def queries(
 @study.command
 def votes(
     folder: STUDY,
-    file: Annotated[
-        Path, Parameter(help="votes, .csv or .parquet; or judgements: .qrels, .csv or annotations .json, with --expert")
-    ],
+    file: Annotated[Path, Parameter(help=f"votes, {either(TABLES)}; or with --expert judgements, {JUDGEMENT_FILES}")],
     /,
     *,
     expert: Annotated[str | None, Parameter(help="whose judgements these are, where the file does not say")] = None,
@@ -207,7 +206,7 @@ def export(
     what: Annotated[Literal["judgements", "votes", "pool", "catalogue"], Parameter(help="what to write")],
     file: Annotated[
         Path,
-        Parameter(help="judgements: .qrels, .csv, .parquet or .json; all others: .csv or .parquet"),
+        Parameter(help=f"judgements: {JUDGEMENT_FILES}; all others: {either(TABLES)}"),
         Output(),
     ],
     /,
@@ -320,7 +319,7 @@ def _ids(path: Path, items: "Catalogue") -> "list[str]":
 
     if path.suffix == ".json":
         return [str(name) for name in read_seeds(path, items)]
-    if path.suffix in (".csv", ".parquet"):
+    if path.suffix in TABLES:
         return [str(name) for name in read_catalogue(path).ids]
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")

@@ -11,6 +11,7 @@ from lookalike.cli.options import FEATURES, JSON, LABELS, SEED, SETTING, SOURCE
 from lookalike.cli.outputs import Output
 from lookalike.cli.tasks import task_and_shape
 from lookalike.cli.terminal import print_json, progress, remark, table, tables
+from lookalike.core.endings import ITEMS
 from lookalike.core.errors import FileError, InputError
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def _lesson(
     data: str, features: str, source: Path | None, labels: Path | None, setting: int | None, seed: int
 ) -> _Lesson:
     """What is learned from: the training part of a data set, or a file."""
-    if Path(data).suffix in (".npz", ".npy", ".parquet"):
+    if Path(data).suffix in ITEMS:
         if source is not None or setting is not None or features != "pixels":
             raise InputError(
                 "--source, --setting and --features are for data sets and folders of images, not for files"

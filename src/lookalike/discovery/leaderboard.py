@@ -1,7 +1,7 @@
 """Leaderboard: models compared on judged pairs, with what tells how far each number can be trusted."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lookalike.core.bootstrap import bootstrap_intervals
+from lookalike.core.errors import Option
 from lookalike.core.files import provenance, write_text
 from lookalike.core.text_table import aligned
 from lookalike.discovery.collection import Collection
@@ -16,7 +17,7 @@ from lookalike.discovery.contest import OF_PAIRS, Contest
 from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.pool import Pool
 from lookalike.evaluation.compare import Comparison, compare
-from lookalike.evaluation.results import Evaluation, as_table, shown, without_nan
+from lookalike.evaluation.results import Evaluation, as_table, shown, unlisted_note, without_nan
 from lookalike.metrics.metric import Metric, parse_all
 
 if TYPE_CHECKING:
@@ -150,12 +151,17 @@ class Leaderboard:
                 lines.append([name, effect(metric, own_out), *means])
         return lines
 
-    def text(self, *, warnings: bool = True) -> str:
-        """A line for each metric and a column for each model: names of metrics are long."""
+    def text(self, *, warnings: bool = True, spell: Callable[[Option], str] = str) -> str:
+        """A line for each metric and a column for each model: names of metrics are long. spell: of an option."""
         about = self.about
         facts = f"{about['queries']:,} queries, {about['pairs']:,} judged pairs, {about['positives']:,} positive"
-        parts = [aligned(self._table()), f"builders: {EFFECTS}", facts]
+        parts = [aligned(self._table()), f"builders: {EFFECTS}", facts, *self.notes(spell)]
         return "\n".join([*parts, *(self.warnings if warnings else [])])
+
+    def notes(self, spell: Callable[[Option], str] = str) -> list[str]:
+        """Sentences that belong to the numbers. spell: how an option is written."""
+        areas = dict.fromkeys(metric.name for metric in self.metrics if metric.area)
+        return [unlisted_note(areas, self.about["unlisted"], True, spell)] if "unlisted" in self.about else []
 
     def __str__(self) -> str:
         return self.text()
@@ -189,14 +195,15 @@ def leaderboard(
     one_per_identity: bool | None = None,
     level: str = "image",
     negatives: int = 100,
+    unlisted: str = "below",
     resamples: int = 1000,
     seed: int = 0,
     threads: int | None = None,
 ) -> Leaderboard:
     """Evaluate models on judged pairs.
 
-    models: each (queries, gallery) embeddings or Codes, a matrix of scores, or a run; what a run does not list is tied
-    below all that it lists.
+    models: each (queries, gallery) embeddings or Codes, a matrix of scores, or a run.
+    unlisted: for AUC and PRAUC, judged items that a run does not list tie "below" all that it lists, or are left "out".
     pool: tells which models helped to build it, and which pairs each alone proposed. metrics: by default the columns of
     Barkan et al. 2023 at the pool's k. one_per_identity: rank metrics see only the best image of each; by default as
     the pool was made, and without a pool where identities are known.
@@ -215,6 +222,7 @@ def leaderboard(
         one_per_identity=one_per_identity,
         level=level,
         negatives=negatives if sampled else 0,
+        unlisted=unlisted,
         seed=seed,
         threads=threads,
     )
@@ -253,6 +261,8 @@ def board_of(
         "sampled": len(contest.sampled_queries),
         "inputs": contest.inputs | {"pool": None if pool is None else pool.digest},
     }  # fmt: skip
+    if any(metric.area for metric in metrics) and not contest.lists_all:
+        about["unlisted"] = contest.unlisted
     intervals, own_out_intervals = (_intervals(scores, resamples, seed) for scores in (evaluations, own_out))
     return Leaderboard(evaluations, helped, own_out, upper, contest, about, intervals, own_out_intervals, judged)
 
@@ -270,8 +280,10 @@ def _intervals(
     intervals: dict[str, dict[Metric, tuple[float, float]]] = {name: {} for name in evaluations}
     columns = [(name, metric) for name, evaluation in evaluations.items() for metric in evaluation]
     if columns:
-        values = np.stack([evaluations[name][metric].per_query for name, metric in columns], axis=1)
-        ends = bootstrap_intervals(values, level, seed, resamples)
+        scores = [evaluations[name][metric] for name, metric in columns]
+        values = np.stack([score.per_query for score in scores], axis=1)
+        weights = np.stack([np.ones(len(values)) if s.weights is None else s.weights for s in scores], axis=1)
+        ends = bootstrap_intervals(values, level, seed, resamples, weights)
         for (name, metric), (low, high) in zip(columns, ends.tolist(), strict=True):
             intervals[name][metric] = (low, high)
     return intervals

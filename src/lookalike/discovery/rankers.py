@@ -16,6 +16,7 @@ from lookalike.core.kernels import kernels
 from lookalike.core.progress import track
 from lookalike.core.threads import n_threads
 from lookalike.discovery.collection import Collection
+from lookalike.evaluation.tally import LOWEST
 from lookalike.shards.gallery import Shards
 
 __all__ = ["Model", "Ranked", "as_model"]
@@ -168,6 +169,7 @@ class RunModel(Model):
         if np.isnan(scores).any():
             query, item = pairs[int(np.isnan(scores).argmax())]
             raise InputError(f"the run scores query {query!r} with item {item!r} by nan")
+        scores = np.maximum(scores, LOWEST)  # -inf is what a run does not list
         order = np.argsort(collection.keys(queries, items))
         self._keys = collection.keys(queries, items)[order]
         self._queries, self._items, self._scores = queries[order], items[order], scores[order]

@@ -100,7 +100,7 @@ def _noticing() -> Iterator[_Notice]:
 
     notice = _Notice()
 
-    class Listener(event.Listener):  # type: ignore[misc]
+    class Listener(event.Listener):
         def on_start(self, event: Any) -> None:  # noqa: ARG002
             notice.start()
 
