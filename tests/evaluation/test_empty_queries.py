@@ -166,9 +166,8 @@ def test_a_ratio_of_expectations_is_not_the_expectation_of_the_ratio() -> None:
 def test_a_chance_that_rounds_to_one_is_not_certain() -> None:
     """Of 4,000 tied items 2,000 are relevant: none of them in the top 100 has a chance of 1e-31, but can be."""
     relevant = np.repeat([[1, 0]], 2000, axis=1).reshape(1, -1)
-    score = la.evaluate_scores(np.zeros((1, 4000)), la.grades(relevant), ["AP(empty='skip')@100"])[
-        "AP(empty='skip')@100"
-    ]
+    name = "AP(empty='skip')@100"
+    score = la.evaluate_scores(np.zeros((1, 4000)), la.grades(relevant), [name])[name]
     assert score.weights is not None
     assert score.weights[0] < 1
     assert score.worst == pytest.approx(1 / 100)
