@@ -112,18 +112,12 @@ def evaluate(
     asked = _Asked(queries, gallery, query_labels, gallery_labels, relevance, similarity, exclude_self)
     options: dict[str, Any] = {"undefined": undefined, "unjudged": unjudged}
     if run is not None or qrels is not None:
-        options |= {"unlisted": unlisted, "ties": ties}
         search = partial(_evaluate_run, run, qrels, asked)
-    elif queries is None or gallery is None:
-        raise InputError("pass the files of the QUERIES and the GALLERY, or --run and --qrels")
-    elif (unlisted, ties) != ("below", "expected"):
-        raise InputError("--unlisted and --ties are for runs, which list some items by name: pass --run and --qrels")
-    elif sharded:
-        options |= {"threads": threads, "partials": partials}
-        search = partial(_evaluate_shards, asked, dask)
+        options |= {"unlisted": unlisted, "ties": ties}
     else:
-        options |= {"threads": threads}
-        search = partial(_evaluate_files, asked)
+        _check_no_run(asked, unlisted, ties)
+        search = partial(_evaluate_shards, asked, dask) if sharded else partial(_evaluate_files, asked)
+        options |= {"threads": threads} | ({"partials": partials} if sharded else {})
     result = search(names, options)
     if output is not None:
         result.to_json(output)
@@ -149,6 +143,14 @@ class _Asked:
     def exclude(self) -> Literal["self"] | None:
         """What does not rank, as `la.evaluate` calls it."""
         return "self" if self.exclude_self else None
+
+
+def _check_no_run(asked: _Asked, unlisted: str, ties: str) -> None:
+    """Raise where neither files of vectors nor a run are passed, or an option of runs."""
+    if asked.queries is None or asked.gallery is None:
+        raise InputError("pass the files of the QUERIES and the GALLERY, or --run and --qrels")
+    if (unlisted, ties) != ("below", "expected"):
+        raise InputError("--unlisted and --ties are for runs, which list some items by name: pass --run and --qrels")
 
 
 def _evaluate_run(

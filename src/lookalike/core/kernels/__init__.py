@@ -96,18 +96,17 @@ class _Notice:
 @contextlib.contextmanager
 def _noticing() -> Iterator[_Notice]:
     """A notice that starts when numba begins to compile; what it reads from disk is not compiled."""
-    from numba.core import event
-
+    events: Any = importlib.import_module("numba.core.event")
     notice = _Notice()
 
-    class Listener(event.Listener):
-        def on_start(self, event: Any) -> None:  # noqa: ARG002
+    class Listener(events.Listener):  # type: ignore[misc]
+        def on_start(self, _: Any) -> None:
             notice.start()
 
-        def on_end(self, event: Any) -> None:
+        def on_end(self, _: Any) -> None:
             pass
 
-    with event.install_listener("numba:compile", Listener()):
+    with events.install_listener("numba:compile", Listener()):
         try:
             yield notice
         finally:
