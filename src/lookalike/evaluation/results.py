@@ -170,7 +170,8 @@ class Evaluation:
             for row in self.rows()
         )
         head = "".join(f"<th>{name}</th>" for name in ("metric", "expected", "best", "worst", "undefined"))
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>"
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self.notes())
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>{notes}"
 
     def to_pandas(self, *, per_query: bool = False) -> "pandas.DataFrame":
         """A table with a row for each metric, or with a row for each query and a column for each metric."""
