@@ -11,7 +11,7 @@ from rich.console import Console
 import lookalike as la
 from lookalike.cli import app
 from lookalike.hashers import HASHERS
-from lookalike.metrics.metric import ALIASES, MEASURES, NUMBER, WHOLE, Measure
+from lookalike.metrics.metric import ALIASES, MEASURES, NUMBER, TREC_NAMES, WHOLE, Measure
 
 ROOT = Path(__file__).parent.parent
 
@@ -40,6 +40,13 @@ def _parameters(measure: Measure) -> str:
         else:
             shown.append(" or ".join(f"`{name}={choice!r}`" for choice in (default, *others)))
     return ", ".join(shown)
+
+
+def trec_table() -> str:
+    """A row for each name of trec_eval."""
+    return "\n".join(
+        ["| trec_eval | here |", "|---|---|", *(f"| `{name}` | `{ours}` |" for name, ours in TREC_NAMES.items())]
+    )
 
 
 def hasher_table() -> str:
@@ -83,6 +90,7 @@ def main() -> None:
     """Update every file that has a generated part."""
     parts = {
         "metrics": metric_table,
+        "trec names": trec_table,
         "hashers": hasher_table,
         "commands": command_pages,
         "python": public_names,

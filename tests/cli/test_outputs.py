@@ -33,6 +33,7 @@ CALLS = {
     "demo --output": ("demo --output {output}", "new.html"),
     "report --output": ("report study --output {output}", "new.html"),
     "evaluate --output": ("evaluate q.npz g.npz --metrics P@1 --output {output}", "new.json"),
+    "evaluate --curve": ("evaluate q.npz g.npz --metrics P@1 --curve {output}", "new.csv"),
     "evaluate --partials": ("evaluate c.npz codes --metrics P@1 --partials {output}", "new"),
     "hash OUTPUT": ("hash g.npz {output} --hasher LSH --bits 4", "new.npz"),
     "hash --save": ("hash g.npz {other}.npz --hasher LSH --bits 4 --save {output}", "new.npz"),

@@ -368,7 +368,7 @@ def test_files_that_are_not_there(ending: str, tmp_path: Path) -> None:
         (
             "json",
             (["q"], ["a"], [2]),
-            "annotations are 0 or 1, but query 'q' and item 'a' have the grade 2: write .qrels",
+            "annotations are 0 or 1, but query 'q' and item 'a' have the grade 2: write .csv",
         ),
         ("qrels", (["q", "a b"], ["a", "c"], [1, 0]), "separates by spaces: the query 'a b' is empty or has one"),
         ("csv", (["q"], ["a"], [-1]), "row 0: a grade must be a whole number"),

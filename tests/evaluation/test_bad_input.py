@@ -126,7 +126,7 @@ TABLE: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "no threads": (lambda: evaluate(threads=0), "threads must be a whole number from 1, got 0"),
     "no threads for scores": (lambda: scores(threads=-1), "from 1, got -1"),
-    "unknown undefined": (lambda: scores(undefined="nan"), "'zero', 'skip', 'error', got 'nan'"),
+    "unknown undefined": (lambda: scores(undefined="nan"), "'zero', 'one', 'skip', 'error', got 'nan'"),
     "unknown unjudged": (lambda: scores(unjudged="skip"), "'irrelevant', 'condensed', 'error', got 'skip'"),
     "unknown method": (lambda: la.count(CODES, CODES, SAME, method="fast"), "'scan', 'plain', got 'fast'"),
     "negative radius": (lambda: la.count(CODES, CODES, SAME, radius=-1), "radius must be a whole number from 0"),
@@ -253,7 +253,7 @@ FILES: dict[str, tuple[str, Callable[[Path], Path], str]] = {
     "parquet of text": ("a.parquet", text, "not a readable Parquet file"),
     "npy of text": ("a.npy", text, "not a readable npy file"),
     "npy in one row": ("a.npy", lambda p: np.save(p, BITS[0]) or p, "must hold a matrix"),  # type: ignore[func-returns-value]
-    "another ending": ("a.csv", text, "must end in .npz or .parquet"),
+    "another ending": ("a.csv", text, "must end in .npz, .npy or .parquet"),
 }
 
 

@@ -27,6 +27,7 @@ CUT = [
     "AP(norm='total')@5",
     "AP(norm='min')@5",
     "AP(rel=2)@4",
+    "AP(empty='skip')@4",
     "nDCG@4",
     "nDCG(gain='linear')@7",
     "DCG@3",

@@ -32,6 +32,7 @@ TOLERANCE = 1e-12
 def name_of(metric: str, options: dict[str, Any], k: int | None) -> str:
     """The metric as a user writes it; an option that is the default is left out."""
     defaults = {"norm": "retrieved", "rel": 1, "gain": "exponential", "discount": "log2", "p": 0.8, "part": "sum"}
+    defaults["empty"] = "zero"
     chosen = ", ".join(f"{key}={value!r}" for key, value in options.items() if defaults[key] != value)
     return metric + (f"({chosen})" if chosen else "") + (f"@{k}" if k is not None else "")
 
@@ -68,6 +69,7 @@ FAMILIES: dict[str, Callable[[int], dict[str, Judge]]] = {
         [None, *range(1, n + 3)],
         norm=["retrieved", "total", "min"],
         rel=[1, 2],
+        empty=["zero", "skip"],
     ),
     "P": lambda n: asked("P", definitions.precision, range(1, n + 3), rel=[1, 2]),
     "R": lambda n: asked("R", definitions.recall, range(1, n + 3), rel=[1, 2]),

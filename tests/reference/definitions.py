@@ -86,12 +86,19 @@ def relevant_items(grades: Sequence[int], rel: int) -> int:
 
 
 def average_precision(
-    groups: Groups, unranked: Sequence[int] = (), *, k: int | None = None, rel: int = 1, norm: str = "retrieved"
+    groups: Groups,
+    unranked: Sequence[int] = (),
+    *,
+    k: int | None = None,
+    rel: int = 1,
+    norm: str = "retrieved",
+    empty: str = "zero",
 ) -> Bounds | None:
     """Sum over relevant ranks r <= k of (precision at r), over D; undefined without a relevant item.
 
     D is the number of relevant items in the top k ("retrieved"), of all relevant items ("total"), or min(k, all
-    relevant) ("min"). An order with D = 0 counts 0.
+    relevant) ("min"). An order with nothing relevant in the top k counts 0, or with empty="skip" is left out: then the
+    metric is undefined where every order is.
 
     >>> average_precision([[1], [0], [0], [1]]).expected        # ranks 1 and 4: (1 + 2/4) / 2
     Fraction(3, 4)
@@ -118,7 +125,10 @@ def average_precision(
             raise ValueError(f"unknown norm {norm!r}")
         return precisions / denominator if denominator else Fraction()
 
-    return over_orders(groups, value)
+    if empty == "zero":
+        return over_orders(groups, value)
+    counted = [value(order) for order in orders(groups) if any(grade >= rel for grade in order[:k])]
+    return Bounds(sum(counted, Fraction()) / len(counted), max(counted), min(counted)) if counted else None
 
 
 def precision(groups: Groups, unranked: Sequence[int] = (), *, k: int, rel: int = 1) -> Bounds:

@@ -10,6 +10,7 @@ from cyclopts import Parameter, validators
 from lookalike.cli.options import JSON
 from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import print_json, printable, progress, remark, tables
+from lookalike.core.endings import TABLES, either
 from lookalike.core.errors import StudyError
 
 if TYPE_CHECKING:
@@ -34,7 +35,9 @@ FOLDERS = Annotated[
     Literal["category", "identity", "category/identity", "nothing"] | None,
     Parameter(help="what the folders are that images lie in (category)"),
 ]
-LABELS = Annotated[Path | None, Parameter(help=".csv or .parquet with columns file, category, identity and any others")]
+LABELS = Annotated[
+    Path | None, Parameter(help=f"{either(TABLES)} with columns file, category, identity and any others")
+]
 SIZE = Annotated[
     int | None, Parameter(help="pixels that the network sees, of efficientnet-lite0 (112) and pixels (32)")
 ]

@@ -1,21 +1,26 @@
 """`lookalike evaluate`."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from lookalike.cli.errors import spelling
 from lookalike.cli.galleries import open_shards
-from lookalike.cli.options import DASK, JSON, PARTIALS, SIMILARITY, THREADS, ZERO
+from lookalike.cli.options import DASK, JSON, PARTIALS, SIMILARITY, THREADS, UNLISTED, ZERO
 from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import each_note_once, print_json, progress, table, tables
+from lookalike.core.endings import ITEMS, JUDGEMENT_FILES, JUDGEMENTS, TREC, either
 from lookalike.core.errors import InputError
 from lookalike.evaluation.evaluate import DEFAULT_METRICS
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
     from lookalike import Evaluation
     from lookalike.evaluation.relevance import Relevance
     from lookalike.metrics.metric import Metric
@@ -23,7 +28,7 @@ if TYPE_CHECKING:
 LABEL_FILES = ", or pass a file of labels with --query-labels and --gallery-labels"
 USUAL_METRICS = " ".join(DEFAULT_METRICS)
 
-QUERIES = Annotated[Path | None, Parameter(help="codes or embeddings of the queries: .npz, .npy or .parquet")]
+QUERIES = Annotated[Path | None, Parameter(help=f"codes or embeddings of the queries: {either(ITEMS)}")]
 GALLERY = Annotated[
     str | None,
     Parameter(
@@ -49,9 +54,22 @@ LABELS = Annotated[
     Parameter(help="which labels count, where files have both: labels (fine), or coarse_labels (coarse)"),
 ]
 RUN = Annotated[Path | None, Parameter(help="a TREC run file, in place of QUERIES and GALLERY; plain or .gz")]
-QRELS = Annotated[Path | None, Parameter(help="the TREC judgements of the run")]
+QRELS = Annotated[
+    Path | None, Parameter(help=f"the judgements of the run: {JUDGEMENT_FILES}; files of other names are of TREC")
+]
+TIES = Annotated[
+    Literal["expected", "trec_eval"],
+    Parameter(help="of a run: all orders of ties, or the one that trec_eval takes, to check old numbers"),
+]
+CURVE = Annotated[
+    Path | None,
+    Parameter(help="also write expected recall and precision by cutoff, of codes by radius too, to this .csv file"),
+    Output(".csv"),
+]
 EXCLUDE_SELF = Annotated[bool, Parameter(help="a query's own id does not rank among its results")]
-UNDEFINED = Annotated[Literal["zero", "skip", "error"] | None, Parameter(help="what a query without a value counts")]
+UNDEFINED = Annotated[
+    Literal["zero", "one", "skip", "error"] | None, Parameter(help="what a query without a value counts")
+]
 UNJUDGED = Annotated[
     Literal["irrelevant", "condensed", "relevant", "error"] | None,
     Parameter(help="what an item that nobody judged counts"),
@@ -81,14 +99,17 @@ def evaluate(
     zero: ZERO = None,
     undefined: UNDEFINED = None,
     unjudged: UNJUDGED = None,
+    unlisted: UNLISTED = "below",
+    ties: TIES = "expected",
     interval: INTERVAL = None,
     threads: THREADS = None,
     dask: DASK = None,
     partials: PARTIALS = None,
     output: OUTPUT = None,
+    curve: CURVE = None,
     as_json: JSON = False,
 ) -> None:
-    """Evaluate codes or embeddings with labels, or a TREC run with its judgements.
+    """Evaluate codes or embeddings with labels, or a TREC run with judgements.
 
     Files hold `codes` (n, bits), or `packed` with `n_bits`, or `embeddings`; with `labels`, `attributes`, `ids`.
 
@@ -102,36 +123,25 @@ def evaluate(
     """
     from lookalike.evaluation.relevance_by_metric import metrics_by_kind
     from lookalike.metrics.metric import parse_all
-    from lookalike.shards.gallery import is_sharded
 
     names = parse_all(metrics)  # a misspelt name is told before any file is read
-    sharded = gallery is not None and is_sharded(gallery)
-    _check_options(interval, for_shards=bool(dask or partials), sharded=sharded)
-    label_files, kinds = (query_labels, gallery_labels), metrics_by_kind(relevance, names)
-    asked = _Asked(queries, gallery, label_files, names, kinds, similarity, exclude_self, zero, labels)
-    options: dict[str, Any] = {"undefined": undefined, "unjudged": unjudged}
-    if run is not None or qrels is not None:
-        result = _evaluate_run(run, qrels, asked, options)
-    elif queries is None:
-        raise InputError("pass the files of the QUERIES and the GALLERY, or --run and --qrels")
-    elif gallery is None:
-        result = _evaluate_alone(asked, options | {"threads": threads})
-    elif sharded:
-        result = _evaluate_shards(asked, options | {"threads": threads, "partials": partials}, dask)
-    else:
-        result = _evaluate_files(asked, options | {"threads": threads})
-    if output is not None:
-        result.to_json(output)
-    tell = _print_scores if as_json else _show_scores
-    tell(result, interval)
-
-
-def _check_options(interval: float | None, *, for_shards: bool, sharded: bool) -> None:
-    """Raise for options that cannot be met, before any file is read."""
     if interval is not None and not 0 < interval < 1:
         raise InputError(f"--interval must be between 0 and 1, got {interval}")
-    if for_shards and not sharded:
-        raise InputError("--dask and --partials are for a gallery in shards, which lookalike shard writes")
+    label_files, kinds = (query_labels, gallery_labels), metrics_by_kind(relevance, names)
+    policies: dict[str, Any] = {"undefined": undefined, "unjudged": unjudged}
+    asked = _Asked(queries, gallery, label_files, names, kinds, policies, similarity, exclude_self, zero, labels)
+    of_runs, of_vectors = {"unlisted": unlisted, "ties": ties}, {"threads": threads, "partials": partials}
+    if run is not None or qrels is not None:
+        search: Callable[[_Asked], Evaluation] = partial(_evaluate_run, run, qrels, of_runs)
+    else:
+        search = _search_of_vectors(asked, of_runs, of_vectors, dask)
+    result = search(asked)
+    if output is not None:
+        result.to_json(output)
+    if curve is not None:
+        _write_curve(curve, result, asked, search)
+    tell = _print_scores if as_json else _show_scores
+    tell(result, interval)
 
 
 @dataclass(frozen=True)
@@ -143,10 +153,18 @@ class _Asked:
     labels: tuple[Path | None, Path | None]
     metrics: "list[Metric]"
     by_kind: "dict[str | None, list[Metric]]"  # the metrics of each kind of relevance
+    policies: dict[str, Any]  # what undefined queries and unjudged items count
     similarity: str | None
     exclude_self: bool
     zero: str | None
     level: str | None  # of the labels: "fine", "coarse", or as the files have them
+
+    @property
+    def in_shards(self) -> bool:
+        """Whether the gallery is one that `lookalike shard` wrote."""
+        from lookalike.shards.gallery import is_sharded
+
+        return self.gallery is not None and is_sharded(self.gallery)
 
     @property
     def exclude(self) -> Literal["self"] | None:
@@ -154,8 +172,23 @@ class _Asked:
         return "self" if self.exclude_self else None
 
 
-def _evaluate_run(run: Path | None, qrels: Path | None, asked: _Asked, options: dict[str, Any]) -> "Evaluation":
-    """Evaluate a TREC run by its judgements."""
+def _search_of_vectors(
+    asked: _Asked, of_runs: Mapping[str, str], options: dict[str, Any], dask: str | None
+) -> "Callable[[_Asked], Evaluation]":
+    """How files of vectors are evaluated. of_runs: options that only runs have; raises if they are asked for."""
+    if asked.queries is None:
+        raise InputError("pass the files of the QUERIES and the GALLERY, or --run and --qrels")
+    if of_runs != {"unlisted": "below", "ties": "expected"}:
+        raise InputError("--unlisted and --ties are for runs, which list some items by name: pass --run and --qrels")
+    if asked.in_shards:
+        return partial(_evaluate_shards, dask, options)
+    if dask or options.pop("partials"):
+        raise InputError("--dask and --partials are for a gallery in shards, which lookalike shard writes")
+    return partial(_evaluate_alone if asked.gallery is None else _evaluate_files, options)
+
+
+def _evaluate_run(run: Path | None, qrels: Path | None, options: dict[str, Any], asked: _Asked) -> "Evaluation":
+    """Evaluate a TREC run by judgements."""
     import lookalike as la
 
     if run is None or qrels is None:
@@ -164,10 +197,34 @@ def _evaluate_run(run: Path | None, qrels: Path | None, asked: _Asked, options: 
     if any(own) or asked.exclude_self:
         raise InputError("pass either QUERIES and GALLERY, or --run and --qrels, which have their own ids and grades")
     with progress():
-        return la.evaluate_run(la.read_run(run), la.read_qrels(qrels), asked.metrics, **options)
+        return la.evaluate_run(la.read_run(run), _read_judged(qrels), asked.metrics, **asked.policies, **options)
 
 
-def _evaluate_shards(asked: _Asked, options: dict[str, Any], dask: str | None) -> "Evaluation":
+def _read_judged(path: Path) -> "Relevance":
+    """The judged pairs of a file; one whose name says nothing of its format is of TREC."""
+    import lookalike as la
+    from lookalike.discovery.formats import read_judgements
+
+    ending = Path(path.name.removesuffix(".gz")).suffix
+    if ending in JUDGEMENTS and ending not in TREC:
+        return la.judged(read_judgements(path))
+    return la.read_qrels(path)
+
+
+def _write_curve(path: Path, result: "Evaluation", asked: _Asked, search: "Callable[[_Asked], Evaluation]") -> None:
+    """Write recall and precision at cutoffs and radii, for which everything is searched once more."""
+    from lookalike.core.csv_files import write_csv
+    from lookalike.evaluation.curve_points import curve_metrics, curve_table
+
+    if len(asked.by_kind) > 1:
+        raise InputError("--curve is of one kind of relevance: pass one --relevance for all metrics")
+    metrics = curve_metrics(result)
+    by_kind = dict.fromkeys(asked.by_kind, metrics)
+    policies = asked.policies | {"undefined": "skip"}
+    write_csv(path, curve_table(search(replace(asked, metrics=metrics, by_kind=by_kind, policies=policies))))
+
+
+def _evaluate_shards(dask: str | None, options: dict[str, Any], asked: _Asked) -> "Evaluation":
     """Evaluate queries in a gallery in shards, here or on a cluster."""
     from lookalike.evaluation.item_files import read_items, relevance_to_shards
 
@@ -184,12 +241,13 @@ def _evaluate_shards(asked: _Asked, options: dict[str, Any], dask: str | None) -
             query_ids=query_items.ids,
             gallery_ids=shards["ids"] if "ids" in shards.columns else None,
             exclude=asked.exclude,
+            **asked.policies,
             **options,
         )
     return result.with_notes(*query_items.notes)
 
 
-def _evaluate_alone(asked: _Asked, options: dict[str, Any]) -> "Evaluation":
+def _evaluate_alone(options: dict[str, Any], asked: _Asked) -> "Evaluation":
     """Evaluate each item of a file as a query among all others, and say so."""
     from lookalike.shards.gallery import is_sharded
 
@@ -197,13 +255,13 @@ def _evaluate_alone(asked: _Asked, options: dict[str, Any]) -> "Evaluation":
         raise InputError(f"pass the file of the QUERIES too: {asked.queries} is a gallery in shards, or a folder")
     labels = asked.labels[0] or asked.labels[1]
     among_others = replace(asked, gallery=asked.queries, labels=(labels, labels), exclude_self=True)
-    result = _evaluate_files(among_others, options)
+    result = _evaluate_files(options, among_others)
     note = f"{asked.queries} is given alone: each item is searched for among all others (leave-one-out)"
     logger.warning("%s", note)
     return result.with_notes(note)
 
 
-def _evaluate_files(asked: _Asked, options: dict[str, Any]) -> "Evaluation":
+def _evaluate_files(options: dict[str, Any], asked: _Asked) -> "Evaluation":
     """Evaluate queries in a gallery that is one file."""
     from lookalike.evaluation.item_files import read_items, relevance_between
 
@@ -221,6 +279,7 @@ def _evaluate_files(asked: _Asked, options: dict[str, Any]) -> "Evaluation":
             query_ids=query_items.ids,
             gallery_ids=gallery_items.ids,
             exclude=asked.exclude,
+            **asked.policies,
             **options,
         )
     return result.with_notes(*query_items.notes, *gallery_items.notes)
@@ -268,3 +327,5 @@ def _show_scores(result: "Evaluation", level: float | None) -> None:
     console = tables()
     console.print(rows)
     console.print(result.basis)
+    for sentence in result.conventions(spelling(evaluate)):
+        console.print(sentence)

@@ -12,6 +12,7 @@ from lookalike.cli.hashers import choose
 from lookalike.cli.options import DASK, JSON, PARTIALS, SEED, THREADS
 from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import print_json, progress, tables
+from lookalike.core.endings import ARRAYS, ITEMS, either
 from lookalike.core.errors import FileError, InputError
 from lookalike.core.files import check_target
 
@@ -23,10 +24,10 @@ __all__ = ["hash_items"]
 
 
 def hash_items(
-    items: Annotated[str, Parameter(help="embeddings: .npz, .npy or .parquet; or the folder or address of shards")],
+    items: Annotated[str, Parameter(help=f"embeddings: {either(ITEMS)}; or the folder or address of shards")],
     output: Annotated[
         str,
-        Parameter(help="where to write the codes: .npz or .parquet; of shards, a folder or address"),
+        Parameter(help=f"where to write the codes: {either(ARRAYS)}; of shards, a folder or address"),
         Output(folder=True, owns="gallery"),
     ],
     /,
@@ -137,11 +138,11 @@ def _hash_file(path: Path, output: Path, options: _HasherOptions, as_json: bool)
 
 def _check_names(output: Path, save: Path | None) -> None:
     """Raise where a file cannot be written, or its name does not say what it is."""
-    for target, suffixes in ((output, (".npz", ".parquet")), (save, (".npz",))):
+    for target, suffixes in ((output, ARRAYS), (save, (".npz",))):
         if target is not None:
             check_target(target)
             if target.suffix not in suffixes:
-                raise InputError(f"cannot write {target}: the name must end in {' or '.join(suffixes)}")
+                raise InputError(f"cannot write {target}: the name must end in {either(suffixes)}")
 
 
 def _fit(hasher: "Hasher", sample: "Items", options: _HasherOptions) -> None:

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from lookalike.cli.options import JSON, RULE, SEED, THREADS
+from lookalike.cli.errors import spelling
+from lookalike.cli.options import JSON, RULE, SEED, THREADS, UNLISTED
 from lookalike.cli.outputs import Output
 from lookalike.cli.paper_tables import Wanted, not_judged, recognise_alone, show_tables, with_tables
 from lookalike.cli.studies import judgements_of, open_judged, write_result
 from lookalike.cli.terminal import print_json, progress, remark, say_how_to_open, table, tables
+from lookalike.core.endings import JUDGEMENT_FILES
 from lookalike.core.errors import FileError, InputError, StudyError
 from lookalike.core.files import write_text
 from lookalike.evaluation.results import without_nan
@@ -26,7 +28,7 @@ FOLDER = Annotated[Path | None, Parameter(help="the folder of the study")]
 RUN = Annotated[
     list[str] | None, Parameter(help="in place of a study: a TREC run, NAME=FILE; may be given several times")
 ]
-QRELS = Annotated[Path | None, Parameter(help="the judgements of the runs: .qrels, .csv, .parquet or .json")]
+QRELS = Annotated[Path | None, Parameter(help=f"the judgements of the runs: {JUDGEMENT_FILES}")]
 METRICS = Annotated[str | None, Parameter(help="names; by default hit rates, reciprocal ranks, areas and guards")]
 LEVEL = Annotated[
     Literal["image", "product"], Parameter(help="what a judgement is about: one image, or all of its identity")
@@ -80,6 +82,7 @@ def leaderboard(
     one_per_identity: ONE_PER_IDENTITY = None,
     negatives: NEGATIVES = 100,
     with_random: WITH_RANDOM = False,
+    unlisted: UNLISTED = "below",
     leave_one_out: LEAVE_ONE_OUT = None,
     p: P = "exact",
     identification: IDENTIFICATION = False,
@@ -112,12 +115,10 @@ def leaderboard(
     contest = _contest_of_study(folder, rule, run, qrels) if folder is not None else _contest_of_runs(run, qrels, rule)
     checks = _Checks(chosen, metric, rules, _leaves_one_out(leave_one_out, contest, report, p), p)
     wanted = Wanted(identification, paper_tables, report is not None)
-    if with_random and contest.pool is None:
-        raise InputError("--with-random needs a pool, which knows what chance drew: lookalike pool STUDY")
-    if rules and contest.study is None:
-        raise InputError("--rules needs the votes of a study")
-    options = {"level": level, "negatives": negatives, "one_per_identity": one_per_identity, "resamples": resamples}
-    options |= {"with_random": with_random, "seed": seed, "threads": threads}
+    _check_contest(contest, with_random=with_random, rules=rules)
+    options: dict[str, Any] = {"level": level, "negatives": negatives, "one_per_identity": one_per_identity}
+    options |= {"with_random": with_random, "unlisted": unlisted}
+    options |= {"resamples": resamples, "seed": seed, "threads": threads}
     with progress():
         outcome = _compare_models(contest, checks, wanted, options)
     facts = outcome.facts()
@@ -139,6 +140,14 @@ class _Contestants:
     judgements: "Judgements"
     pool: "Pool | None" = None
     study: "Study | None" = None
+
+
+def _check_contest(contest: _Contestants, *, with_random: bool, rules: bool) -> None:
+    """Raise where what is asked for needs a pool or votes that are not there."""
+    if with_random and contest.pool is None:
+        raise InputError("--with-random needs a pool, which knows what chance drew: lookalike pool STUDY")
+    if rules and contest.study is None:
+        raise InputError("--rules needs the votes of a study")
 
 
 @dataclass(frozen=True)
@@ -246,7 +255,7 @@ def _write_page(page: Path, contest: _Contestants, outcome: _Outcome) -> None:
 def _show(outcome: _Outcome, *, every_metric: bool) -> None:
     """Print the leaderboard and the checks, and warnings on standard error."""
     say = tables().print
-    say(outcome.board.standing())
+    say(outcome.board.standing(spelling(leaderboard)))
     say(f"\n{outcome.board.table()}" if every_metric else "--all shows all other metrics")
     show_tables(outcome.board, outcome.wanted)
     if outcome.without_own is not None:

@@ -47,6 +47,10 @@ PARTIALS = Annotated[
 SIMILARITY = Annotated[
     Literal["cosine", "dot", "euclidean"] | None, Parameter(help="how embeddings are compared (cosine)")
 ]
+UNLISTED = Annotated[
+    Literal["below", "out"],
+    Parameter(help="AUC and PRAUC: judged items that a run does not list tie below all that it lists, or are left out"),
+]
 ZERO = Annotated[
     Literal["one", "minus"] | None,
     Parameter(help="what a 0 counts in codes of -1 and +1, such as the sign of 0: 1, or -1"),
@@ -83,6 +87,7 @@ __all__ = [
     "SOURCE",
     "STUDY",
     "THREADS",
+    "UNLISTED",
     "ZERO",
     "check_raw",
 ]

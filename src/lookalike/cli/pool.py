@@ -9,6 +9,7 @@ from lookalike.cli.options import JSON, RAW, SEED, STUDY, THREADS, check_raw
 from lookalike.cli.outputs import Output
 from lookalike.cli.studies import open_judged, release_again
 from lookalike.cli.terminal import print_json, progress, remark, table, tables
+from lookalike.core.endings import TABLES, either
 from lookalike.core.errors import InputError, StudyError
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ TOP_UP = Annotated[str | None, Parameter(help="add this model to the pool, and l
 NEXT = Annotated[int | None, Parameter(name="--next", help="list the next so many pairs to judge of the pool as it is")]
 ORDER = Annotated[Literal["depth", "adaptive"], Parameter(help="of the pairs that --next lists")]
 PACE = Annotated[float, Parameter(help="that judging a pair takes, for the cost")]
-OUTPUT = Annotated[Path | None, Parameter(help="write the pairs to judge to this .csv or .parquet file"), Output()]
+OUTPUT = Annotated[Path | None, Parameter(help=f"write the pairs to judge to this {either(TABLES)} file"), Output()]
 REPLACE = Annotated[bool, Parameter(help="pool anew, in place of a pool that has been voted on")]
 
 __all__ = ["pool"]
@@ -79,8 +80,8 @@ def pool(
     of_a_new_pool |= {"--models": models is not None, "--seconds": seconds != SECONDS, "--replace": replace}
     of_a_new_pool |= {"--seed": seed != 0, "--error": error is not None, "--risk": risk != RISK_OF_ERROR}
     _check_options([name for name, is_passed in of_a_new_pool.items() if is_passed], top_up, next_pairs, order)
-    if output is not None and output.suffix not in (".csv", ".parquet"):
-        raise InputError(f"cannot write pairs to {output}: the name must end in .csv or .parquet")
+    if output is not None and output.suffix not in TABLES:
+        raise InputError(f"cannot write pairs to {output}: the name must end in {either(TABLES)}")
     check_raw(raw, output)
     cost(1, seconds)  # refused before anything is written
     study = open_judged(folder)

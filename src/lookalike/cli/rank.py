@@ -9,13 +9,14 @@ from lookalike.cli.galleries import open_shards
 from lookalike.cli.options import DASK, JSON, SIMILARITY, THREADS, ZERO
 from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import print_json, progress, tables
+from lookalike.core.endings import ITEMS, either
 from lookalike.core.errors import InputError
 
 __all__ = ["rank"]
 
 
 def rank(
-    queries: Annotated[Path, Parameter(help="codes or embeddings of the queries: .npz, .npy or .parquet")],
+    queries: Annotated[Path, Parameter(help=f"codes or embeddings of the queries: {either(ITEMS)}")],
     shards: Annotated[str, Parameter(help="the folder or address of a gallery in shards, with ids")],
     output: Annotated[Path, Parameter(help="the TREC run to write, plain or .gz"), Output()],
     /,

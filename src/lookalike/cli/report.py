@@ -14,6 +14,7 @@ from lookalike.cli.survey import STUDY_LENGTHS, limits, report_study
 from lookalike.cli.tasks import level_of, task_and_shape
 from lookalike.cli.terminal import say_how_to_open
 from lookalike.cli.trials import LENGTHS, print_rows, show_trials, try_all, write_page
+from lookalike.core.endings import ITEMS
 from lookalike.core.errors import FileError, InputError
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _tell(trials: "Trials", output: Path, as_json: bool) -> None:
 
 def _check_data_set(data: str, fit: Path | None) -> None:
     """Raise where one file of two is passed in place of a data set, or what a data set does not need."""
-    if Path(data).suffix in (".npz", ".npy", ".parquet"):
+    if Path(data).suffix in ITEMS:
         raise InputError(f"pass two files, queries and gallery: {data} is one of them")
     _refuse("is for files of embeddings: a data set has its own training part", fit=fit)
 

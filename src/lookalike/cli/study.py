@@ -9,6 +9,7 @@ from lookalike.cli.options import JSON, RANDOM_TOO, RAW, RULE, SEED, SIMILARITY,
 from lookalike.cli.outputs import Output
 from lookalike.cli.studies import judgements_of, keep_gold, open_judged, read_votes, write_export
 from lookalike.cli.terminal import print_json, remark, table, tables
+from lookalike.core.endings import ITEMS, JUDGEMENT_FILES, TABLES, either
 from lookalike.core.errors import FileError, InputError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ study = App(
     "Example: lookalike study new shop --catalogue items.csv --draw 2000",
 )
 
-CATALOGUE = Annotated[Path, Parameter(help="the items: .csv or .parquet with id, identity, category, path; or .json")]
+CATALOGUE = Annotated[Path, Parameter(help=f"the items: {either(TABLES)} with id, identity, category, path; or .json")]
 QUERIES = Annotated[
     Path | None,
     Parameter(help="which of them are queries: ids, a line each, or seeds or annotations .json; or with --wild, items"),
@@ -117,7 +118,7 @@ def add(
     from lookalike.study.study import Study
 
     opened = Study.open(folder)
-    if gallery.suffix in (".npz", ".npy", ".parquet"):
+    if gallery.suffix in ITEMS:
         items = read_items(gallery, zero=zero)
         of_queries = read_items(queries, zero=zero) if queries is not None else None
         opened.add_model(
@@ -182,9 +183,7 @@ def queries(
 @study.command
 def votes(
     folder: STUDY,
-    file: Annotated[
-        Path, Parameter(help="votes, .csv or .parquet; or judgements: .qrels, .csv or annotations .json, with --expert")
-    ],
+    file: Annotated[Path, Parameter(help=f"votes, {either(TABLES)}; or with --expert judgements, {JUDGEMENT_FILES}")],
     /,
     *,
     expert: Annotated[str | None, Parameter(help="whose judgements these are, where the file does not say")] = None,
@@ -234,7 +233,7 @@ def export(
     what: Annotated[Literal["judgements", "votes", "pool", "catalogue"], Parameter(help="what to write")],
     file: Annotated[
         Path,
-        Parameter(help="judgements: .qrels, .csv, .parquet or .json; all others: .csv or .parquet"),
+        Parameter(help=f"judgements: {JUDGEMENT_FILES}; all others: {either(TABLES)}"),
         Output(),
     ],
     /,
@@ -380,7 +379,7 @@ def _ids(path: Path, items: "Catalogue") -> "list[str]":
 
     if path.suffix == ".json":
         return [str(name) for name in read_seeds(path, items)]
-    if path.suffix in (".csv", ".parquet"):
+    if path.suffix in TABLES:
         return [str(name) for name in read_catalogue(path).ids]
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")

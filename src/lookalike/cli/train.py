@@ -11,6 +11,7 @@ from lookalike.cli.options import FEATURES, JSON, LABELS, SEED, SETTING, SOURCE
 from lookalike.cli.outputs import Output
 from lookalike.cli.tasks import level_of, task_and_shape
 from lookalike.cli.terminal import print_json, progress, remark, table, tables
+from lookalike.core.endings import ITEMS
 from lookalike.core.errors import FileError, InputError
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ def _lesson(asked: _Source, loss: str) -> _Lesson:
                 f"{loss} learns from fine and coarse labels and is scored on coarse ones: not --labels fine"
             )
         asked = replace(asked, labels=asked.labels or Path("coarse"))
-    if Path(asked.data).suffix in (".npz", ".npy", ".parquet"):
+    if Path(asked.data).suffix in ITEMS:
         if asked.source is not None or asked.setting is not None or features != "pixels":
             raise InputError(
                 "--source, --setting and --features are for data sets and folders of images, not for files"

@@ -7,6 +7,7 @@ from cyclopts import Parameter
 
 from lookalike.cli.options import JSON, ZERO
 from lookalike.cli.terminal import print_json, progress, table, tables
+from lookalike.core.endings import ITEMS, either
 from lookalike.core.errors import FileError
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ __all__ = ["usage"]
 
 
 def usage(
-    codes: Annotated[Path, Parameter(help="codes: .npz, .npy or .parquet")],
+    codes: Annotated[Path, Parameter(help=f"codes: {either(ITEMS)}")],
     /,
     *,
     labels: Annotated[Path | None, Parameter(help="labels of the items: .npy, a text line each, or a .csv")] = None,

@@ -18,7 +18,7 @@ from lookalike.core.errors import FileError
 from lookalike.core.file_errors import fitting
 from lookalike.core.files import write_text
 
-__all__ = ["Table", "read_csv", "write_csv"]
+__all__ = ["Table", "check_header", "read_csv", "write_csv"]
 
 _FORMULA = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # the last four are = + - @ of full width
 
@@ -44,7 +44,7 @@ def _read(path: Path, required: Iterable[str]) -> Table:
     try:
         reader = csv.reader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline=""), strict=True)
         header = [_unmarked(name.strip()) for name in next(reader, [])]
-        _check_header(path, header, required)
+        check_header(path, header, required)
         rows, lines, before = [], [], reader.line_num
         for row in reader:
             line, before = before + 1, reader.line_num  # a quoted value may go over several lines
@@ -85,7 +85,8 @@ def write_csv(path: str | Path, columns: Mapping[str, Iterable[Any]], *, raw: bo
     write_text(path, "".join(",".join(_cell(value, marked) for value in row) + "\n" for row in rows))
 
 
-def _check_header(path: Path, header: list[str], required: Iterable[str]) -> None:
+def check_header(path: str | Path, header: list[str], required: Iterable[str]) -> None:
+    """Raise where the first line of a file does not name its columns, each once."""
     for name in required:
         if name not in header:
             raise FileError(

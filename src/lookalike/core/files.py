@@ -14,6 +14,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from lookalike.core.endings import ARRAYS, either
 from lookalike.core.errors import FileError, InputError
 from lookalike.core.file_errors import naming, reading
 from lookalike.core.locks import take
@@ -205,7 +206,7 @@ def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], about: Mapp
     elif path.suffix == ".parquet":
         _write_parquet(path, arrays, about)
     else:
-        raise FileError(f"cannot write {path}: the name must end in .npz or .parquet", path=path)
+        raise FileError(f"cannot write {path}: the name must end in {either(ARRAYS)}", path=path)
 
 
 def read_arrays(path: str | Path, names: Collection[str] | None = None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
@@ -219,7 +220,7 @@ def read_arrays(path: str | Path, names: Collection[str] | None = None) -> tuple
     elif path.suffix == ".parquet":
         arrays, about = _read_parquet(path, names)
     else:
-        raise FileError(f"cannot read {path}: the name must end in .npz or .parquet", path=path)
+        raise FileError(f"cannot read {path}: the name must end in {either(ARRAYS)}", path=path)
     check_format(about, path)
     return arrays, about
 

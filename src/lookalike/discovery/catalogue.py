@@ -11,6 +11,7 @@ import numpy as np
 from lookalike.core.checks import nearest
 from lookalike.core.codes import as_numpy
 from lookalike.core.csv_files import read_csv, write_csv
+from lookalike.core.endings import TABLES, either
 from lookalike.core.errors import FileError, InputError
 from lookalike.core.file_errors import within
 from lookalike.core.files import digest, provenance, read_arrays, write_arrays
@@ -78,7 +79,7 @@ class Catalogue:
                 listed = ", ".join(map(repr, columns)) or "none"
                 raise FileError(f"{path} must have a column 'id', got {listed}", path=path)
         else:
-            raise FileError(f"cannot read a catalogue from {path}: the name must end in .csv or .parquet", path=path)
+            raise FileError(f"cannot read a catalogue from {path}: the name must end in {either(TABLES)}", path=path)
         fields = {name: columns.pop(column) for column, name in COLUMNS.items() if column in columns}
         with within(path):
             return cls(**fields, attributes=columns)
@@ -94,7 +95,7 @@ class Catalogue:
         elif path.suffix == ".parquet":
             write_arrays(path, self._columns, provenance("catalogue", digest=self.digest))
         else:
-            raise FileError(f"cannot write a catalogue to {path}: the name must end in .csv or .parquet", path=path)
+            raise FileError(f"cannot write a catalogue to {path}: the name must end in {either(TABLES)}", path=path)
 
     def column(self, name: str) -> np.ndarray:
         """A column by name: "id", "identity" (without identities the id), "category", "path" or an attribute."""

@@ -17,7 +17,7 @@ from lookalike.discovery.places import PairsToPlace, WholeRanking, whole_ranking
 from lookalike.discovery.pool import Pool
 from lookalike.discovery.rankers import Ranked, as_model
 from lookalike.discovery.sampled_negatives import NegativeSample, draw_negatives
-from lookalike.evaluation.evaluate import evaluate_tally
+from lookalike.evaluation.evaluate import UNLISTED, evaluate_tally
 from lookalike.evaluation.relevance import UNJUDGED, Unranked
 from lookalike.evaluation.results import Evaluation, Score
 from lookalike.evaluation.tally import Tally
@@ -43,7 +43,8 @@ class Contest:
     """Models on the same judged pairs.
 
     depth: how many ranks of each model are looked at. one_per_identity: rank metrics see only the best image of an
-    identity. level: "image", a judgement is about one image; "product", about all images of its identity, and where
+    identity. unlisted: for AUC and PRAUC, judged items that a run does not list tie "below" all that it lists, or are
+    left "out". level: "image", a judgement is about one image; "product", about all images of its identity, and where
     these were judged differently the highest grade counts. negatives: how many unjudged items to sample for each query.
     pool: its pairs that were drawn by chance alone do not count, though they are judged; without a pool all pairs do.
     Metrics without a cutoff look at all ranks, whatever the depth: the judged pairs are counted out when such a metric
@@ -61,18 +62,21 @@ class Contest:
         level: str = "image",
         negatives: int = 0,
         pool: Pool | None = None,
+        unlisted: str = "below",
         seed: int = 0,
         threads: int | None = None,
     ) -> None:
         if not models:
             raise InputError("there is no model to evaluate")
         choice("level", level, LEVELS)
+        choice("unlisted", unlisted, UNLISTED)
         if level == "product" and not collection.has_identities:
             raise InputError(
                 Option("level", "product"), " needs the identity of every item: say in the catalogue what each shows"
             )
         depth, negatives = whole_number("depth", depth), whole_number("negatives", negatives, 0)
         self.collection, self.level, self.one_per_identity = collection, level, one_per_identity
+        self.unlisted = unlisted
         self.depth = min(depth, collection.n_items)
         self._models = {name: as_model(model, collection, name) for name, model in models.items()}
         self.random_counts, self._drawn = pool is None, np.zeros(0, np.int64)
@@ -166,11 +170,8 @@ class Contest:
         of_pairs = [metric for metric in wanted if metric.name in OF_PAIRS]
         for kind in dict.fromkeys(map(_kind, of_pairs)):
             same_kind = {_plain(metric): metric for metric in of_pairs if _kind(metric) == kind}
-            for listed_only in (False, True):  # Bpref gives nothing for what a run does not list; areas place it last
-                some = [plain for plain in same_kind if (plain.name == "Bpref") == listed_only]
-                if some:
-                    values = evaluate_tally(self._pair_tally(entry, grades, *kind, listed_only=listed_only), some)
-                    scores |= {same_kind[plain]: replace(values[plain], metric=same_kind[plain]) for plain in some}
+            values = evaluate_tally(self._pair_tally(entry, grades, *kind), same_kind, unlisted=self.unlisted)
+            scores |= {metric: replace(values[plain], metric=metric) for plain, metric in same_kind.items()}
         about = {"items": self.collection.n_items, "unjudged": unjudged, "level": self.level, "inputs": {}}
         return Evaluation({metric: scores[metric] for metric in wanted}, self.collection.query_ids, about)
 
@@ -232,9 +233,12 @@ class Contest:
             missing_queries, missing = missing_queries[rows], missing[rows]
         return Unranked(missing_queries, np.arange(len(missing)).astype(str), missing)
 
-    def _pair_tally(
-        self, entry: Entry, unit_grades: np.ndarray, negatives: str, rel: int, *, listed_only: bool
-    ) -> Tally:
+    @property
+    def lists_all(self) -> bool:
+        """Whether every model ranks every judged pair, as all but runs do."""
+        return not any(np.isneginf(entry.scores).any() for entry in self.entries.values())
+
+    def _pair_tally(self, entry: Entry, unit_grades: np.ndarray, negatives: str, rel: int) -> Tally:
         units = self._units
         grades = unit_grades[units.pair_units]
         kept = grades >= (rel if negatives == "sampled" else 0)
@@ -243,11 +247,9 @@ class Contest:
             parts.append(self._sampled_rows(entry, units.pair_queries[grades >= 0], negatives))
         queries, scores, all_grades = (np.concatenate(column) for column in zip(*parts, strict=True))
         order = np.lexsort((-scores, queries))
-        unranked = None
-        if listed_only:
-            gone = np.isneginf(scores)
-            unranked = Unranked(queries[gone], np.arange(gone.sum()).astype(str), all_grades[gone])
-            order = order[~gone[order]]
+        gone = np.isneginf(scores)
+        unranked = Unranked(queries[gone], np.arange(gone.sum()).astype(str), all_grades[gone])
+        order = order[~gone[order]]
         return tally_of(self.collection, queries[order], scores[order], all_grades[order], units.max_grade, unranked)
 
     def _sampled_rows(

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.core.csv_files import read_csv, write_csv
+from lookalike.core.csv_files import check_header, read_csv, write_csv
+from lookalike.core.endings import JUDGEMENT_FILES, TABLES, TREC, either
 from lookalike.core.errors import FileError, InputError
 from lookalike.core.file_errors import within
 from lookalike.core.files import provenance, read_arrays, read_json, write_arrays, write_text
 from lookalike.core.ids import text_array
 from lookalike.discovery.catalogue import Catalogue
 from lookalike.evaluation.relevance import MAX_GRADE
-from lookalike.evaluation.trec import rows_of_qrels, write_qrels
+from lookalike.evaluation.trec import bad_grade, rows_of_qrels, write_qrels
 
 logger = logging.getLogger("lookalike")
 
@@ -175,7 +176,7 @@ def write_annotations(path: str | Path, rows: Iterable[tuple[Any, Any, int]]) ->
         if grade not in (0, 1):
             raise InputError(
                 f"annotations are 0 or 1, but query {query!r} and item {item!r} have the grade {grade}: "
-                "write .qrels, .csv or .parquet, or decide which grades are similar"
+                f"write {either((*TABLES, *TREC))}, or decide which grades are similar"
             )
         entries.append({"key": [str(query), str(item)], "value": int(grade)})
     write_text(path, f"[{_lines(entries)}]\n")
@@ -237,7 +238,7 @@ def _format(path: str | Path, raw: bool = False) -> tuple[Reader, Writer]:
     """The function that reads judgements from a file of this name, and the one that writes them to it."""
     name = Path(path).name
     ending = Path(name.removesuffix(".gz")).suffix
-    if ending in (".qrels", ".txt", ".trec"):
+    if ending in TREC:
         return _qrels, _to_qrels
     formats: dict[str, tuple[Reader, Writer]] = {
         ".json": (_annotations, write_annotations),
@@ -246,8 +247,7 @@ def _format(path: str | Path, raw: bool = False) -> tuple[Reader, Writer]:
     }
     if Path(name).suffix not in formats:
         raise FileError(
-            "judgements are in .json, .csv, .parquet, .qrels, .txt or .trec (the last three also with .gz), "
-            f"got {path}",
+            f"judgements are in {JUDGEMENT_FILES}, got {path}",
             path=path,
         )
     return formats[ending]
@@ -303,11 +303,23 @@ def _annotations(path: str | Path) -> JudgementRows:
 
 
 def _csv(path: str | Path) -> JudgementRows:
-    table = read_csv(path, ("query", "item", "grade"))
+    table = read_csv(path, ())
+    _check_no_votes(path, table.columns)
+    check_header(path, list(table.columns), ("query", "item", "grade"))
     columns = (table.columns[name] for name in ("query", "item", "grade"))
     for line, query, item, grade in zip(table.lines, *columns, strict=True):
         where = f"{path}, line {line}"
         yield f"line {line}", *_pair(query, item, where), _grade(grade, where)
+
+
+def _check_no_votes(path: str | Path, columns: Collection[str]) -> None:
+    """Raise for a file of votes, of which judgements are still to be made."""
+    if "answer" in columns and "grade" not in columns:
+        raise FileError(
+            f"{path} holds votes, of which a rule has to make judgements: lookalike study votes adds them to a study, "
+            "lookalike study export STUDY judgements FILE writes what they say",
+            path=path,
+        )
 
 
 def _to_csv(path: str | Path, rows: list[Row], *, raw: bool, sources: list[str] | None = None) -> None:
@@ -316,7 +328,9 @@ def _to_csv(path: str | Path, rows: list[Row], *, raw: bool, sources: list[str] 
 
 
 def _parquet(path: str | Path) -> JudgementRows:
-    columns, _ = read_arrays(path, ("query", "item", "grade"))
+    columns, _ = read_arrays(path, ("query", "item", "grade", "answer"))
+    _check_no_votes(path, columns)
+    columns.pop("answer", None)
     if len(columns) < 3:
         listed = ", ".join(columns) or "none of them"
         raise FileError(f"{path} must have the columns query, item and grade, got {listed}", path=path)
@@ -337,7 +351,7 @@ def _to_qrels(path: str | Path, rows: list[Row]) -> None:
     try:
         write_qrels(path, rows)
     except ValueError as error:  # an id with a space
-        raise InputError(f"{error}: write .json, or .csv or .parquet by lookalike study export") from error
+        raise InputError(f"{error}: write .json, or {either(TABLES)} by lookalike study export") from error
 
 
 def _qrels(path: str | Path) -> JudgementRows:
@@ -358,7 +372,7 @@ def _grade(value: Any, where: str) -> int:
     except (TypeError, ValueError, OverflowError):
         number = -1.0
     if not number.is_integer() or not 0 <= number <= MAX_GRADE:
-        raise InputError(f"{where}: a grade must be a whole number from 0 to {MAX_GRADE}, got {value!r}")
+        raise InputError(bad_grade(where, value))
     return int(number)
 
 

@@ -1,7 +1,7 @@
 """Leaderboard: models compared on judged pairs, with what tells how far each number can be trusted."""
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lookalike.core.bootstrap import bootstrap_intervals
+from lookalike.core.errors import Option
 from lookalike.core.files import provenance, write_text
 from lookalike.core.text_table import aligned
 from lookalike.discovery.collection import Collection
@@ -19,7 +20,7 @@ from lookalike.discovery.pool import Pool
 from lookalike.discovery.standing import Placing, placing
 from lookalike.discovery.standing_text import standing_table, who_leads
 from lookalike.evaluation.compare import Comparison, compare
-from lookalike.evaluation.results import Evaluation, Score, as_table, shown, without_nan
+from lookalike.evaluation.results import Evaluation, Score, as_table, shown, unlisted_note, without_nan
 from lookalike.metrics.metric import Metric, parse_all
 
 if TYPE_CHECKING:
@@ -181,9 +182,10 @@ class Leaderboard:
         """The models in their places by the leading number, and how surely the first one leads."""
         return placing(self)
 
-    def standing(self) -> str:
+    def standing(self, spell: Callable[[Option], str] = str) -> str:
         """The models in their places, who leads and how surely, and what the numbers are made of."""
-        return "\n".join([standing_table(self, self.placing), who_leads(self.placing), self.facts])
+        parts = [standing_table(self, self.placing), who_leads(self.placing), self.facts, *self.conventions(spell)]
+        return "\n".join(parts)
 
     @property
     def facts(self) -> str:
@@ -198,7 +200,12 @@ class Leaderboard:
 
     def text(self, *, warnings: bool = True) -> str:
         """Every metric of every model, what they are made of, and warnings."""
-        return "\n".join([self.table(), self.facts, *(self.warnings if warnings else [])])
+        return "\n".join([self.table(), self.facts, *self.conventions(), *(self.warnings if warnings else [])])
+
+    def conventions(self, spell: Callable[[Option], str] = str) -> list[str]:
+        """How the numbers were counted, in sentences. spell: how an option is written."""
+        areas = dict.fromkeys(metric.name for metric in self.metrics if metric.area)
+        return [unlisted_note(areas, self.about["unlisted"], True, spell)] if "unlisted" in self.about else []
 
     def __str__(self) -> str:
         return self.text()
@@ -235,6 +242,7 @@ def leaderboard(
     level: str = "image",
     negatives: int = 100,
     with_random: bool = False,
+    unlisted: str = "below",
     resamples: int = 1000,
     seed: int = 0,
     threads: int | None = None,
@@ -242,8 +250,8 @@ def leaderboard(
 ) -> Leaderboard:
     """Evaluate models on judged pairs.
 
-    models: each (queries, gallery) embeddings or Codes, a matrix of scores, or a run; what a run does not list is tied
-    below all that it lists.
+    models: each (queries, gallery) embeddings or Codes, a matrix of scores, or a run.
+    unlisted: for AUC and PRAUC, judged items that a run does not list tie "below" all that it lists, or are left "out".
     pool: tells which models helped to build it, and which pairs each alone proposed. metrics: by default the columns of
     Barkan et al. 2023 at the `cutoffs`, or at the pool's k. A metric of ranks without a cutoff, such as AP, looks at
     all ranks. one_per_identity: rank metrics see only the best image of each; by default as
@@ -266,6 +274,7 @@ def leaderboard(
         level=level,
         negatives=negatives if sampled else 0,
         pool=None if with_random else pool,
+        unlisted=unlisted,
         seed=seed,
         threads=threads,
     )
@@ -306,6 +315,8 @@ def board_of(
         "random_counted": random_counted(contest, pool),
         "inputs": contest.inputs | {"pool": None if pool is None else pool.digest},
     }  # fmt: skip
+    if any(metric.area for metric in metrics) and not contest.lists_all:
+        about["unlisted"] = contest.unlisted
     intervals, own_out_intervals = (intervals_of(scores, resamples, seed) for scores in (evaluations, own_out))
     listed = {name: {k: contest.listed(name, k) for k in cutoffs} for name in names}
     ends = intervals, own_out_intervals
@@ -348,8 +359,10 @@ def intervals_of(
     intervals: dict[str, dict[Metric, tuple[float, float]]] = {name: {} for name in evaluations}
     columns = [(name, metric) for name, evaluation in evaluations.items() for metric in evaluation]
     if columns:
-        values = np.stack([evaluations[name][metric].per_query for name, metric in columns], axis=1)
-        ends = bootstrap_intervals(values, level, seed, resamples)
+        scores = [evaluations[name][metric] for name, metric in columns]
+        values = np.stack([score.per_query for score in scores], axis=1)
+        weights = np.stack([np.ones(len(values)) if s.weights is None else s.weights for s in scores], axis=1)
+        ends = bootstrap_intervals(values, level, seed, resamples, weights)
         for (name, metric), (low, high) in zip(columns, ends.tolist(), strict=True):
             intervals[name][metric] = (low, high)
     return intervals

@@ -17,6 +17,7 @@ from lookalike.core.progress import track
 from lookalike.core.threads import n_threads
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.places import PairsToPlace, Places, places_in_lists, places_in_row
+from lookalike.evaluation.tally import LOWEST
 from lookalike.shards.gallery import Shards
 
 T = TypeVar("T")
@@ -214,6 +215,7 @@ class RunModel(Model):
         if np.isnan(scores).any():
             query, item = pairs[int(np.isnan(scores).argmax())]
             raise InputError(f"the run scores query {query!r} with item {item!r} by nan")
+        scores = np.maximum(scores, LOWEST)  # -inf is what a run does not list
         order = np.argsort(collection.keys(queries, items))
         self._keys = collection.keys(queries, items)[order]
         self._queries, self._items, self._scores = queries[order], items[order], scores[order]

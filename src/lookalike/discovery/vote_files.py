@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.core.csv_files import read_csv, write_csv
+from lookalike.core.endings import TABLES, either
 from lookalike.core.errors import FileError
 from lookalike.core.file_errors import reading
 from lookalike.core.files import PARQUET, provenance, read_arrays, writing
@@ -24,8 +25,8 @@ _COLUMNS = (*_NEEDED, "time", "seconds")
 def read_vote_columns(path: str | Path) -> dict[str, np.ndarray | None]:
     """The checked columns of a .csv or .parquet file by name; None for times or seconds that it does not have."""
     path = Path(path)
-    if path.suffix not in (".csv", ".parquet"):
-        raise FileError(f"cannot read {path}: the name must end in .csv or .parquet", path=path)
+    if path.suffix not in TABLES:
+        raise FileError(f"cannot read {path}: the name must end in {either(TABLES)}", path=path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     columns, error = _read_csv(path) if path.suffix == ".csv" else _read_parquet(path)
@@ -46,7 +47,7 @@ def write_vote_columns(path: str | Path, columns: Mapping[str, np.ndarray], dige
     elif path.suffix == ".parquet":
         _write_parquet(path, columns, digest)
     else:
-        raise FileError(f"cannot write {path}: the name must end in .csv or .parquet", path=path)
+        raise FileError(f"cannot write {path}: the name must end in {either(TABLES)}", path=path)
 
 
 def _read_csv(path: Path) -> tuple[Mapping[str, Sequence[Any]], RowError]:

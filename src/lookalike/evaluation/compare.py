@@ -122,7 +122,7 @@ def compare(
     for metric in shared:
         tested = []
         for a, b in itertools.combinations(names, 2):
-            values = evaluations[a][metric].per_query[orders[a]] - evaluations[b][metric].per_query[orders[b]]
+            values = evaluations[a][metric].influence[orders[a]] - evaluations[b][metric].influence[orders[b]]
             values = values[~np.isnan(values)]
             mean = float(values.mean()) if len(values) else float("nan")
             low, high = bootstrap_interval(values, level, random_state, min(resamples, 2000))

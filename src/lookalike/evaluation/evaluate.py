@@ -2,8 +2,8 @@
 
 import logging
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,12 +17,15 @@ from lookalike.evaluation.relevance import Judged, Relevance
 from lookalike.evaluation.results import Evaluation, Score
 from lookalike.evaluation.sources import GivenTally, RunSource, TallySource, source_of
 from lookalike.evaluation.tally import Tally
+from lookalike.evaluation.trec import in_order_of_trec_eval
 from lookalike.metrics.metric import Metric, parse_all
 from lookalike.metrics.registry import KEPT
-from lookalike.metrics.values import Part, Values, joined
+from lookalike.metrics.values import Part, Values, Weighted, joined
 
 DEFAULT_METRICS = ("AP", "AP@1000", "nDCG@100", "P@100", "R@100")
-UNDEFINED = ("zero", "skip", "error")
+UNDEFINED = {"zero": 0.0, "one": 1.0, "skip": np.nan, "error": np.nan}  # what an undefined query counts
+UNLISTED = ("below", "out")
+TIES = ("expected", "trec_eval")
 POLICIES = ("relevant", "irrelevant", "condensed", "error")  # for unjudged items
 
 logger = logging.getLogger("lookalike")
@@ -55,7 +58,7 @@ def evaluate(
     that a job that died goes on.
     exclude: (query_groups, gallery_groups), items of the query's own group do not rank; or "self", the item with the
     query's own id. level: "product", a judgement is about every item of the judged item's group, which `exclude` gives.
-    undefined: what a query without a value counts, "zero", "skip" or "error" (default: the metric's).
+    undefined: what a query without a value counts, "zero", "one", "skip" or "error" (default: the metric's).
     unjudged: what an item that nobody judged counts, "irrelevant", "relevant", "condensed" (left out) or "error"
     (default: the metric's). threads: how many to use, all cores by default.
 
@@ -104,8 +107,14 @@ def evaluate_run(
     *,
     undefined: str | None = None,
     unjudged: str | None = None,
+    unlisted: str = "below",
+    ties: str = "expected",
 ) -> Evaluation:
     """Evaluate a run, {query_id: {item_id: score}}, on judged pairs; every judged query counts, ranked or not.
+
+    unlisted: for AUC and PRAUC, judged items that the run does not list tie "below" all that it lists, or are left
+    "out". ties: "expected", over all orders of tied items, or "trec_eval", the one order that trec_eval takes: by
+    scores in single precision, then by names, the last first. It is for checking old numbers.
 
     >>> import lookalike as la
     >>> qrels = la.judged([("q", "a", 1), ("q", "b", 0), ("q", "c", 1)])
@@ -119,11 +128,16 @@ def evaluate_run(
         raise InputTypeError("a run is evaluated on judged pairs: pass la.judged(pairs) or la.read_qrels(path)")
     if not any(query in run for query in relevance.judgements):
         raise InputError("the run ranks nothing for any of the judged queries: are these the right files?")
-    metric_set = MetricSet.of(metrics, undefined, unjudged)
+    metric_set = MetricSet.of(metrics, undefined, unjudged, unlisted)
+    choice("ties", ties, TIES)
     pairs = [f"{query}\t{item}\t{score!r}" for query, items in run.items() for item, score in items.items()]
     inputs = {"run": digest(np.array(sorted(pairs))), "relevance": relevance}
     n_items = len({item for items in run.values() for item in items})
-    about = {"inputs": inputs, "items": n_items, "relevance": relevance.kind}
+    about = {"inputs": inputs, "items": n_items, "deepest": max(map(len, run.values())), "relevance": relevance.kind}
+    if ties == "trec_eval":
+        if areas := [metric.name for metric in metric_set.metrics if metric.area]:
+            raise InputError(f"trec_eval has no {areas[0]}: leave it out, or ", Option("ties", ties))
+        run, about = in_order_of_trec_eval(run), about | {"ties": ties}
     return metric_set.evaluate(RunSource(run, relevance, about))
 
 
@@ -133,30 +147,42 @@ def evaluate_tally(
     *,
     undefined: str | None = None,
     unjudged: str | None = None,
+    unlisted: str = "below",
 ) -> Evaluation:
     """Evaluate a tally, such as the sum of the tallies of gallery shards."""
     if not isinstance(tally, Tally):
         raise InputTypeError(f"a tally is needed, got {type(tally).__name__}: la.count makes one")
-    return MetricSet.of(metrics, undefined, unjudged).evaluate(GivenTally(tally))
+    return MetricSet.of(metrics, undefined, unjudged, unlisted).evaluate(GivenTally(tally))
 
 
 @dataclass(frozen=True)
 class MetricSet:
-    """Metrics to compute, and what undefined values and unjudged items count; None: as each metric has it."""
+    """Metrics to compute, and what undefined values and unjudged items count; None: as each metric has it.
+
+    unlisted: whether judged items without a rank tie "below" all others in areas under curves, or are left "out".
+    """
 
     metrics: list[Metric]
     undefined: str | None
     unjudged: str | None
+    unlisted: str = "below"
 
     @classmethod
-    def of(cls, metrics: str | Iterable[str | Metric], undefined: str | None, unjudged: str | None) -> "MetricSet":
+    def of(
+        cls,
+        metrics: str | Iterable[str | Metric],
+        undefined: str | None,
+        unjudged: str | None,
+        unlisted: str = "below",
+    ) -> "MetricSet":
         """From what users give."""
         parsed = parse_all(metrics)
         if undefined is not None:
             choice("undefined", undefined, UNDEFINED)
         if unjudged is not None:
             choice("unjudged", unjudged, POLICIES)
-        return cls(parsed, undefined, unjudged)
+        choice("unlisted", unlisted, UNLISTED)
+        return cls(parsed, undefined, unjudged, unlisted)
 
     def policy(self, metric: Metric) -> str:
         """What unjudged items count for a metric."""
@@ -173,24 +199,24 @@ class MetricSet:
         """All metrics of all queries."""
         parts: dict[Metric, Part] = {}
         relevant: list[tuple[bool, bool]] = []
+        facts: dict[str, Any] = {"undefined": self.undefined or "default"}
         for (negatives, rel), metrics in self._runs(of_scores=source.of_scores):
             counted = source if negatives == "judged" else source.with_negatives(negatives, rel)
             policies = {metric: self.policy(metric) for metric in metrics}
             needs = needs_of(policies, radius=self.radius, judged=counted.judged)
-            blocks = list(counted.each(needs, lambda tally, policies=policies: _parts(tally, policies)))  # type: ignore[misc]
-            query_ids = np.concatenate([ids for ids, _, _ in blocks])
-            parts |= zip(metrics, map(joined, zip(*(block for _, block, _ in blocks), strict=True)), strict=True)
-            relevant += [block for _, _, block in blocks]
-        scores = {metric: self._score(metric, parts[metric].settled(), query_ids) for metric in self.metrics}
+            blocks = list(counted.each(needs, lambda tally, policies=policies: self._block(tally, policies)))  # type: ignore[misc]
+            query_ids = np.concatenate([block.query_ids for block in blocks])
+            parts |= zip(metrics, map(joined, zip(*(block.parts for block in blocks), strict=True)), strict=True)
+            relevant += [block.extremes for block in blocks]
+            if any(metric.area for metric in metrics) and any(block.unranked for block in blocks):
+                facts["unlisted"] = self.unlisted
+        scores = {metric: self._score(metric, parts[metric], query_ids) for metric in self.metrics}
         unjudged = {str(metric): self.policy(metric) for metric in self.metrics}
-        facts = {
-            "undefined": self.undefined or "default",
-            "unjudged": unjudged if len(set(unjudged.values())) > 1 else next(iter(unjudged.values())),
-        }
-        notes = [*source.about.get("notes", ()), *notes_of_relevance(relevant)]
-        for note in notes:
+        facts["unjudged"] = unjudged if len(set(unjudged.values())) > 1 else next(iter(unjudged.values()))
+        facts["notes"] = [*source.about.get("notes", ()), *notes_of_relevance(relevant)]
+        for note in facts["notes"]:
             logger.warning("%s", note)
-        return Evaluation(scores, query_ids, source.about | facts | {"notes": notes})
+        return Evaluation(scores, query_ids, source.about | facts)
 
     def _runs(self, *, of_scores: bool) -> Iterator[tuple[tuple[str, int], list[Metric]]]:
         """Metrics that are of the same counts: of the same negatives, and, of scores, with or without a radius.
@@ -205,14 +231,39 @@ class MetricSet:
             others = [metric for metric in metrics if metric not in with_radius]
             yield from ((negatives, some) for some in (others, with_radius) if some)
 
-    def _score(self, metric: Metric, values: Values, query_ids: np.ndarray) -> Score:
+    def _block(self, tally: Tally, policies: Mapping[Metric, str]) -> "QueryBlock":
+        """What a block of queries adds to each metric. policies: what unjudged items count."""
+        if "error" in policies.values():
+            _check_judged(tally)
+        tallies = {
+            policy: tally if policy in ("error", KEPT) else tally.with_unjudged(policy) for policy in policies.values()
+        }
+        of_areas = tallies
+        if self.unlisted == "out":
+            of_areas = {policy: replace(tally, unranked=None) for policy, tally in tallies.items()}
+        parts = [metric.part((of_areas if metric.area else tallies)[policy]) for metric, policy in policies.items()]
+        return QueryBlock(tally.query_ids, parts, extremes(tally), bool(tally.unranked_counts.any()))
+
+    def _score(self, metric: Metric, part: Part, query_ids: np.ndarray) -> Score:
         policy = self.undefined or metric.measure.undefined
+        values = part.settled()
         nothing = np.isnan(values.expected)
         if policy == "error" and nothing.any():
             query = query_ids[np.flatnonzero(nothing)[0]].item()
             raise InputError(f"{metric} is undefined for {nothing.sum()} queries, first for {query!r}")
-        filler = 0.0 if policy == "zero" else np.nan
-        return Score(metric, Values(*(np.where(nothing, filler, part) for part in values)), int(nothing.sum()))
+        if isinstance(part, Weighted):  # a query that no order counts stays out
+            return Score(metric, values, int(nothing.sum()), part.weight)
+        filled = Values(*(np.where(nothing, UNDEFINED[policy], column) for column in values))
+        return Score(metric, filled, int(nothing.sum()))
+
+
+class QueryBlock(NamedTuple):
+    """What a block of queries adds to each metric, and what its counts look like."""
+
+    query_ids: np.ndarray
+    parts: list[Part]
+    extremes: tuple[bool, bool]  # whether nothing is relevant to any query, and whether everything is to all
+    unranked: bool  # whether a judged item has no rank
 
 
 def _negatives(metric: Metric) -> tuple[str, int]:
@@ -222,12 +273,9 @@ def _negatives(metric: Metric) -> tuple[str, int]:
     return negatives, options["rel"] if negatives == "sampled" else 1
 
 
-def _parts(tally: Tally, policies: Mapping[Metric, str]) -> tuple[np.ndarray, list[Part], tuple[bool, bool]]:
-    """The ids of a block of queries, what it adds to each metric, and whether nothing or everything is relevant.
-
-    policies: what unjudged items count.
-    """
-    if "error" in policies.values() and tally.unjudged.any():
+def _check_judged(tally: Tally) -> None:
+    """Raise where nobody judged an item that is ranked."""
+    if tally.unjudged.any():
         row = np.flatnonzero(tally.unjudged.any(1))[0]
         raise InputError(
             f"nobody judged {int(tally.unjudged[row].sum())} of the items ranked for query "
@@ -237,6 +285,3 @@ def _parts(tally: Tally, policies: Mapping[Metric, str]) -> tuple[np.ndarray, li
             Option("unjudged", "condensed"),
             " (left out)",
         )
-    distinct = set(policies.values())
-    tallies = {policy: tally if policy in ("error", KEPT) else tally.with_unjudged(policy) for policy in distinct}
-    return tally.query_ids, [metric.part(tallies[policy]) for metric, policy in policies.items()], extremes(tally)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.core.codes import Codes
+from lookalike.core.endings import ITEMS, either
 from lookalike.core.errors import FileError
 from lookalike.core.file_errors import within
 from lookalike.core.files import read_arrays, write_arrays
@@ -65,6 +66,8 @@ def read_items(path: str | Path, labels: str | Path | None = None, *, zero: str 
         vectors: Codes | np.ndarray = _codes_or_embeddings(read_npy(path), path, zero)
         arrays: dict[str, np.ndarray] = {}
     else:
+        if path.is_file() and path.suffix not in ITEMS:
+            raise FileError(f"cannot read {path}: the name must end in {either(ITEMS)}", path=path)
         arrays, about = read_arrays(path, ("codes", "packed", "n_bits", "embeddings", *ABOUT))
         if "embeddings" in arrays and not {"codes", "packed"} & set(arrays):
             vectors = arrays["embeddings"]

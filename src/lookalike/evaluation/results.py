@@ -2,7 +2,7 @@
 
 import json
 import reprlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,32 +10,37 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lookalike.core.bootstrap import bootstrap_interval
-from lookalike.core.errors import FileError, InputError, InputTypeError, MissingPackageError
+from lookalike.core.errors import FileError, InputError, InputTypeError, MissingPackageError, Option
 from lookalike.core.files import check_format, fingerprints, provenance, read_json, write_text
 from lookalike.core.ids import id_array
 from lookalike.metrics.metric import Metric
+from lookalike.metrics.micro_average import ratio_of_sums
 from lookalike.metrics.values import Values
 
 if TYPE_CHECKING:
     import pandas
 
+FILLERS = (0, 1)  # what an undefined query may count
 LONGEST_IDS = 1 << 28  # letters of all query ids that are read, each as long as the longest
 
-__all__ = ["Evaluation", "Score", "as_table", "shown", "without_nan"]
+__all__ = ["Evaluation", "Score", "as_table", "shown", "unlisted_note", "without_nan"]
 
 
 @dataclass(frozen=True, eq=False)
 class Score:
     """One metric of an evaluation: expected, best and worst over all orders of tied items.
 
-    per_query, best_per_query, worst_per_query: (n_queries,), 0 or nan where undefined, as was asked. Of a metric of all
-    queries together (a ratio of sums, average='micro') each query has the whole plus its influence on it, which may
+    per_query, best_per_query, worst_per_query: (n_queries,), 0, 1 or nan where undefined, as was asked. Of a metric of
+    all queries together (a ratio of sums, average='micro') each query has the whole plus its influence on it, which may
     pass 0 or 1: their mean is the whole, and intervals and comparisons are right to first order.
+    weights: of AP(empty='skip')@k, the chance that a query counts, (n_queries,): the mean is weighted by it. Best and
+    worst are then the extremes over all orders of all queries, in which a query of a weight below 1 may be left out.
     """
 
     metric: Metric
     values: Values
     undefined: int  # queries for which the metric has no value
+    weights: np.ndarray | None = None
 
     @property
     def per_query(self) -> np.ndarray:
@@ -55,21 +60,41 @@ class Score:
     @property
     def mean(self) -> float:
         """The number to report: the expected value, averaged over queries; nan if no query has one."""
-        return _mean(self.per_query)
+        if self.weights is None:
+            return _mean(self.per_query)
+        total = self.weights.sum()
+        return float(self._weighted.sum() / total) if total > 0 else float("nan")
 
     @property
     def best(self) -> float:
         """Mean over queries of the best that an order of tied items can give."""
+        if self.weights is not None:
+            return _highest_mean(self.best_per_query, self.weights)
         return _mean(self.best_per_query)
 
     @property
     def worst(self) -> float:
         """Mean over queries of the worst that an order of tied items can give."""
+        if self.weights is not None:
+            return -_highest_mean(-self.worst_per_query, self.weights)
         return _mean(self.worst_per_query)
+
+    @property
+    def influence(self) -> np.ndarray:
+        """Values of each query whose plain mean is `mean`: of a weighted mean, the whole plus the query's influence."""
+        if self.weights is None:
+            return self.per_query
+        return ratio_of_sums(self._weighted, self.weights)
+
+    @property
+    def _weighted(self) -> np.ndarray:
+        """What each query adds to the sum of a weighted mean; 0 where it has no value."""
+        assert self.weights is not None
+        return np.where(self.weights > 0, self.per_query * self.weights, 0)
 
     def interval(self, level: float = 0.95, *, random_state: int = 0, resamples: int = 2000) -> tuple[float, float]:
         """Bootstrap interval of the mean over queries: what other queries like these might have given."""
-        return bootstrap_interval(self.per_query, level, random_state, resamples)
+        return bootstrap_interval(self.per_query, level, random_state, resamples, self.weights)
 
     def __repr__(self) -> str:
         return f"{self.metric.label} {shown(self.mean)} (best {shown(self.best)}, worst {shown(self.worst)})"
@@ -176,9 +201,21 @@ class Evaluation:
             )
             for row in rows
         ]
-        return "\n".join([*lines, self.basis, *(f"note: {note}" for note in self.notes)])
+        notes = (f"note: {note}" for note in self.notes)
+        return "\n".join([*lines, self.basis, *self.conventions(), *notes])
 
     __repr__ = __str__
+
+    def conventions(self, spell: Callable[[Option], str] = str) -> list[str]:
+        """How the numbers were counted, in sentences. spell: how an option is written."""
+        of_run = "run" in self.about.get("inputs", {})
+        areas = dict.fromkeys(metric.name for metric in self.scores if metric.area)
+        out = []
+        if areas and "unlisted" in self.about:
+            out.append(unlisted_note(areas, self.about["unlisted"], of_run, spell))
+        if self.about.get("ties") == "trec_eval":
+            out.append("ties are in the order of trec_eval: by score in single precision, then by name, the last first")
+        return out
 
     def _repr_html_(self) -> str:
         import html
@@ -189,7 +226,7 @@ class Evaluation:
             for row in self.rows()
         )
         head = "".join(f"<th>{name}</th>" for name in ("metric", "expected", "best", "worst", "undefined"))
-        below = "".join(f"<p>{html.escape(line)}</p>" for line in (self.basis, *self.notes))
+        below = "".join(f"<p>{html.escape(line)}</p>" for line in (self.basis, *self.conventions(), *self.notes))
         return f"<table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>{below}"
 
     def to_pandas(self, *, per_query: bool = False) -> "pandas.DataFrame":
@@ -197,6 +234,7 @@ class Evaluation:
         if not per_query:
             return as_table(self.rows()).set_index("metric")
         columns = {metric.label: score.per_query for metric, score in self.scores.items()}
+        columns |= {f"{metric.label} weight": s.weights for metric, s in self.scores.items() if s.weights is not None}
         return as_table({"query": self.query_ids, **columns}).set_index("query")
 
     def to_dict(self) -> dict[str, Any]:
@@ -205,6 +243,7 @@ class Evaluation:
             row
             | {"name": str(metric)}
             | {name: _plain(getattr(score, name)) for name in ("per_query", "best_per_query", "worst_per_query")}
+            | ({} if score.weights is None else {"weight_per_query": _plain(score.weights)})
             for row, (metric, score) in zip(self.rows(), self.scores.items(), strict=True)
         ]
         about = self.about | {"inputs": fingerprints(self.about.get("inputs", {}))}
@@ -267,18 +306,31 @@ def _read_score(saved: Any, n: int) -> Score:
     if Metric.parse(row["metric"]) != metric or row["queries"] != n:
         raise InputError(f"{metric} of {n} queries is called {row['metric']} of {row['queries']}")
     values = np.array([_read_values(row, f"{part}per_query", n) for part in ("", "best_", "worst_")])
-    missing, zero = np.isnan(values), (values == 0).all(axis=0)
+    missing = np.isnan(values)
     if (missing != missing[0]).any():
         raise InputError(f"a query has some values of {metric}, but not all")
-    if undefined not in ({missing[0].sum()} if missing.any() else range(zero.sum() + 1)):
+    filled = max(int((values == filler).all(axis=0).sum()) for filler in FILLERS)
+    if undefined not in ({missing[0].sum()} if missing.any() else range(filled + 1)):
         raise InputError(f"{metric} cannot be undefined for {undefined} queries: their values say otherwise")
-    score = Score(metric, Values(*values), undefined)
+    weights = _read_weights(row, metric, missing[0])
+    score = Score(metric, Values(*values), undefined, weights)
     for name in ("mean", "best", "worst"):
         written, is_so = row[name], getattr(score, name)
         number = float("nan") if written is None else float(_checked(name, written, int, float))
         if not np.isclose(number, is_so, rtol=1e-9, atol=1e-12, equal_nan=True):
             raise InputError(f"the {name} of {metric} is {written}, but that of its values is {is_so}")
     return score
+
+
+def _read_weights(row: dict[str, Any], metric: Metric, missing: np.ndarray) -> np.ndarray | None:
+    if (metric.options().get("empty") == "skip") != ("weight_per_query" in row):
+        raise InputError(f"{metric} has weights where it should have none, or lacks them")
+    if "weight_per_query" not in row:
+        return None
+    weights = _read_values(row, "weight_per_query", len(missing))
+    if not ((weights >= 0) & (weights <= 1)).all() or ((weights == 0) != missing).any():
+        raise InputError(f"weight_per_query of {metric} must be from 0, where there is no value, to 1")
+    return weights
 
 
 def _read_values(row: dict[str, Any], name: str, n: int) -> np.ndarray:
@@ -330,6 +382,19 @@ def _of_each(evaluation: Evaluation, name: str) -> dict[str, str]:
     return said if isinstance(said, dict) else dict.fromkeys(map(str, evaluation.scores), said)
 
 
+def unlisted_note(areas: Iterable[str], policy: str, of_run: bool, spell: Callable[[Option], str] = str) -> str:
+    """What became of judged items without a rank in areas under curves.
+
+    >>> unlisted_note(["AUC"], "below", True)
+    "AUC: judged items that the run does not list tie below all that it lists (unlisted='out' leaves them out)"
+    """
+    where, others = ("that the run does not list", "that it lists") if of_run else ("not in the gallery", "in it")
+    if policy == "out":
+        return f"{', '.join(areas)}: judged items {where} are left out"
+    option = f" ({spell(Option('unlisted', 'out'))} leaves them out)" if of_run else ""
+    return f"{', '.join(areas)}: judged items {where} tie below all {others}{option}"
+
+
 def as_table(columns: Any) -> "pandas.DataFrame":
     """A pandas table, if pandas is there."""
     try:
@@ -353,6 +418,20 @@ def shown(value: float) -> str:
 def _mean(values: np.ndarray) -> float:
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if len(defined) else float("nan")
+
+
+def _highest_mean(values: np.ndarray, weights: np.ndarray) -> float:
+    """The highest mean of values of which those of a weight below 1 may be left out, and of weight 0 are.
+
+    >>> _highest_mean(np.array([0.5, 0.9, 0.6]), np.array([1, 0.2, 0.8]))     # 0.6 is below the mean of the others
+    0.7
+    """
+    fixed, free = values[weights == 1], np.sort(values[(weights > 0) & (weights < 1)])[::-1]
+    if not len(fixed) + len(free):
+        return float("nan")
+    first = len(fixed) == 0  # without a query that always counts, the best of the others does
+    counts = len(fixed) + np.arange(first, len(free) + 1)
+    return float(((fixed.sum() + np.concatenate([[0.0], free.cumsum()])[int(first) :]) / counts).max())
 
 
 def _plain(values: np.ndarray) -> list[float]:

@@ -14,9 +14,10 @@ from lookalike.evaluation.tally_checks import TOO_MANY, faults_of
 from lookalike.evaluation.tally_parts import Ball, stack_ragged, unranked_in_both
 
 POLICIES = {"irrelevant": 0, "relevant": 1, "condensed": None}  # the grade that unjudged items get
+LOWEST = np.finfo(float).min  # what a ranked item of score -inf counts beside those that have no rank
 NO_DISTANCE = ("a radius needs a distance: Codes, or embeddings with ", Option("similarity", "euclidean"))
 
-__all__ = ["Tally", "concatenate"]
+__all__ = ["LOWEST", "Tally", "concatenate"]
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -112,21 +113,34 @@ class Tally:
             raise InputError("a radius needs the distance of every group: count with scores=True")
         return -self.scores <= radius**2
 
+    def judged_groups(self, rel: int) -> tuple[np.ndarray, np.ndarray]:
+        """Relevant and judged items of each group, (n_queries, n_groups); the last group has those without a rank."""
+        relevant, retrieved, unranked = self.relevant(rel), self.retrieved, self.unranked_counts
+        if not unranked.any():
+            return relevant, retrieved
+        last = unranked[:, rel:].sum(1), unranked.sum(1)
+        return np.column_stack([relevant, last[0]]), np.column_stack([retrieved, last[1]])
+
     def scored_groups(self, rel: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """The groups that hold a judged item, all queries' in a row: how many each query has, scores, relevant, others.
 
-        The scores can be compared between queries: Hamming distances below zero, cosines, or what was given.
+        The scores can be compared between queries: Hamming distances below zero, cosines, or what was given. Items
+        without a rank are a group of the score -inf.
         """
-        relevant, used = self.relevant(rel), self.retrieved > 0
+        relevant, judged = self.judged_groups(rel)
+        used, ranked = judged > 0, self.retrieved > 0
         if self.n_bits is not None:
-            scores = np.broadcast_to(-np.arange(used.shape[1], dtype=float), used.shape)[used]
-        elif self.scores is None or (np.isnan(self.scores) & used).any():
+            scores = np.broadcast_to(-np.arange(ranked.shape[1], dtype=float), ranked.shape)
+        elif self.scores is None or (np.isnan(self.scores) & ranked).any():
             raise InputError("average='micro' compares the scores of all queries: count with scores=True")
         else:
-            scores = self.scores[used]
-            if self.lengths is not None:
-                scores = scores / np.repeat(self.lengths, used.sum(1)).astype(float)
-        return used.sum(1), scores, relevant[used], self.retrieved[used] - relevant[used]
+            scores = self.scores
+        if judged.shape[1] > ranked.shape[1]:
+            scores = np.column_stack([np.maximum(scores, LOWEST), np.full(len(scores), -np.inf)])
+        scores = scores[used]
+        if self.lengths is not None:
+            scores = scores / np.repeat(self.lengths, used.sum(1)).astype(float)
+        return used.sum(1), scores, relevant[used], judged[used] - relevant[used]
 
     def with_unjudged(self, policy: str) -> "Tally":
         """This tally with unjudged items of grade 0 ("irrelevant") or 1 ("relevant"), or without them ("condensed")."""

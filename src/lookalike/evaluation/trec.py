@@ -7,11 +7,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any, cast
 
+import numpy as np
+
 from lookalike.core.errors import FileError, InputError
 from lookalike.core.files import writing
 from lookalike.evaluation.relevance import MAX_GRADE, Judged, Relevance
 
-__all__ = ["read_qrels", "read_run", "rows_of_qrels", "rows_of_run", "write_qrels", "write_run"]
+__all__ = [
+    "bad_grade",
+    "in_order_of_trec_eval",
+    "read_qrels",
+    "read_run",
+    "rows_of_qrels",
+    "rows_of_run",
+    "write_qrels",
+    "write_run",
+]
 
 
 def read_run(path: str | Path) -> dict[str, dict[str, float]]:
@@ -34,6 +45,26 @@ def read_qrels(path: str | Path) -> Relevance:
                 line=number,
             )
     return Judged(judgements)
+
+
+def in_order_of_trec_eval(run: Mapping[Any, Mapping[Any, float]]) -> dict[Any, dict[Any, float]]:
+    """The same run in the one order that trec_eval takes it in, without ties: scores are ranks below zero.
+
+    It reads scores in single precision, and puts the last name of those that are equal first.
+
+    >>> in_order_of_trec_eval({"q": {"a": 1.0, "b": 1.0 + 1e-10, "c": 2.0}})
+    {'q': {'c': -1.0, 'b': -2.0, 'a': -3.0}}
+    """
+    out: dict[Any, dict[Any, float]] = {}
+    for query, ranked in run.items():
+        items = sorted(ranked, key=str, reverse=True)
+        with np.errstate(over="ignore"):  # a score that is too large for single precision is infinite
+            scores = np.array([ranked[item] for item in items], float).astype(np.float32)
+        if np.isnan(scores).any():
+            raise InputError(f"the run gives query {query!r} a score that is not a number")
+        order = np.argsort(-scores, kind="stable").tolist()
+        out[query] = {items[place]: -float(rank) for rank, place in enumerate(order, 1)}
+    return out
 
 
 def rows_of_run(path: str | Path) -> Iterator[tuple[int, str, str, float]]:
@@ -61,15 +92,22 @@ def rows_of_qrels(path: str | Path) -> Iterator[tuple[int, str, str, int]]:
     empty = True
     for number, (query, _, item, text) in _lines(path, 4, "query iteration item grade"):
         if not (text.isascii() and text.isdecimal()) or len(text) > 99 or int(text) > MAX_GRADE:
-            raise FileError(
-                f"{path}, line {number}: a grade must be a whole number from 0 to {MAX_GRADE}, got {text[:80]!r}",
-                path=path,
-                line=number,
-            )
+            raise FileError(bad_grade(f"{path}, line {number}", text[:80]), path=path, line=number)
         empty = False
         yield number, query, item, int(text)
     if empty:
         raise FileError(f"{path} is empty: no judgement", path=path)
+
+
+def bad_grade(where: str, value: Any) -> str:
+    """That a grade cannot be used, and what to do with one that says that nobody judged the pair.
+
+    >>> bad_grade("line 1", "-1")
+    "line 1: a grade must be a whole number from 0 to 32767, got '-1': leave out pairs that nobody judged"
+    """
+    nobody = str(value).strip() in ("", "nan", "None") or str(value).startswith("-")
+    advice = ": leave out pairs that nobody judged" if nobody else ""
+    return f"{where}: a grade must be a whole number from 0 to {MAX_GRADE}, got {value!r}{advice}"
 
 
 def write_run(

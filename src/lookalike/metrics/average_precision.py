@@ -6,11 +6,13 @@ import numpy as np
 
 from lookalike.core.kernels import kernels
 from lookalike.metrics.rank_sums import inverse_ranks, places_before
-from lookalike.metrics.values import Values, divide
+from lookalike.metrics.reciprocal_rank import hit
+from lookalike.metrics.values import Part, Values, Weighted, divide
 
 NORMS = ("retrieved", "total", "min")
+EMPTY = ("zero", "skip")
 
-__all__ = ["NORMS", "Sums", "at_cut", "average_precision", "precision_sums"]
+__all__ = ["EMPTY", "NORMS", "Sums", "at_cut", "average_precision", "average_precision_of_hits", "precision_sums"]
 
 
 def average_precision(
@@ -40,6 +42,37 @@ def average_precision(
     if norm == "min":
         return Values(*(divide(part, np.minimum(total, k)) for part in sums.whole))
     return Values(*(np.where(total > 0, part, np.nan) for part in _over_retrieved(sums)))
+
+
+def average_precision_of_hits(
+    relevant: np.ndarray,
+    retrieved: np.ndarray,
+    total: np.ndarray | None = None,
+    k: int | None = None,
+    norm: str = "retrieved",
+    empty: str = "zero",
+) -> Part:
+    """AP, where an order of ties with nothing relevant in the top k counts 0 (empty="zero") or is left out ("skip").
+
+    Left out, the values of a query are over the orders with a hit, and its weight is the chance of one. The weighted
+    mean over queries is then the sum of expected APs over the sum of expected hits. Nan where no order has a hit.
+
+    >>> average_precision_of_hits([[0, 1]], [[1, 2]], k=2, empty="skip")        # rank 2 with chance 1/2, or left out
+    Weighted(expected=array([0.5]), best=array([0.5]), worst=array([0.5]), weight=array([0.5]))
+    """
+    values = average_precision(relevant, retrieved, total, k, norm)
+    if empty == "zero":
+        return values
+    hits = hit(relevant, retrieved, k)
+    always = hits.worst > 0
+    weight = np.where(always, 1.0, np.minimum(hits.expected, np.nextafter(1, 0)))  # a chance may round to 1
+    worst = values.worst
+    if k is not None:  # the worst order that has a hit, where others have none: one relevant item, at rank k
+        n_relevant = np.asarray(relevant).sum(1) if total is None else np.asarray(total)
+        divisor = {"retrieved": np.ones(len(worst)), "total": n_relevant, "min": np.minimum(n_relevant, k)}[norm]
+        worst = np.where(always, worst, divide(np.full(len(worst), 1 / k), divisor))
+    best, worst = (np.where(weight > 0, part, np.nan) for part in (values.best, worst))
+    return Weighted(divide(values.expected, weight), best, worst, weight)
 
 
 class Sums(NamedTuple):

@@ -16,10 +16,21 @@ if TYPE_CHECKING:
     from lookalike.evaluation.tally import Tally
 
 ALIASES = {"mAP": "AP", "mLGAP": "LGAP", "HR": "Hit", "MRR": "RR"}
+TREC_NAMES = {  # what trec_eval calls a metric, with K for a cutoff, and what it is here
+    "map": "AP",
+    "map_cut_K": "AP(norm='total')@K",
+    "ndcg": "nDCG(gain='linear')",
+    "ndcg_cut_K": "nDCG(gain='linear')@K",
+    "P_K": "P@K",
+    "recall_K": "R@K",
+    "recip_rank": "RR",
+    "success_K": "Hit@K",
+    "bpref": "Bpref",
+}
 
 LONGEST = 300  # letters of a name
 
-__all__ = ["ALIASES", "MEASURES", "NUMBER", "WHOLE", "Measure", "Metric", "parse_all"]
+__all__ = ["ALIASES", "MEASURES", "NUMBER", "TREC_NAMES", "WHOLE", "Measure", "Metric", "parse_all"]
 
 _NAME = re.compile(r"\s*(?P<name>\w+)\s*(?:\((?P<parameters>[^()]*)\))?\s*(?:@\s*(?P<cutoff>[^\s@]+))?\s*")
 
@@ -28,8 +39,8 @@ _NAME = re.compile(r"\s*(?P<name>\w+)\s*(?:\((?P<parameters>[^()]*)\))?\s*(?:@\s
 class Metric:
     """A metric with all its choices made; equal, hashed and printed by its name.
 
-    >>> Metric.parse("mAP@1000")
-    AP@1000
+    >>> Metric.parse("mAP@1000"), Metric.parse("map_cut_1000")
+    (AP@1000, AP(norm='total')@1000)
     >>> Metric.parse('AP(norm="total")@1000').label, Metric.parse("AP@1000").label
     ("AP(norm='total')@1000", "AP(norm='retrieved')@1000")
     """
@@ -47,7 +58,7 @@ class Metric:
             raise InputTypeError(f"a metric is named by a string such as 'AP@1000', got {text!r}")
         if len(text) > LONGEST:  # comparing a very long text with names takes long
             raise InputError(f"a metric has a name of at most {LONGEST} letters, got {len(text):,}: {text[:20]!r}…")
-        match = _NAME.fullmatch(text)
+        match = _NAME.fullmatch(_of_trec(text))
         if match is None:
             raise InputError(f"{text!r} is not the name of a metric: write NAME, NAME@k or NAME(parameter=value)@k")
         name = ALIASES.get(match["name"], match["name"])
@@ -79,6 +90,11 @@ class Metric:
     def micro(self) -> bool:
         """Whether it compares the scores of different queries."""
         return bool(self.options().get("average") == "micro")
+
+    @property
+    def area(self) -> bool:
+        """Whether it is an area under a curve, for which judged items without a rank tie below all others."""
+        return "average" in self.measure.parameters
 
     def compute(self, tally: "Tally") -> Values:
         """Its values for every query of a tally."""
@@ -122,6 +138,23 @@ def parse_all(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
     if not parsed:
         raise InputError("no metric is asked for: pass metrics such as ['AP@1000', 'nDCG@100']")
     return parsed
+
+
+def _of_trec(text: str) -> str:
+    """Our name of a metric of trec_eval, with further parameters if there are some; other texts as they are.
+
+    >>> _of_trec("ndcg_cut_10"), _of_trec("P_5(rel=2)"), _of_trec("nDCG@10")
+    ("nDCG(gain='linear')@10", 'P(rel=2)@5', 'nDCG@10')
+    """
+    match = re.fullmatch(r"\s*(?P<name>\w+?)(?:_(?P<cutoff>\d+))?\s*(?:\((?P<parameters>[^()]*)\))?\s*", text)
+    name = "" if match is None else match["name"] + ("" if match["cutoff"] is None else "_K")
+    if match is None or name not in TREC_NAMES:
+        return text
+    ours = _NAME.fullmatch(TREC_NAMES[name])
+    assert ours is not None
+    parameters = ", ".join(filter(None, (ours["parameters"], match["parameters"])))
+    cutoff = "" if match["cutoff"] is None else f"@{match['cutoff']}"
+    return ours["name"] + (f"({parameters})" if parameters else "") + cutoff
 
 
 def _read_parameters(name: str, measure: Measure, text: str) -> dict[str, Any]:

@@ -8,7 +8,7 @@ import numpy as np
 
 from lookalike.core.errors import InputError
 from lookalike.metrics.areas import area_under_precision_recall, area_under_roc
-from lookalike.metrics.average_precision import NORMS, average_precision
+from lookalike.metrics.average_precision import EMPTY, NORMS, average_precision_of_hits
 from lookalike.metrics.bpref import binary_preference
 from lookalike.metrics.dcg import DISCOUNTS, GAINS, dcg, ndcg
 from lookalike.metrics.lgap import local_group_average_precision
@@ -99,11 +99,14 @@ def _ndcg(tally: "Tally", k: int | None, **options: Any) -> Values:
 
 
 def _area(macro: Callable[..., Values], micro: Callable[..., Part]) -> Callable[..., Part]:
-    """An area of each query, or one of all pairs of all queries. The count has chosen the negatives already."""
+    """An area of each query, or one of all pairs of all queries. The count has chosen the negatives already.
+
+    Judged items that have no rank tie below all that have one.
+    """
 
     def compute(tally: "Tally", rel: int, average: str, **_: Any) -> Part:
         if average == "macro":
-            return macro(tally.relevant(rel), tally.retrieved)
+            return macro(*tally.judged_groups(rel))
         return micro(*tally.scored_groups(rel))
 
     return compute
@@ -132,8 +135,8 @@ _AREA = {"rel": _REL, "average": AVERAGES, "negatives": NEGATIVES}
 MEASURES: dict[str, Measure] = {
     "AP": Measure(
         "mean over the relevant items of the precision at their rank",
-        _binary_with_total(average_precision),
-        {"norm": NORMS, "rel": _REL},
+        _binary_with_total(average_precision_of_hits),
+        {"norm": NORMS, "rel": _REL, "empty": EMPTY},
     ),
     "nDCG": Measure(
         "gains discounted by rank, over those of the ideal ranking",

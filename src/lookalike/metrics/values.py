@@ -5,7 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-__all__ = ["Part", "Values", "divide", "joined", "row_sums"]
+__all__ = ["Part", "Values", "Weighted", "divide", "joined", "row_sums"]
 
 
 class Values(NamedTuple):
@@ -18,6 +18,23 @@ class Values(NamedTuple):
     def settled(self) -> "Values":
         """Per-query values; no aggregation."""
         return self
+
+
+class Weighted(NamedTuple):
+    """Values of each query over the orders in which it counts, and the chance of these, which weighs it in the mean.
+
+    weight: 1 where a query counts in every order, below 1 where some order leaves it out, 0 where every order does;
+    there the values are nan.
+    """
+
+    expected: np.ndarray
+    best: np.ndarray
+    worst: np.ndarray
+    weight: np.ndarray
+
+    def settled(self) -> Values:
+        """Per-query values; no aggregation."""
+        return Values(*self[:3])
 
 
 class Part(Protocol):

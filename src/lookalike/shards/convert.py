@@ -11,6 +11,7 @@ import numpy as np
 
 from lookalike.core.codes import Codes, hasher_in
 from lookalike.core.embeddings import as_floats
+from lookalike.core.endings import either
 from lookalike.core.errors import FileError, InputError
 from lookalike.core.faiss_files import faiss_vectors
 from lookalike.core.file_errors import no_memory, reading, short_of_memory, within
@@ -111,7 +112,7 @@ class _Piece:
 def _pieces(source: Path, n_bits: int | None, zero: str | None) -> Iterator[_Piece]:
     kinds = {".npz": _of_npz, ".npy": _of_npy, ".parquet": _of_parquet, ".faiss": _of_faiss, ".index": _of_faiss}
     if source.suffix not in kinds:
-        raise FileError(f"cannot read {source}: the name must end in {', '.join(kinds)}", path=source)
+        raise FileError(f"cannot read {source}: the name must end in {either(kinds)}", path=source)
     for piece in kinds[source.suffix](source):
         yield _Piece(piece.arrays, piece.about if n_bits is None else {**piece.about, "n_bits": n_bits}, zero)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from lookalike.core.checks import choice
 from lookalike.core.csv_files import read_csv
+from lookalike.core.endings import TABLES, either
 from lookalike.core.errors import FileError
 
 FOLDERS = ("category", "identity", "category/identity", "nothing")
@@ -106,7 +107,7 @@ def _read_columns(path: Path) -> dict[str, list[Any]]:
         from lookalike.core.files import read_arrays
 
         return {name: values.tolist() for name, values in read_arrays(path)[0].items()}
-    raise FileError(f"cannot read labels from {path}: the name must end in .csv or .parquet", path=path)
+    raise FileError(f"cannot read labels from {path}: the name must end in {either(TABLES)}", path=path)
 
 
 def _first(wanted: Sequence[str], columns: Mapping[str, Any]) -> str | None:

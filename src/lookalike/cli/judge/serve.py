@@ -15,6 +15,7 @@ from lookalike.cli.judge.store import needs_packages, open_store
 from lookalike.cli.options import ALLOW_HOST, HOST, OPEN, STUDY
 from lookalike.cli.studies import keep_gold
 from lookalike.cli.terminal import remark, tables
+from lookalike.core.endings import JUDGEMENT_FILES
 from lookalike.core.errors import FileError, InputError, StudyError
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ ORDER = Annotated[
     Parameter(help="which pairs first: by rank, or those that tell most about the models: as before, or depth"),
 ]
 BUDGET = Annotated[int | Literal["all"] | None, Parameter(help="judge so many pairs of the pool: as before, or all")]
-GOLD = Annotated[Path | None, Parameter(help="pairs with known answers to mix in: .qrels, .csv, .parquet or .json")]
+GOLD = Annotated[Path | None, Parameter(help=f"pairs with known answers to mix in: {JUDGEMENT_FILES}")]
 DATABASE = Annotated[
     str | None,
     Parameter(help="keep votes in postgresql://USER@HOST/NAME; 'sqlite' goes back to the study's own file"),

@@ -11,14 +11,19 @@ from lookalike.cli.options import JSON, RANDOM_TOO, RAW, STUDY, check_raw
 from lookalike.cli.outputs import Output
 from lookalike.cli.studies import open_judged, read_votes, write_export
 from lookalike.cli.terminal import print_json, tables
+from lookalike.core.endings import JUDGEMENT_FILES, TABLES, either
 from lookalike.core.errors import InputError
+
+OF_JUDGEMENTS = (".qrels", ".json")  # in tables this command writes votes
 
 __all__ = ["export", "import_votes"]
 
 
 def export(
     folder: STUDY,
-    file: Annotated[Path, Parameter(help="every vote: .csv or .parquet; or judgements: .qrels or .json"), Output()],
+    file: Annotated[
+        Path, Parameter(help=f"every vote: {either(TABLES)}; or judgements: {either(OF_JUDGEMENTS)}"), Output()
+    ],
     /,
     *,
     rule: Annotated[
@@ -35,11 +40,14 @@ def export(
 
     Example: lookalike judge export shop judged.qrels --rule unanimous
     """
-    what = {".csv": "votes", ".parquet": "votes", ".qrels": "judgements", ".json": "judgements"}.get(file.suffix)
-    if what is None:
-        raise InputError(f"cannot write {file}: votes go to .csv or .parquet, judgements to .qrels or .json")
+    what = "votes" if file.suffix in TABLES else "judgements"
+    if file.suffix not in (*TABLES, *OF_JUDGEMENTS):
+        raise InputError(
+            f"cannot write {file}: votes go to {either(TABLES)}, judgements to {either(OF_JUDGEMENTS)} "
+            "(lookalike study export writes judgements to other files too)"
+        )
     if what == "votes" and rule is not None:
-        raise InputError("--rule is for judgements, .qrels or .json: votes are written as they are")
+        raise InputError(f"--rule is for judgements, {either(OF_JUDGEMENTS)}: votes are written as they are")
     check_raw(raw, file)
     exported = write_export(open_judged(folder), what, file, rule or "majority", with_random=with_random, raw=raw)
     if as_json:
@@ -50,9 +58,7 @@ def export(
 
 def import_votes(
     folder: STUDY,
-    file: Annotated[
-        Path, Parameter(help="votes, .csv or .parquet; or judgements: .qrels, .csv or .json, with --expert")
-    ],
+    file: Annotated[Path, Parameter(help=f"votes, {either(TABLES)}; or with --expert judgements, {JUDGEMENT_FILES}")],
     /,
     *,
     expert: Annotated[str | None, Parameter(help="whose judgements these are, where the file does not say")] = None,

@@ -1,4 +1,4 @@
-"""Loads the compiled loops when they are first needed, and says so when that takes long.
+"""Loads the compiled loops when they are first needed, and says so when they have to be compiled.
 
 Only this module imports the files beside it: numba is slow to load, and compiles what it does not find on disk.
 """
@@ -60,24 +60,61 @@ _loading = threading.Lock()
 
 def _load(*names: str) -> SimpleNamespace:
     """The loops of these modules in one namespace. Importing a module compiles its loops or reads them from disk."""
-    importlib.import_module("numba")  # first, so that the timer sees compiling alone
-    message = "compiling for this machine: up to half a minute the first time, later a moment to load it"
-    notice = threading.Timer(1.0, logger.warning, [message])
-    notice.daemon = True
     contents: dict[str, Any] = {}
-    with _loading:  # not once for each thread
-        notice.start()
-        try:
-            for name in names:
-                with _alone(name):
-                    contents |= vars(importlib.import_module(name))
-        finally:
-            notice.cancel()
+    with _loading, _noticing() as notice:  # not once for each thread
+        for name in names:
+            with _alone(name, notice):
+                contents |= vars(importlib.import_module(name))
     return SimpleNamespace(**{name: value for name, value in contents.items() if not name.startswith("__")})
 
 
+class _Notice:
+    """Says once that loops are compiled, here or by a process that is waited for, if that takes a second."""
+
+    def __init__(self) -> None:
+        self._timer: threading.Timer | None = None
+        self._said = False
+
+    def start(self) -> None:
+        """Something is compiled from now on."""
+        if self._timer is None and not self._said:
+            self._timer = threading.Timer(1.0, self._say)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def stop(self) -> None:
+        """Nothing is compiled any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _say(self) -> None:
+        self._said = True
+        logger.warning("compiling for this machine: up to half a minute the first time, later a moment to load it")
+
+
 @contextlib.contextmanager
-def _alone(name: str) -> Iterator[None]:
+def _noticing() -> Iterator[_Notice]:
+    """A notice that starts when numba begins to compile; what it reads from disk is not compiled."""
+    events: Any = importlib.import_module("numba.core.event")
+    notice = _Notice()
+
+    class Listener(events.Listener):  # type: ignore[misc]
+        def on_start(self, _: Any) -> None:
+            notice.start()
+
+        def on_end(self, _: Any) -> None:
+            pass
+
+    with events.install_listener("numba:compile", Listener()):
+        try:
+            yield notice
+        finally:
+            notice.stop()
+
+
+@contextlib.contextmanager
+def _alone(name: str, notice: _Notice) -> Iterator[None]:
     """Wait while another process compiles a module for the first time on this machine.
 
     Numba writes to disk without a lock. Of processes that start together, such as the workers of a cluster, one could
@@ -88,8 +125,10 @@ def _alone(name: str) -> Iterator[None]:
         yield
         return
     with done.with_suffix(".lock").open("w") as file:
+        notice.start()
         with contextlib.suppress(OSError):  # a disk that cannot lock, or a process that holds the lock for ever
             lock(file.fileno(), 300, "")
+        notice.stop()
         yield
         done.touch()
 
