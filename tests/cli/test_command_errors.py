@@ -63,7 +63,7 @@ def codes(tmp_path: Path) -> Path:
 def test_what_a_user_can_put_right_is_one_sentence(
     error: Exception, text: str, codes: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise error
 
     monkeypatch.setattr(item_files, "read_items", fail)
@@ -77,7 +77,7 @@ def test_what_a_user_can_put_right_is_one_sentence(
 def test_ctrl_c_ends_a_command_without_a_word(
     codes: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(item_files, "read_items", interrupt)
@@ -106,7 +106,7 @@ main()
 def test_every_other_error_is_a_bug_and_says_so(
     kind: type[Exception], codes: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*_: object) -> None:
+    def fail(*_: object, **__: object) -> None:
         raise kind("operands could not be broadcast")
 
     monkeypatch.setattr(item_files, "read_items", fail)
