@@ -176,6 +176,7 @@ def _reading(standing: Standing) -> str:
         sentences.append(
             '<span class="doubt">Dotted</span>: less than 80 % of the top was judged, so the number may be too low.'
         )
+    sentences += [f"{text(note)}." for note in standing.board.notes()]
     return " ".join(sentences)
 
 
