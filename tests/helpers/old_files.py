@@ -112,9 +112,8 @@ def answers(folder: Path) -> dict[str, Any]:
         scores = la.evaluate_tally(la.Tally.load(folder / f"tally-{name}.npz"), ["AP", "P@5"])
         result[f"tally of {name}"] = {metric: scores[metric].mean for metric in ("AP", "P@5")}
     result["study"] = run("study", "show", folder / "study")
-    result["leaderboard"] = run(
-        "leaderboard", folder / "study", "--resamples", 20, "--negatives", 5, "--with-random"
-    )  # which were counted
+    # pairs drawn by chance counted in the version that wrote these files
+    result["leaderboard"] = run("leaderboard", folder / "study", "--resamples", 20, "--negatives", 5, "--with-random")
     return result
 
 
