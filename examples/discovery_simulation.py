@@ -1,7 +1,8 @@
 """Which metrics favour the models that built the pool? A simulation with a known truth.
 
 Models of known quality rank a catalogue. Half of them build the pool. Experts of known reliability judge it. The other
-half of the models are just as good and come later. A neutral metric gives both halves the same value.
+half of the models are just as good and come later. A neutral metric gives both halves the same value. Some of the
+judged pairs were drawn by chance: they say how many positives there are, and would move AUC if they counted.
 
     python examples/discovery_simulation.py
 """
@@ -10,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lookalike.discovery import Collection, Pool, Votes, judge_in_order, leaderboard, majority
+from lookalike.discovery import Collection, Judgements, Pool, Votes, judge_in_order, leaderboard, majority
 
 METRICS = {
     "hit rate in the top 6": "VSDHR@6",
@@ -54,12 +55,17 @@ def judged_by(pool: Pool, truth: np.ndarray, reliabilities: list[float], seed: i
     return Votes(queries * n, items * n, experts, np.concatenate(answers).astype(int))
 
 
-def gaps(seed: int) -> dict[str, float]:
-    """For each metric, the mean of the models inside the pool minus that of their equals outside."""
+def judged_world(seed: int) -> tuple[World, Pool, Judgements]:
+    """A world, the pool that half of its models build, and what experts say of it."""
     made = world(seed)
     inside = {name: model for name, model in made.models.items() if name.startswith("inside")}
-    pool = Pool.build(inside, made.collection, k=6, seed=seed)
-    judgements = majority(judged_by(pool, made.truth, [0.95, 0.9, 0.85], seed))
+    pool = Pool.build(inside, made.collection, k=6, random=600, seed=seed)  # chance draws 13 % of the pairs
+    return made, pool, majority(judged_by(pool, made.truth, [0.95, 0.9, 0.85], seed))
+
+
+def gaps(seed: int) -> dict[str, float]:
+    """For each metric, the mean of the models inside the pool minus that of their equals outside."""
+    made, pool, judgements = judged_world(seed)
     board = leaderboard(
         made.models, judgements, made.collection, pool=pool, metrics=list(METRICS.values()), negatives=50, resamples=1
     )
@@ -74,6 +80,18 @@ def gaps(seed: int) -> dict[str, float]:
     values = {title: {name: board[name][metric].mean for name in made.models} for title, metric in METRICS.items()}
     values[OWN_OUT] = {name: board.own_out[name]["AUC"].mean for name in made.models}
     return {title: gap(by_model) for title, by_model in values.items()}
+
+
+def moved_by_chance(seed: int) -> float:
+    """How much AUC rises, on average over the models, if pairs that chance drew count as judged pairs."""
+    made, pool, judgements = judged_world(seed)
+    without, counted = (
+        leaderboard(
+            made.models, judgements, made.collection, pool=pool, metrics="AUC", with_random=with_random, resamples=1
+        )
+        for with_random in (False, True)
+    )
+    return float(np.mean([counted[name]["AUC"].mean - without[name]["AUC"].mean for name in made.models]))
 
 
 def positives_found(seed: int, budget: float = 0.3) -> dict[str, int]:
@@ -108,12 +126,14 @@ def interval(values: list[float]) -> str:
 
 
 def main() -> None:
-    """Print both tables."""
+    """Print the tables."""
     seeds = range(20)
     worlds = [gaps(seed) for seed in seeds]
     print("How much more a model inside the pool gets than its equal outside (20 worlds)")
     for title in worlds[0]:
         print(f"  {title:26}{interval([row[title] for row in worlds])}")
+    print("How much AUC moves if pairs drawn by chance, 13 % of the judged ones, count (20 worlds)")
+    print(f"  more by                   {interval([moved_by_chance(seed) for seed in seeds])}")
     orders = [positives_found(seed) for seed in seeds]
     more = [row["adaptive"] / row["depth"] - 1 for row in orders]
     print("How many more positives the adaptive order finds than depth, when 30 % of the pool is judged (20 worlds)")

@@ -110,6 +110,16 @@ def test_from_links_to_a_leaderboard(study: Study, database: list[str]) -> None:
     assert Counter(study.votes().pairs) == dict.fromkeys(study.pool().pairs, 2)
 
 
+def test_too_few_experts_for_a_pair_are_told_at_once(study: Study) -> None:
+    with serving(study.path, ["ann", "bob"]) as server:
+        assert "2 experts judge, but each pair needs the answers of 3, so no pair can be finished" in server.said
+        assert "add experts with --expert NAME, or ask for fewer with --experts-per-pair 2" in server.said
+    assert "no pair can be finished" in ran("judge", "status", study.path)[2]
+    with serving(study.path, ["eve"]) as server:  # beside the two of before
+        assert "can be finished" not in server.said
+    assert "can be finished" not in ran("judge", "status", study.path)[2]
+
+
 def test_votes_come_out_and_go_in_again_with_nothing_lost(
     study: Study, template: Path, database: list[str], tmp_path: Path
 ) -> None:

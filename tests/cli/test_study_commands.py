@@ -84,7 +84,8 @@ def test_a_study_from_csv_to_leaderboard(study: Path, capsys: pytest.CaptureFixt
     assert set(told["rules"]) == {"majority", "unanimous", "dawid-skene"}
     assert len(told["comparison"]) == 3
     assert any(warning.startswith("late: ") for warning in told["warnings"])
-    assert json.loads((study / "results" / "leaderboard.json").read_text())["pairs"] == len(pool)
+    kept = json.loads((study / "results" / "leaderboard.json").read_text())
+    assert kept["pairs"] + kept["random_left_out"] == len(pool)
 
 
 def test_leaving_one_out_is_of_the_metrics_that_were_asked_for(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -222,7 +223,7 @@ def test_a_pool_says_what_comes_next(files: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize("name", ["out.qrels", "out.csv", "out.parquet", "out.json"])
 def test_judgements_go_out_and_come_in(study: Path, name: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = study.parent / name
-    done(capsys, "study", "export", str(study), "judgements", str(path))
+    done(capsys, "study", "export", str(study), "judgements", str(path), "--with-random")
     assert Judgements.of(read_judgements(path)).by_pair == majority(Study.open(study).votes()).by_pair
     again = study.parent / "again"
     done(capsys, "study", "new", str(again), "--catalogue", str(study.parent / "items.csv"), "--queries",

@@ -26,7 +26,10 @@ from reference import discovery as slow
 @settings(max_examples=60)
 @given(case=cases(min_models=2, own=True), data=st.data(), random=st.integers(0, 3))
 def test_own_left_out(case: Case, data: st.DataObject, random: int) -> None:
-    """AUC without the pairs that a model alone proposed, for those that helped; for the others nothing changes."""
+    """AUC without the pairs that a model alone proposed, for those that helped; for the others nothing changes.
+
+    Pairs that chance alone drew do not count at all.
+    """
     world = case.world
     builders = data.draw(st.lists(st.sampled_from(sorted(world.given)), min_size=1, unique=True), label="builders")
     assume(
@@ -35,7 +38,12 @@ def test_own_left_out(case: Case, data: st.DataObject, random: int) -> None:
     assume(random <= len(world.shop.pairs))
     k = data.draw(st.integers(1, world.fewest_candidates), label="k")
     pool = Pool.build({name: world.given[name] for name in builders}, world.collection, k=k, random=random, seed=5)
-    drawn = [pair for pair, yes in zip(pool.pairs, pool.random, strict=True) if yes]
+    provenance = slow.provenance_of(world.shop, {name: world.rankings[name] for name in builders}, k)
+    drawn = {pair for pair, yes in zip(pool.pairs, pool.random, strict=True) if yes} - set(provenance)
+    counts = {pair: grade for pair, grade in case.grades.items() if pair not in drawn}
+    assume(any(not world.shop.own(*pair) for pair in counts))
+    helped = {name: slow.helped(provenance, name, builders, counts) for name in world.given}
+    assume(any(helped.values()))
     board = leaderboard(
         world.given,
         judgements_of(case.grades),
@@ -45,16 +53,16 @@ def test_own_left_out(case: Case, data: st.DataObject, random: int) -> None:
         level=case.level,
         resamples=2,
     )
-    provenance = slow.provenance_of(world.shop, {name: world.rankings[name] for name in builders}, k)
+    assert board.about["random_left_out"] == len(case.grades) - len(counts)
     for name, ranking in world.rankings.items():
-        assert board.helped[name] == (name in builders)
-        own = slow.alone(provenance, name, drawn)
-        left = {pair: grade for pair, grade in case.grades.items() if pair not in own}
+        assert board.helped[name] == helped[name]
+        own = slow.alone(provenance, name)
+        left = {pair: grade for pair, grade in counts.items() if pair not in own}
         known = slow.inherited(world.shop, left) if case.level == "product" else left
         for average in ("macro", "micro"):
             expected = slow.area(world.shop, ranking, known, "AUC", average)
             assert_area(board.own_out[name][f"AUC(average='{average}')"], expected, f"{name} {average}")
-        if name not in builders:
+        if not helped[name]:
             assert board.own_out[name]["AUC"].mean == pytest.approx(board[name]["AUC"].mean, nan_ok=True)
 
 

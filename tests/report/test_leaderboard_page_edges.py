@@ -67,9 +67,9 @@ def test_odd_boards_have_a_page() -> None:
     assert "1 model on" in pages["one"]
     assert '<section id="disputes"' not in pages["one"]
     assert "20 models on" in pages["many"]
-    assert re.search(r"\(−0\.\d+ to \+0\.\d+; p [\d.]+ with [^)]*\): too close to call", pages["many"])
+    assert re.search(r"−0\.\d+ to \+0\.\d+, p [\d.]+; both [^)]*\): too close to call", pages["many"])
     assert pages["many"].count("class='heat'") == 20 * 19
-    assert "leads by Hit@3" in pages["ranks"]
+    assert "share the first place by Hit@3" in pages["ranks"]
     assert '<section id="bias"' not in pages["ranks"]
     assert "No model has a value of AUC (macro)" in pages["undefined"]
     for page in pages.values():

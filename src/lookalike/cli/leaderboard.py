@@ -88,6 +88,8 @@ def leaderboard(
     metric = None if compare is None else Metric.parse(compare)
     contest = _contest_of_study(folder, rule, run, qrels) if folder is not None else _contest_of_runs(run, qrels, rule)
     checks = _Checks(chosen, metric, rules, _leaves_one_out(leave_one_out, contest, report))
+    if with_random and contest.pool is None:
+        raise InputError("--with-random needs a pool, which knows what chance drew: lookalike pool STUDY")
     if rules and contest.study is None:
         raise InputError("--rules needs the votes of a study")
     options = {"level": level, "negatives": negatives, "one_per_identity": one_per_identity, "resamples": resamples}

@@ -20,6 +20,9 @@ RULE = Annotated[
 RAW = Annotated[
     bool, Parameter(name="--raw", negative=(), help="in .csv, leave text as it is that spreadsheets take for a formula")
 ]
+RANDOM_TOO = Annotated[
+    bool, Parameter(help="judgements: also write pairs that chance alone drew, which no metric should count")
+]
 SOURCE = Annotated[Path | None, Parameter(help="the archive, if you have it already")]
 LABELS = Annotated[Path | None, Parameter(help="for a folder of images: a CSV with the columns file and label")]
 FEATURES = Annotated[str, Parameter(help="what stands for an image: pixels, or efficientnet-lite0")]
@@ -64,6 +67,7 @@ __all__ = [
     "OPEN",
     "PARTIALS",
     "PORT",
+    "RANDOM_TOO",
     "RAW",
     "RULE",
     "SEED",

@@ -4,10 +4,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lookalike.cli.terminal import remark
-from lookalike.core.errors import FileError, StudyError
+from lookalike.core.errors import FileError, InputError, StudyError
 
 if TYPE_CHECKING:
     from lookalike.discovery import Judgements, Votes
+    from lookalike.discovery.exports import Exported
     from lookalike.study.study import Study
 
 __all__ = [
@@ -100,17 +101,22 @@ def keep_gold(study: "Study", file: Path) -> int:
     return len(pairs)
 
 
-def write_export(study: "Study", what: str, file: Path, rule: str, *, raw: bool) -> int:
-    """Write votes, or the judgements that a rule makes of them, to a file; how many."""
-    from lookalike.discovery.formats import write_judgements
+def write_export(
+    study: "Study", what: str, file: Path, rule: str, *, with_random: bool = False, raw: bool = False
+) -> "Exported":
+    """Write votes, or the judgements that a rule makes of them, to a file, and say what was left out of it."""
+    from lookalike.discovery.exports import export_judgements, export_votes
 
+    pool = study.pool() if study.pool_path.exists() else None
     if what == "votes":
-        votes = study.votes()
-        votes.write(file, raw=raw)
-        return len(votes)
-    judgements = judgements_of(study, rule)
-    write_judgements(file, judgements.queries, judgements.items, judgements.grades, raw=raw)
-    return len(judgements)
+        if with_random:
+            raise InputError("--with-random is for judgements: all votes are written, with a column that says source")
+        return export_votes(file, study.votes(), pool, raw=raw)
+    exported = export_judgements(file, judgements_of(study, rule), pool, with_random=with_random, raw=raw)
+    if exported.random_left_out:
+        pairs = f"{exported.random_left_out:,} judged pairs that chance alone drew are"
+        remark(f"{pairs} left out of {file.name}, since no metric counts them: --with-random writes them too")
+    return exported
 
 
 def _ids(study: "Study") -> dict[str, set[str]]:

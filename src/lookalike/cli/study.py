@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from lookalike.cli.options import JSON, RAW, RULE, SEED, SIMILARITY, STUDY, check_raw
+from lookalike.cli.options import JSON, RANDOM_TOO, RAW, RULE, SEED, SIMILARITY, STUDY, check_raw
 from lookalike.cli.outputs import Output
 from lookalike.cli.studies import judgements_of, keep_gold, open_judged, read_votes, write_export
 from lookalike.cli.terminal import print_json, remark, table, tables
@@ -213,6 +213,7 @@ def export(
     /,
     *,
     rule: RULE = "majority",
+    with_random: RANDOM_TOO = False,
     raw: RAW = False,
     as_json: JSON = False,
 ) -> None:
@@ -223,7 +224,9 @@ def export(
     check_raw(raw, file)
     opened = open_judged(folder)
     if what in ("judgements", "votes"):
-        write_export(opened, what, file, rule, raw=raw)
+        write_export(opened, what, file, rule, with_random=with_random, raw=raw)
+    elif with_random:
+        raise InputError(f"--with-random is for judgements: the {what} is written as it is")
     elif what == "catalogue":
         opened.catalogue.write(file, raw=raw)
     else:

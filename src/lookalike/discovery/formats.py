@@ -20,7 +20,7 @@ from lookalike.evaluation.trec import rows_of_qrels, write_qrels
 Row = tuple[str, str, int]  # query, item, grade
 JudgementRows = Iterator[tuple[str, str, str, int]]  # line, entry or row of the file; query, item, grade
 Reader = Callable[[Any], JudgementRows]
-Writer = Callable[[Any, list[Row]], None]
+Writer = Callable[..., None]  # of a path, rows, and for CSV and Parquet the sources of pairs
 
 __all__ = [
     "read_annotations",
@@ -181,10 +181,13 @@ def read_judgements(
     return _distinct(path, _format(path)[0](path), queries, items)
 
 
-def write_judgements(path: str | Path, queries: Any, items: Any, grades: Any, *, raw: bool = False) -> None:
+def write_judgements(
+    path: str | Path, queries: Any, items: Any, grades: Any, *, raw: bool = False, sources: Any = None
+) -> None:
     """Write judgements by the file's name: .json annotations, .csv, .parquet, .qrels, .txt or .trec (and .gz) for TREC.
 
-    raw: in CSV, leave text as it is that a spreadsheet takes for a formula.
+    raw: in CSV, leave text as it is that a spreadsheet takes for a formula. sources: a further column of CSV and
+    Parquet, as `Pool.sources` gives it; the other formats have no place for it, and reading ignores it.
 
     >>> import pathlib, tempfile
     >>> path = pathlib.Path(tempfile.mkdtemp()) / "judgements.csv"
@@ -207,7 +210,12 @@ def write_judgements(path: str | Path, queries: Any, items: Any, grades: Any, *,
         (f"row {row}", *_pair(query, item, f"row {row}"), _grade(value, f"row {row}"))
         for row, (query, item, value) in enumerate(zip(*sides, values, strict=True))
     )
-    write(path, _distinct("judgements", numbered_rows))
+    rows = _distinct("judgements", numbered_rows)
+    if sources is None or Path(path).suffix not in (".csv", ".parquet"):
+        write(path, rows)
+        return
+    by_pair = dict(zip(zip(*sides, strict=True), list(sources), strict=True))
+    write(path, rows, sources=[str(by_pair[query, item]) for query, item, _ in rows])
 
 
 def _format(path: str | Path, raw: bool = False) -> tuple[Reader, Writer]:
@@ -271,8 +279,9 @@ def _csv(path: str | Path) -> JudgementRows:
         yield f"line {line}", *_pair(query, item, where), _grade(grade, where)
 
 
-def _to_csv(path: str | Path, rows: list[Row], *, raw: bool) -> None:
-    write_csv(path, dict(zip(("query", "item", "grade"), zip(*rows, strict=True), strict=True)), raw=raw)
+def _to_csv(path: str | Path, rows: list[Row], *, raw: bool, sources: list[str] | None = None) -> None:
+    columns: dict[str, Any] = dict(zip(("query", "item", "grade"), zip(*rows, strict=True), strict=True))
+    write_csv(path, columns | ({} if sources is None else {"source": sources}), raw=raw)
 
 
 def _parquet(path: str | Path) -> JudgementRows:
@@ -286,10 +295,11 @@ def _parquet(path: str | Path) -> JudgementRows:
         yield f"row {row}", *_pair(query, item, where), _grade(grade, where)
 
 
-def _to_parquet(path: str | Path, rows: list[Row]) -> None:
+def _to_parquet(path: str | Path, rows: list[Row], *, sources: list[str] | None = None) -> None:
     queries, items, grades = zip(*rows, strict=True)
     columns = {"query": np.array(queries, str), "item": np.array(items, str), "grade": np.array(grades, np.int64)}
-    write_arrays(path, columns, provenance("judgements"))
+    more = {} if sources is None else {"source": np.array(sources, str)}
+    write_arrays(path, columns | more, provenance("judgements"))
 
 
 def _to_qrels(path: str | Path, rows: list[Row]) -> None:

@@ -188,7 +188,7 @@ class Leaderboard:
 
     def standing(self) -> str:
         """The models in their places, who leads and how surely, and what the numbers are made of."""
-        return "\n".join([standing_table(self, self.placing), "", who_leads(self.placing), self.facts])
+        return "\n".join([standing_table(self, self.placing), who_leads(self.placing), self.facts])
 
     @property
     def facts(self) -> str:

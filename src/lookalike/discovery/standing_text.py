@@ -48,7 +48,7 @@ def who_leads(placing: Placing, called: Callable[[Number], str] = lambda number:
     if not places:
         return f"No model has a value of {by}: no query has judged pairs of both kinds."
     first, leaders = places[0], placing.leaders
-    value = f"{_number(first.value)} (95\u202f% interval {_span(first.low, first.high)})"
+    value = f"{_number(first.value)} (95 % interval {_span(first.low, first.high)})"
     too_few = f"{placing.queries} {'query is' if placing.queries == 1 else 'queries are'} too few to tell"
     if len(places) == 1:
         return f"{first.model} is the only model with a value of {by}: {value}."
@@ -80,7 +80,7 @@ def _surely(gap: Gap, n_gaps: int) -> str:
     """The interval and the p-value of a difference, and what they are corrected for."""
     p_value = "<0.001" if gap.p_value < 0.0005 else f"{gap.p_value:.3f}"
     corrected = f"; both corrected for {n_gaps} comparisons" if n_gaps > 1 else ""
-    return f"95\u202f% interval {_signed(gap.low)} to {_signed(gap.high)}, p {p_value}{corrected}"
+    return f"95 % interval {_signed(gap.low)} to {_signed(gap.high)}, p {p_value}{corrected}"
 
 
 def _verdict(placing: Placing) -> str:

@@ -146,12 +146,14 @@ class Votes:
                 f"first that of {expert!r} on query {query!r} and item {item!r}"
             )
 
-    def write(self, path: str | Path, *, raw: bool = False) -> None:
+    def write(self, path: str | Path, *, raw: bool = False, sources: Any = None) -> None:
         """Write to a .csv or .parquet file with the columns query, item, expert, answer, time, seconds.
 
-        raw: in CSV, leave text as it is that a spreadsheet takes for a formula.
+        raw: in CSV, leave text as it is that a spreadsheet takes for a formula. sources: a further column, as
+        `Pool.sources` gives it; reading ignores it.
         """
-        write_vote_columns(path, self._columns, self.digest, raw=raw)
+        more = {} if sources is None else {"source": np.asarray(sources)}
+        write_vote_columns(path, self._columns | more, self.digest, raw=raw)
 
     @classmethod
     def read(cls, path: str | Path) -> "Votes":

@@ -15,7 +15,7 @@ from starlette.responses import RedirectResponse, Response
 
 from lookalike.core.errors import InputError
 from lookalike.discovery.dawid_skene import RULES
-from lookalike.discovery.formats import write_judgements
+from lookalike.discovery.exports import export_judgements, export_votes
 from lookalike.discovery.votes import WORDS
 from lookalike.judging.pages.images import Images
 from lookalike.judging.pages.sessions import Sessions, expert_link, now_ms
@@ -151,14 +151,15 @@ class Organising:
         what, media = EXPORTS[kind]
         with tempfile.TemporaryDirectory(prefix="lookalike-") as folder:
             path = Path(folder) / f"export.{kind}"
+            pool = self.study.pool() if self.study.pool_path.exists() else None
             if what == "votes":
-                votes.write(path)
+                export_votes(path, votes, pool)
             else:
                 judgements = RULES[rule](votes) if len(votes) else None
                 if judgements is None or not len(judgements):
                     raise RequestRefusedError(404, "Nothing has been judged yet: there is nothing to export.")
                 try:
-                    write_judgements(path, judgements.queries, judgements.items, judgements.grades)
+                    export_judgements(path, judgements, pool)
                 except InputError as error:  # an id that the format cannot hold
                     raise RequestRefusedError(422, sentence(error)) from error
             body = path.read_bytes()

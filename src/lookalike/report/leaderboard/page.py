@@ -145,7 +145,7 @@ def _judged(pool: "Pool | None") -> str:
     if pool is None:
         return "Only some of all pairs were judged."
     drawn = int(pool.random_alone.sum())
-    chance = f", and {plural(drawn, 'pair')} drawn by chance, which say how many positives there are" if drawn else ""
+    chance = f", and {plural(drawn, 'pair')} drawn by chance" if drawn else ""
     return f"Only pairs that some model proposed were judged{chance}."
 
 

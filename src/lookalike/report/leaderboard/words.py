@@ -38,7 +38,7 @@ def summary(standing: Standing) -> list[str]:
     judged = f"{plural(about['pairs'], 'judged pair')}, {about['positives']:,} of them similar"
     searched = f"{plural(about['queries'], 'query')} × {plural(about['items'], 'item')}"
     measured = f"{plural(len(standing.models), 'model')} on {judged}; {searched}.{_by_chance(about)}"
-    leads = who_leads(standing.placing, lambda number: called(*number))
+    leads = who_leads(standing.placing, lambda number: called(*number)).replace("95 %", "95\u202f%")
     return [measured, leads, _builders(standing), *_by_hits(standing)]
 
 

@@ -1,0 +1,220 @@
+"""Who leads a leaderboard, and how surely: one difference, interval and p-value that belong together; ties are ties."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import statistics
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lookalike.discovery import Collection, Judgements, Leaderboard, Pool, leaderboard
+from lookalike.discovery.standing import Number, Placing, leaders_of, leading_number, placing
+from lookalike.discovery.standing_text import place_text, standing_table, who_leads
+from lookalike.evaluation.results import Evaluation, Score
+from lookalike.metrics.metric import Metric
+from lookalike.metrics.values import Values
+
+AUC = Metric.parse("AUC")
+
+
+def board_with(values: dict[str, Any], *, seed: int = 0) -> Leaderboard:
+    """A board without a pool whose models have these AUCs of each query."""
+    columns = {name: np.asarray(each, float) for name, each in values.items()}
+    n = len(next(iter(columns.values())))
+    collection = Collection([f"q{i}" for i in range(n)], ["a", "b"])
+    judged = Judgements.of([(f"q{i}", item, int(item == "a")) for i in range(n) for item in "ab"])
+    models = {name: np.array([[2.0, 1.0]] * n) for name in columns}
+    base = leaderboard(models, judged, collection, metrics="AUC", resamples=20, seed=seed)
+    scores = {name: Score(AUC, Values(each, each, each), int(np.isnan(each).sum())) for name, each in columns.items()}
+    found = {name: Evaluation({AUC: score}, base[name].query_ids, base[name].about) for name, score in scores.items()}
+    return dataclasses.replace(base, evaluations=found)
+
+
+def random_placing(seed: int, n_models: int, n_queries: int, shift: float, undefined: float) -> Placing:
+    rng = np.random.default_rng(seed)
+    values = {}
+    for n in range(n_models):
+        column = rng.normal(0.5 + shift * (n == 0), 0.2, n_queries)
+        column[rng.random(n_queries) < undefined] = np.nan
+        column[0] = 0.5
+        values[f"m{n}"] = column
+    return placing(board_with(values))
+
+
+@settings(max_examples=60)
+@given(
+    seed=st.integers(0, 10_000),
+    n_models=st.integers(2, 6),
+    n_queries=st.integers(3, 60),
+    shift=st.sampled_from([0.0, 0.05, 0.1, 0.15]),
+    undefined=st.sampled_from([0.0, 0.4]),
+)
+def test_difference_interval_and_p_value_belong_together(
+    seed: int, n_models: int, n_queries: int, shift: float, undefined: float
+) -> None:
+    found = random_placing(seed, n_models, n_queries, shift, undefined)
+    values = {place.model: place.value for place in found.places}
+    assert len(found.gaps) == n_models - 1
+    for gap in found.gaps:
+        assert gap.difference == values[found.leaders[0]] - values[gap.model] >= 0
+        assert (gap.low > 0 or gap.high < 0) == (gap.p_value < 0.05)
+        assert 0 < gap.p_value <= 1
+        assert gap.low <= gap.high
+
+
+def test_a_difference_is_that_of_the_two_numbers_though_queries_without_a_value_differ() -> None:
+    """Paired over the common queries the difference would be +0.12, of two means that nobody sees."""
+    first = [0.9] * 10 + [0.3] * 5 + [math.nan] * 5
+    second = [0.78] * 10 + [math.nan] * 5 + [0.1] * 5
+    found = placing(board_with({"first": first, "second": second}))
+    assert [place.value for place in found.places] == pytest.approx([0.7, 0.5533333333])
+    assert found.gaps[0].difference == pytest.approx(0.1466666667)
+    assert "0.700" in who_leads(found)
+    assert "ahead of second (0.553) by 0.147 (" in who_leads(found)  # as the reader subtracts them
+
+
+@pytest.mark.parametrize("n_models", [2, 6])
+def test_interval_and_p_value_are_bonferronis(n_models: int) -> None:
+    """Of many queries, those of the normal approximation."""
+    rng = np.random.default_rng(4)
+    other = rng.normal(0.5, 0.1, 400)
+    values = {"first": other + rng.normal(0.012, 0.1, 400)} | {f"m{n}": other for n in range(1, n_models)}
+    difference = values["first"] - other
+    found = placing(board_with(values))
+    error = float(difference.std()) / math.sqrt(400)
+    normal = statistics.NormalDist()
+    wide = normal.inv_cdf(1 - 0.025 / (n_models - 1)) * error
+    expected = (n_models - 1) * 2 * (1 - normal.cdf(float(difference.mean()) / error))
+    for gap in found.gaps:
+        assert (gap.low, gap.high) == pytest.approx((difference.mean() - wide, difference.mean() + wide), abs=0.002)
+        assert gap.p_value == pytest.approx(expected, rel=0.2, abs=0.002)
+    assert ("corrected for 5 comparisons" in who_leads(found)) == (n_models == 6)
+
+
+def test_equal_numbers_share_a_place() -> None:
+    half = np.tile([0.25, 0.75], 10)
+    rounded = half + 1e-14
+    found = placing(board_with({"low": half - 0.2, "one": half, "two": rounded, "none": np.full(20, np.nan)}))
+    assert [(place.rank, place.tied, place.model) for place in found.places] == [
+        (1, True, "one"),
+        (1, True, "two"),
+        (3, False, "low"),
+        (4, False, "none"),
+    ]
+    assert found.leaders == ["one", "two"]
+    assert [place_text(place) for place in found.places] == ["1=", "1=", "3", "–"]
+    assert who_leads(found) == "one and two share the first place by AUC: 0.500."
+    assert found.gaps[0].p_value == 1
+    assert len(found.gaps) == 2  # the model without a value is compared with nobody
+
+
+def test_few_queries_cannot_tell() -> None:
+    """All nine queries speak for the first: no resample speaks against it, and yet they are few."""
+    found = placing(board_with({"first": [0.9] * 9, "second": [0.5] * 9}))
+    assert found.gaps[0].p_value < 0.05
+    assert found.clear == []
+    assert "ahead of second (0.500) by 0.400, but 9 queries are too few to tell" in who_leads(found)
+    assert not found.to_dict()["gaps"][0]["sure"]
+    assert "more than other queries would change" in who_leads(
+        placing(board_with({"first": [0.9] * 10, "second": [0.5] * 10}))
+    )
+
+
+def test_the_verdict_names_whom_the_leader_is_clearly_ahead_of() -> None:
+    rng = np.random.default_rng(0)
+    base = rng.normal(0.6, 0.1, 50)
+    board = board_with({"a": base, "b": base - 0.01 + rng.normal(0, 0.2, 50), "c": base - 0.3})
+    assert "too close to call against b, clearly ahead of c." in who_leads(placing(board))
+    assert "too close to call." in who_leads(placing(board_with({"a": base, "b": base + rng.normal(0, 0.2, 50)})))
+
+
+def test_one_model_or_no_value() -> None:
+    assert who_leads(placing(board_with({"m": [0.5] * 20}))).startswith("m is the only model with a value of AUC: 0.5")
+    nothing = placing(board_with({"m": [math.nan] * 20, "n": [math.nan] * 20}))
+    assert nothing.leaders == nothing.gaps == []
+    assert "No model has a value of AUC" in who_leads(nothing)
+
+
+# Boards of pools
+
+
+def pooled(**options: Any) -> tuple[dict[str, np.ndarray], Collection, Pool, Judgements]:
+    rng = np.random.default_rng(1)
+    collection = Collection([f"q{n}" for n in range(30)], [f"i{n}" for n in range(300)])
+    truth = rng.normal(size=(30, 300))
+    models = {f"m{n}": truth + noise * rng.normal(size=truth.shape) for n, noise in enumerate((0.5, 1, 1.5))}
+    pool = Pool.build({name: models[name] for name in ("m0", "m1")}, collection, k=4, **options)
+    grades = [(*pair, int(truth[q, i] > 1.5)) for pair, q, i in zip(pool.pairs, pool.queries, pool.items, strict=True)]
+    return models, collection, pool, Judgements.of(grades)
+
+
+def test_a_model_of_a_top_up_that_nobody_judged_did_not_build_the_pool() -> None:
+    models, collection, pool, judged = pooled()
+    grown = pool.with_model("m2", models["m2"])
+    board = leaderboard(models, judged, collection, pool=grown, metrics="AUC Judged@4", resamples=20)
+    assert board.helped == {"m0": True, "m1": True, "m2": False}
+    before = leaderboard(models, judged, collection, pool=pool, metrics="AUC Judged@4", resamples=20)
+    assert board.own_out["m2"]["AUC"].mean == before.own_out["m2"]["AUC"].mean
+    new = [pair for pair in grown.pairs if pair not in judged.by_pair]
+    more = Judgements.of([*((*pair, grade) for pair, grade in judged.by_pair.items()), (*new[0], 1)])
+    assert leaderboard(models, more, collection, pool=grown, metrics="AUC", resamples=20).helped["m2"]
+
+
+def test_a_model_that_proposes_what_another_does_built_the_pool_with_it() -> None:
+    models, collection, _, _ = pooled()
+    both = {"m0": models["m0"], "twin": models["m0"]}
+    pool = Pool.build(both, collection, k=4)
+    judged = Judgements.of([(*pair, number % 2) for number, pair in enumerate(pool.pairs)])
+    board = leaderboard(both, judged, collection, pool=pool, metrics="AUC", resamples=20)
+    assert board.helped == {"m0": True, "twin": True}
+    assert board.placing.leaders == ["m0", "twin"]
+    assert leaders_of(board, Number(AUC)) == ["m0", "twin"]
+
+
+def test_the_leading_number_is_neutral_to_builders() -> None:
+    models, collection, pool, judged = pooled()
+    sampled = "AUC AUC(negatives='sampled')"
+    with_pool = leaderboard(models, judged, collection, pool=pool, metrics=sampled, resamples=5)
+    assert leading_number(with_pool) == Number(AUC, True)
+    without = leaderboard(models, judged, collection, metrics=sampled, resamples=5)
+    assert leading_number(without) == Number(Metric.parse("AUC(negatives='sampled')"))
+    assert leading_number(leaderboard(models, judged, collection, metrics="P@4 AUC", resamples=5)) == Number(AUC)
+    assert leading_number(leaderboard(models, judged, collection, metrics="P@4", resamples=5)).metric.name == "P"
+
+
+def test_the_table_has_the_number_that_leads() -> None:
+    models, collection, pool, judged = pooled()
+    board = leaderboard(models, judged, collection, pool=pool, resamples=50)
+    head, *rows = standing_table(board, board.placing).splitlines()
+    assert head.split("  ")[1].strip() == "model"
+    assert "AUC, own left out" in head
+    assert head.endswith("built the pool  judged of top 4")
+    assert [row.split()[:2] for row in rows] == [[str(n), name] for n, name in enumerate(board.placing.ranking, 1)]
+    values = {row.split()[1]: float(row.split()[2]) for row in rows}
+    assert values == {name: round(board.own_out[name]["AUC"].mean, 3) for name in models}
+    assert rows[board.placing.ranking.index("m2")].split()[-2] == "no"
+    standing = board.to_dict()["standing"]
+    assert [place["model"] for place in standing["places"]] == board.placing.ranking
+    assert standing["number"] == {"metric": "AUC", "own_out": True}
+    assert {"model", "difference", "low", "high", "p_value", "sure"} == set(standing["gaps"][0])
+
+
+def test_a_run_that_lists_little_is_not_told_to_be_judged() -> None:
+    """It lists 10 items a query, all of them judged: nothing is left to judge of its top 20."""
+    models, collection, _, _ = pooled()
+    order = np.argsort(-models["m0"], axis=1)
+    run = {f"q{q}": {f"i{i}": float(20 - rank) for rank, i in enumerate(order[q, :10])} for q in range(30)}
+    judged = Judgements.of([(query, item, n % 2) for query, items in run.items() for n, item in enumerate(items)])
+    board = leaderboard({"short": run}, judged, collection, metrics="P@20", resamples=5)
+    assert board["short"]["P@20"].mean == 0.25
+    assert board.warnings == ["short lists only 10 items a query: metrics of the top 20 count the rest as not found"]
+    assert board.judged_share("short", 20) == 1
+    half = Judgements.of([(*pair, grade) for n, (pair, grade) in enumerate(judged.by_pair.items()) if n % 10 < 5])
+    lists, unjudged = leaderboard({"short": run}, half, collection, metrics="P@20", resamples=5).warnings
+    assert lists.startswith("short lists only 10 items a query")
+    assert unjudged.startswith("short: 50% of its top 20 was judged")
