@@ -141,3 +141,13 @@ def test_without_a_pool_nobody_is_on_other_terms() -> None:
     board = leaderboard(models, judged, collection, metrics="Bpref AUC", resamples=2)
     assert "equal terms" not in str(board)
     assert {row["equal_terms"] for row in board.rows()} == {None}
+
+
+def test_queries_without_positives_do_not_tell_who_leads() -> None:
+    """Bpref counts them as 0; of 60 queries nine have a positive here, one too few."""
+    collection, truth, models = shop_of(0)
+    pool = Pool.build({name: models[name] for name in ("m0", "m1", "m2")}, collection, k=5)
+    grades = truth[pool.queries, pool.items] & (pool.queries < 9)
+    judged = Judgements.of([(*pair, int(grade)) for pair, grade in zip(pool.pairs, grades, strict=True)])
+    board = leaderboard(models, judged, collection, pool=pool, metrics="Bpref", resamples=20)
+    assert (board.placing.queries, board.placing.few) == (9, True)

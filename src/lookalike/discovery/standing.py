@@ -203,7 +203,8 @@ def placing(board: "Leaderboard", number: Number | None = None) -> Placing:
         gaps = [
             Gap(model, values[defined[0]] - values[model], *end) for model, end in zip(defined[1:], ends, strict=True)
         ]
-    return Placing(chosen, places, gaps, int(has_value.sum()))
+    counted = [n_queries - score.undefined for score in scores.values() if score is not None]  # Bpref has 0, not nan
+    return Placing(chosen, places, gaps, min(int(has_value.sum()), max(counted, default=0)))
 
 
 def places_of(board: "Leaderboard", number: Number) -> list[Place]:
