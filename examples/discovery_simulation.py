@@ -16,9 +16,10 @@ from lookalike.discovery import Collection, Judgements, Pool, Votes, judge_in_or
 METRICS = {
     "hit rate in the top 6": "VSDHR@6",
     "AUC on judged pairs": "AUC",
+    "Bpref on judged pairs": "Bpref",
     "AUC, sampled negatives": "AUC(negatives='sampled')",
 }
-OWN_OUT = "AUC, own pairs left out"
+OWN_OUT, EQUAL_TERMS = "AUC, own pairs left out", "Bpref on equal terms"
 
 
 @dataclass
@@ -79,6 +80,7 @@ def gaps(seed: int) -> dict[str, float]:
 
     values = {title: {name: board[name][metric].mean for name in made.models} for title, metric in METRICS.items()}
     values[OWN_OUT] = {name: board.own_out[name]["AUC"].mean for name in made.models}
+    values[EQUAL_TERMS] = {name: board.equal_terms[name]["Bpref"].mean for name in made.models}
     return {title: gap(by_model) for title, by_model in values.items()}
 
 

@@ -16,7 +16,7 @@ from lookalike.discovery.formats import read_judgements
 from lookalike.evaluation.trec import write_run
 from lookalike.study.study import Study
 
-HEAD = ["model", "AUC, own left out", "95 % interval", "built the pool", "judged of top 5"]
+HEAD = ["model", "Bpref, equal terms", "95 % interval", "built the pool", "judged of top 5"]
 IDS = [f"i{n:03}" for n in range(300)]
 TRUTH = np.random.default_rng(7).normal(size=(300, 24))
 
@@ -56,7 +56,7 @@ def test_models_stand_in_their_places_and_the_rest_is_asked_for(
     told = json.loads(done(capsys, "leaderboard", folder, "--json"))
     standing = told["standing"]
     assert [line.split()[1] for line in lines[1:4]] == [place["model"] for place in standing["places"]]
-    assert lines[4].startswith(f"{standing['leaders'][0]} leads by AUC, own left out: ")
+    assert lines[4].startswith(f"{standing['leaders'][0]} leads by Bpref, equal terms: ")
     assert f"{told['pairs']} judged pairs, {told['positives']} positive; {told['random_left_out']} more drawn" in text
     assert "VSDMRR" not in text
     assert "VSDMRR@5" in done(capsys, "leaderboard", folder, "--all")
@@ -81,7 +81,7 @@ def test_equal_models_share_a_place_and_two_leave_no_nan(tmp_path: Path, capsys:
     study = made(tmp_path / "two", {"clip": 0.5, "twin": 0.5}, builders=("clip", "twin"))
     text = done(capsys, "leaderboard", str(study.path), "--leave-one-out", "--report", str(tmp_path / "two.html"))
     assert [line.split()[0] for line in text.splitlines()[1:3]] == ["1=", "1="]
-    assert "clip and twin share the first place by AUC, own left out" in text
+    assert "clip and twin share the first place by Bpref, equal terms" in text
     assert not re.search(r"\bnan\b", text)
     assert "–: there is no order where all models are equal, or one is alone" in text
     page = (tmp_path / "two.html").read_text(encoding="utf-8")

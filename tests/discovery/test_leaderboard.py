@@ -111,7 +111,7 @@ def test_every_number_says_whom_it_favours() -> None:
     board = small_board(negatives=10, resamples=50)
     lines = str(board).splitlines()
     assert lines[0].split()[:2] == ["metric", "builders"]
-    assert lines[2].split()[:5] == ["AUC,", "own", "left", "out", "neutral"]
+    assert lines[2].split()[:4] == ["Bpref,", "equal", "terms", "neutral"]
     said = {}
     for line in lines:
         if found := re.match(r"(\S.*?)  +(favours|punishes|neutral|)  +\S+  \S+  \S+$", line):
@@ -123,6 +123,7 @@ def test_every_number_says_whom_it_favours() -> None:
             [f"{name}(negatives='sampled')", f"{name}(average='micro', negatives='sampled')"], "neutral"
         )
     expected |= dict.fromkeys(["AUC, own left out", "AUC(average='micro'), own left out"], "neutral")
+    expected |= dict.fromkeys(["Bpref, equal terms", "AUC, equal terms"], "neutral")
     assert said == expected | {"Judged@4": "", "RBP(part='residual')@4": ""}
     assert "builders: what a number does to models that helped to build the pool" in str(board)
     told = {row["metric"]: row["effect"] for row in board.rows()}
@@ -166,7 +167,7 @@ def test_a_top_that_cuts_through_ties_is_not_told_to_be_judged() -> None:
     assert board["short"]["Judged@4"].best == 1
     (warning,) = board.warnings
     assert "% of its top 4 was judged, which cuts through tied items that the pool has some of, so" in warning
-    assert warning.endswith("or with sampled negatives")
+    assert warning.endswith("compare models by Bpref on equal terms or by AUC with sampled negatives")
 
 
 @pytest.mark.parametrize("metrics", ["P@4", "AUC", "AUC(average='micro')", "PRAUC", "AUC VSDHR@2", "Judged@3"])

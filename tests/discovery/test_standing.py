@@ -180,7 +180,11 @@ def test_the_leading_number_is_neutral_to_builders() -> None:
     models, collection, pool, judged = pooled()
     sampled = "AUC AUC(negatives='sampled')"
     with_pool = leaderboard(models, judged, collection, pool=pool, metrics=sampled, resamples=5)
-    assert leading_number(with_pool) == Number(AUC, True)
+    assert leading_number(with_pool) == Number(AUC, equal_terms=True)
+    with_bpref = leaderboard(models, judged, collection, pool=pool, metrics=f"{sampled} Bpref", resamples=5)
+    assert leading_number(with_bpref) == Number(Metric.parse("Bpref"), equal_terms=True)
+    of_files = dataclasses.replace(with_bpref, equal_terms={})
+    assert leading_number(of_files) == Number(AUC, own_out=True)
     without = leaderboard(models, judged, collection, metrics=sampled, resamples=5)
     assert leading_number(without) == Number(Metric.parse("AUC(negatives='sampled')"))
     assert leading_number(leaderboard(models, judged, collection, metrics="P@4 AUC", resamples=5)) == Number(AUC)
@@ -192,15 +196,15 @@ def test_the_table_has_the_number_that_leads() -> None:
     board = leaderboard(models, judged, collection, pool=pool, resamples=50)
     head, *rows = standing_table(board, board.placing).splitlines()
     assert head.split("  ")[1].strip() == "model"
-    assert "AUC, own left out" in head
+    assert "Bpref, equal terms" in head
     assert head.endswith("built the pool  judged of top 4")
     assert [row.split()[:2] for row in rows] == [[str(n), name] for n, name in enumerate(board.placing.ranking, 1)]
     values = {row.split()[1]: float(row.split()[2]) for row in rows}
-    assert values == {name: round(board.own_out[name]["AUC"].mean, 3) for name in models}
+    assert values == {name: round(board.equal_terms[name]["Bpref"].mean, 3) for name in models}
     assert rows[board.placing.ranking.index("m2")].split()[-2] == "no"
     standing = board.to_dict()["standing"]
     assert [place["model"] for place in standing["places"]] == board.placing.ranking
-    assert standing["number"] == {"metric": "AUC", "own_out": True}
+    assert standing["number"] == {"metric": "Bpref", "own_out": False, "equal_terms": True}
     assert {"model", "difference", "low", "high", "p_value", "sure"} == set(standing["gaps"][0])
 
 

@@ -398,6 +398,39 @@ def bpref(shop: Shop, ranking: Ranking, grades: Grades, query: str) -> Bounds | 
     return definitions.bpref(judged, unranked)
 
 
+# Models that built the pool beside models that did not
+
+
+def equal_terms(values: Callable[[str, set[Pair]], Bounds | None], own: Mapping[str, set[Pair]], models: Sequence[str],
+                ) -> dict[str, tuple[Fraction, Fraction, Fraction] | None]:  # fmt: skip
+    """Values of a query: the mean of all models, plus each model's mean difference from every model.
+
+    values: of a model, on all pairs but some. own: what each model that built the pool alone proposed. Two models are
+    compared without the own pairs of whichever of them built the pool, if the other did not. What is undefined there is
+    no difference. In its best and worst a model meets all others, and the mean, as they are expected to be.
+    """
+    everything = {model: values(model, set()) for model in models}
+    out: dict[str, tuple[Fraction, Fraction, Fraction] | None] = {}
+    for model, mine in everything.items():
+        if mine is None:
+            out[model] = None
+            continue
+        ends = []
+        for end in range(3):
+            others = [everything[other] for other in models if other != model]
+            mean = (Fraction(mine[end]) + sum(Fraction(value[0]) for value in others if value)) / len(models)
+            total = Fraction()
+            for other in models:
+                built = [one for one in (model, other) if one in own]
+                gone = own[built[0]] if other != model and len(built) == 1 else set()
+                pair = values(model, gone), values(other, gone)
+                if other != model and pair[0] is not None and pair[1] is not None:
+                    total += Fraction(pair[0][end]) - Fraction(pair[1][0])
+            ends.append(mean + total / len(models))
+        out[model] = ends[0], ends[1], ends[2]
+    return out
+
+
 # Agreement of two orders
 
 

@@ -269,12 +269,12 @@ def test_a_judged_study_has_its_leaderboard_on_the_same_page() -> None:
         assert page.count(f'<section id="{name}"') == 1, name
         assert f'href="#{name}"' in page
     heads = [plain_text(cell) for cell in re.findall(r"<th scope='col'[^>]*>(.*?)</th>", section(page, "models"))]
-    assert heads[-2:] == ["AUC (macro), own left out", "hit rate @3"]
+    assert heads[-2:] == ["Bpref, equal terms", "hit rate @3"]
     board = judged(plain()[0]).board
     for place, row in re.findall(r"<tr data-model='(\d+)'>(.*?)</tr>", section(page, "models")):
         model = list(plain()[1].models)[int(place)]
         cells = re.findall(r"<td(?! class='kind')[^>]*>(.*?)</td>", row)
-        assert plain_text(cells[-2]).split()[0] == f"{board.own_out[model]['AUC'].mean:.3f}"
+        assert plain_text(cells[-2]).split()[0] == f"{board.equal_terms[model]['Bpref'].mean:.3f}"
         assert plain_text(cells[-1]).split()[0] == f"{board[model]['VSDHR@3'].mean:.3f}"
     ids = re.findall(r'\sid="([^"]+)"', page)
     assert [name for name, count in Counter(ids).items() if count > 1] == []

@@ -62,10 +62,10 @@ def test_the_page_is_the_same_every_time(tmp_path: Path) -> None:
 def test_the_headline_names_the_leader_and_who_built_the_pool() -> None:
     board = plain().board
     told = Reader(plain_page()).text
-    means = {name: evaluation["AUC"].mean for name, evaluation in board.own_out.items()}
+    means = {name: evaluation["Bpref"].mean for name, evaluation in board.equal_terms.items()}
     first, second = sorted(means, key=lambda name: -means[name])[:2]
-    low, high = board.own_out_intervals[first][Metric.parse("AUC")]
-    assert f"{first} leads by AUC (macro), own left out: {means[first]:.3f} (95 % interval" in told
+    low, high = board.equal_terms_intervals[first][Metric.parse("Bpref")]
+    assert f"{first} leads by Bpref, equal terms: {means[first]:.3f} (95 % interval" in told
     shown = round(means[first], 3) - round(means[second], 3)
     assert f"{low:.3f} to {high:.3f}), ahead of {second} ({means[second]:.3f}) by {shown:.3f} (" in told
     assert "alpha, beta and gamma built the pool of judged pairs; delta and epsilon came later" in told
@@ -81,7 +81,7 @@ def test_the_headline_names_the_leader_and_who_built_the_pool() -> None:
 def test_a_clear_lead_is_told_from_luck(tmp_path: Path) -> None:
     clear = made(tmp_path, models={"bad": 0.05, "good": 0.99, "fair": 0.7}, builders=("bad", "good", "fair"))
     told = Reader(render_leaderboard(clear.board, title="Clear")).text
-    assert "good leads by AUC (macro), own left out" in told
+    assert "good leads by Bpref, equal terms" in told
     assert "more than other queries would change" in told
     assert "All of them built the pool" in told
 
@@ -96,7 +96,7 @@ def with_areas(values: dict[str, np.ndarray]) -> Leaderboard:
     nothing = {name: dataclasses.replace(base["alpha"], scores={}) for name in names}
     return dataclasses.replace(
         base, evaluations=found, own_out=found, upper=nothing, judged=nothing, helped=dict.fromkeys(names, True),
-        intervals={}, own_out_intervals={},
+        intervals={}, own_out_intervals={}, equal_terms={}, equal_terms_intervals={},
     )  # fmt: skip
 
 
@@ -130,13 +130,14 @@ def test_the_page_leads_with_what_is_neutral() -> None:
     effects = dict(zip(keys, said, strict=True))
     for key, metric in COLUMNS.items():
         assert effects[key] == effect(metric), key
-    assert effects["AUC, macro, own out"] == effects["AUC, micro, own out"] == "neutral"
-    assert set(effects) == {*COLUMNS, "AUC, macro, own out", "AUC, micro, own out", "AUC, 95 %"}
+    assert {effects[key] for key in NEUTRAL} == {"neutral"}
+    assert set(effects) == {*COLUMNS, *NEUTRAL, "On equal terms, 95 %"}
     assert "Favours, punishes, neutral: what a number does to models that helped to build the pool" in plain_page()
     hits = max(base[name]["VSDHR@4"].mean for name in QUALITY)
     assert re.search(rf"Highest hit rate @4 {hits:.3f}.*?; favours who built the pool", Reader(plain_page()).text)
 
 
+NEUTRAL = ("On equal terms, Bpref", "On equal terms, AUC", "AUC, macro, own out", "AUC, micro, own out")
 COLUMNS = {
     "hit rate @4": "VSDHR@4",
     "reciprocal rank @4": "VSDMRR@4",
@@ -159,15 +160,18 @@ COLUMNS = {
 def test_every_cell_of_the_table_is_the_boards() -> None:
     board, found = plain().board, cells(plain_page())
     assert set(found) == set(QUALITY)
-    others = {"model", "AUC, 95 %", "AUC, macro, own out", "AUC, micro, own out"}
+    others = {"model", "On equal terms, 95 %", *NEUTRAL}
     for model, row in found.items():
         assert set(row) == set(COLUMNS) | others
         assert [key for key in row if key in COLUMNS] == list(COLUMNS)
         for key, metric in COLUMNS.items():
             assert float(row[key][0]) == pytest.approx(board[model][metric].mean, abs=1e-8), key
         assert plain_text(row["AUC, macro"][1]).strip() == f"{board[model]['AUC'].mean:.3f}"
-        low, high = board.own_out_intervals[model][Metric.parse("AUC")]
-        assert row["AUC, 95 %"][1] == f"{low:.3f}–{high:.3f}"
+        low, high = board.equal_terms_intervals[model][Metric.parse("Bpref")]
+        assert row["On equal terms, 95 %"][1] == f"{low:.3f}–{high:.3f}"
+        for metric in ("Bpref", "AUC"):
+            even = float(row[f"On equal terms, {metric}"][0])
+            assert even == pytest.approx(board.equal_terms[model][metric].mean, abs=1e-8)
         for key, metric in (("AUC, macro, own out", "AUC"), ("AUC, micro, own out", "AUC(average='micro')")):
             assert float(row[key][0]) == pytest.approx(board.own_out[model][metric].mean, abs=1e-8)
         bounds = [f"{board[model]['P@4'].mean:.3f}", f"{board.upper[model]['P@4'].mean:.3f}"]
@@ -189,7 +193,7 @@ def test_models_stand_in_the_groups_of_the_paper() -> None:
     bodies = re.findall(r"<tbody>(.*?)</tbody>", section(plain_page(), "table"))
     assert [re.search(r"scope='rowgroup'[^>]*>(.*?)<", body)[1] for body in bodies] == ["built the pool", "came later"]  # type: ignore[index]
     for body, group in zip(bodies, (BUILDERS, LATE), strict=True):
-        ranked = sorted(group, key=lambda model: -plain().board.own_out[model]["AUC"].mean)
+        ranked = sorted(group, key=lambda model: -plain().board.equal_terms[model]["Bpref"].mean)
         assert re.findall(r"<th scope='row'[^>]*data-v='(\w+)'", body) == ranked
     doubted = {model for model, row in cells(plain_page()).items() if plain().board[model]["Judged@4"].mean < 0.8}
     assert doubted == set(LATE)
@@ -201,15 +205,16 @@ def test_bars_have_their_numbers_as_a_table_and_in_words() -> None:
     board, figure = plain().board, section(plain_page(), "bars")
     told = [html.unescape(words) for words in re.findall(r'role="img" aria-label="([^"]*)"', figure)]
     tables = re.findall(r'<div data-metric="(\d+)"( hidden)?>(.*?)</div>', figure)
-    of = [(metric, board.own_out, board.own_out_intervals) for metric in board.own_out["alpha"]]
+    of = [(metric, board.equal_terms, board.equal_terms_intervals) for metric in board.equal_terms["alpha"]]
+    of += [(metric, board.own_out, board.own_out_intervals) for metric in board.own_out["alpha"]]
     of += [(metric, board.evaluations, board.intervals) for metric in board.metrics]
-    assert len(told) == len(tables) == len(of) == len(board.metrics) + 2
+    assert len(told) == len(tables) == len(of) == len(board.metrics) + 4
     assert [int(place) for place, hidden, _ in tables if not hidden] == [0]
-    assert of[0][0] == Metric.parse("AUC")
+    assert of[0][0] == Metric.parse("Bpref")
     for (_, _, table), words, (metric, found, intervals) in zip(tables, told, of, strict=True):
         names = re.findall(r"<th scope=\"row\">(\w+)</th>", table)
         assert names == sorted(QUALITY, key=lambda name: -found[name][metric].mean)
-        assert words.startswith(called(metric, found is board.own_out))
+        assert words.startswith(called(metric, found is board.own_out, found is board.equal_terms))
         for model in names:
             low, high = intervals[model][metric]
             value = found[model][metric].mean

@@ -128,9 +128,9 @@ def test_a_browser_shows_everything(browser, tmp_path: Path) -> None:
 
     names = column(page, "model")
     assert set(names[:3]) == set(BUILDERS)
-    area = page.locator("#comparison th[data-key='AUC, macro, own out']")
+    area = page.locator("#comparison th[data-key='On equal terms, Bpref']")
     assert area.get_attribute("aria-sort") == "descending"
-    assert falling(column(page, "AUC, macro, own out")[:3])
+    assert falling(column(page, "On equal terms, Bpref")[:3])
     hits = page.locator("#comparison th[data-key='hit rate @4']")
     hits.locator("button").click()
     assert (hits.get_attribute("aria-sort"), area.get_attribute("aria-sort")) == ("descending", "none")

@@ -15,9 +15,10 @@ from lookalike.core.files import provenance, write_text
 from lookalike.core.text_table import aligned
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.contest import OF_PAIRS, Contest
+from lookalike.discovery.equal_terms import on_equal_terms
 from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.pool import Pool
-from lookalike.discovery.standing import Placing, placing
+from lookalike.discovery.standing import Placing, numbers_of, placing, value_of
 from lookalike.discovery.standing_text import standing_table, who_leads
 from lookalike.evaluation.compare import Comparison, compare
 from lookalike.evaluation.results import Evaluation, Score, as_table, shown, unlisted_note, without_nan
@@ -36,6 +37,7 @@ AREAS = [
     for negatives in ("judged", "sampled")
 ]
 OWN_OUT = ("AUC", "AUC(average='micro')")
+EQUAL_TERMS = ("Bpref", "AUC")  # the first one leads
 LOW = 0.8  # share of the top k that must be judged for a rank metric to be trusted
 EFFECTS = "what a number does to models that helped to build the pool, beside equals that did not"
 
@@ -50,10 +52,11 @@ def discovery_metrics(*cutoffs: int) -> list[Metric]:
     return parse_all([*ranks, *AREAS, *guards, "Bpref", f"RBP@{deepest}", f"RBP(part='residual')@{deepest}"])
 
 
-def effect(metric: str | Metric, own_out: bool = False) -> str:
+def effect(metric: str | Metric, own_out: bool = False, equal_terms: bool = False) -> str:
     """Whether a metric favours or punishes models that helped to build the pool, or is neutral, as simulations show.
 
-    own_out: of the metric without the pairs that a model alone proposed. "" for metrics of how much was judged.
+    own_out: of the metric without the pairs that a model alone proposed. equal_terms: of the metric with each two
+    models compared on equal terms. "" for metrics of how much was judged.
 
     >>> [effect(name) for name in ("VSDHR@5", "AUC", "AUC(negatives='sampled')", "Judged@5")]
     ['favours', 'punishes', 'neutral', '']
@@ -62,7 +65,7 @@ def effect(metric: str | Metric, own_out: bool = False) -> str:
     options = wanted.options()
     if wanted.name == "Judged" or options.get("part") == "residual":
         return ""
-    if own_out or options.get("negatives") == "sampled":
+    if own_out or equal_terms or options.get("negatives") == "sampled":
         return "neutral"
     return "punishes" if wanted.name in OF_PAIRS else "favours"
 
@@ -72,9 +75,10 @@ class Leaderboard:
     """An evaluation of every model; `leaderboard["dino"]["AUC"].mean` is a number of it.
 
     own_out: AUC of each model without the judged pairs that it alone proposed, the same as AUC for models that proposed
-    none; nothing where no model is known to have built the pool. upper: precision if everything that nobody judged
-    were relevant. judged: Judged@k at the k of every metric of ranks, asked for or not. listed: how many items a model
-    has in its top k, averaged over queries.
+    none; nothing where no model is known to have built the pool. equal_terms: Bpref and AUC with each two models
+    compared on a pool that both or neither of them helped to build; nothing where own_out has nothing. upper: precision
+    if everything that nobody judged were relevant. judged: Judged@k at the k of every metric of ranks, asked for or
+    not. listed: how many items a model has in its top k, averaged over queries.
     """
 
     evaluations: dict[str, Evaluation]
@@ -87,6 +91,8 @@ class Leaderboard:
     own_out_intervals: dict[str, dict[Metric, tuple[float, float]]] = field(default_factory=dict)
     judged: dict[str, Evaluation] = field(default_factory=dict)
     listed: dict[str, dict[int, float]] = field(default_factory=dict)  # items of the top k, fewer in a short run
+    equal_terms: dict[str, Evaluation] = field(default_factory=dict)
+    equal_terms_intervals: dict[str, dict[Metric, tuple[float, float]]] = field(default_factory=dict)
     recognised: "Recognition | None" = None  # how well models find other images of a query's identity, if asked for
     paper: "PaperTables | None" = None  # the tables of Barkan et al. 2023, if asked for
 
@@ -118,18 +124,24 @@ class Leaderboard:
                 row |= {"undefined": score.undefined}
                 row["own_out"] = self.own_out[name][metric].mean if metric in self.own_out[name].scores else None
                 row["own_out_low"], row["own_out_high"] = self.own_out_intervals[name].get(metric, (None, None))
+                even = self.equal_terms[name].scores.get(metric) if name in self.equal_terms else None
+                row["equal_terms"] = None if even is None else even.mean
+                ends = self.equal_terms_intervals.get(name, {}).get(metric, (None, None))
+                row["equal_terms_low"], row["equal_terms_high"] = ends
                 row["upper"] = self.upper[name][metric].mean if metric in self.upper[name].scores else None
                 out.append(row)
         return out
 
     def compare(
-        self, metric: str | Metric, *, own_out: bool = False, level: float = 0.95, random_state: int = 0
-    ) -> Comparison:
+        self, metric: str | Metric, *, own_out: bool = False, equal_terms: bool = False, level: float = 0.95,
+        random_state: int = 0,
+    ) -> Comparison:  # fmt: skip
         """Every pair of models on one metric: paired difference, interval, p-value with Holm's correction.
 
-        own_out: each without the judged pairs that it alone proposed.
+        own_out: each without the judged pairs that it alone proposed. equal_terms: each two on equal terms.
         """
-        wanted, evaluations = Metric.parse(metric), self.own_out if own_out else self.evaluations
+        wanted = Metric.parse(metric)
+        evaluations = self.equal_terms if equal_terms else self.own_out if own_out else self.evaluations
         only = {name: Evaluation({wanted: e[wanted]}, e.query_ids, e.about) for name, e in evaluations.items()}
         return compare(only, level=level, random_state=random_state)
 
@@ -159,22 +171,20 @@ class Leaderboard:
             cut = score.best * k >= LOW * listed  # in the best order of tied items: judging more would not end this
             why = ", which cuts through tied items that the pool has some of" if cut else ""
             pooled = any(self.helped.values())
-            own = "own pairs left out or with " if pooled else ""
+            own = "Bpref on equal terms or by " if pooled else ""
             more = "" if cut else ", or judge its top-up" if pooled else ", or judge more of it"
             yield (
                 f"{name}: {self.judged_share(name, k):.0%} of its top {k} was judged{why}, so metrics of ranks "
-                f"count what nobody judged as wrong: compare models by AUC with {own}sampled negatives{more}"
+                f"count what nobody judged as wrong: compare models by {own}AUC with sampled negatives{more}"
             )
 
     def table(self) -> str:
         """A line for each metric and a column for each model: names of metrics are long."""
         helped = ("yes" if yes else "" for yes in self.helped.values())
         lines = [["metric", "builders", *self.evaluations], ["helped to build the pool", "", *helped]]
-        for evaluations, own_out in ((self.own_out, True), (self.evaluations, False)):
-            for metric in next(iter(evaluations.values())):
-                name = f"{metric}, own left out" if own_out else metric.label
-                means = (shown(evaluation[metric].mean) for evaluation in evaluations.values())
-                lines.append([name, effect(metric, own_out), *means])
+        for number in numbers_of(self):
+            means = (shown(value_of(self, model, number)) for model in self.evaluations)
+            lines.append([number.label, effect(*number), *means])
         return f"{aligned(lines)}\nbuilders: {EFFECTS}"
 
     @cached_property
@@ -294,7 +304,7 @@ def board_of(
     evaluations = {name: contest.evaluate(name, metrics, kept=kept) for name in names}
     helped = {name: pool is not None and helped_to_build(contest, pool, name) for name in names}
     areas = [metric for metric in parse_all(list(OWN_OUT)) if metric in metrics]
-    own_out, upper, judged = {}, {}, {}
+    own_out, upper, judged, own = {}, {}, {}, {}
     of_ranks = [metric for metric in metrics if metric.name not in OF_PAIRS]
     cutoffs = sorted({metric.cutoff or contest.depth for metric in of_ranks})
     precisions = [metric for metric in metrics if metric.name == "P"]
@@ -302,7 +312,8 @@ def board_of(
     for name in names:
         stays = np.ones(len(contest.judgements), bool) if kept is None else kept
         if pool is not None and helped[name]:
-            stays = stays & ~proposed_alone(contest, pool, name)
+            own[name] = proposed_alone(contest, pool, name)
+            stays = stays & ~own[name]
         judged[name] = contest.evaluate(name, [f"Judged@{k}" for k in cutoffs], kept=kept) if cutoffs else nothing
         own_out[name] = contest.evaluate(name, areas, kept=stays) if areas and any(helped.values()) else nothing
         upper[name] = contest.evaluate(name, precisions, kept=kept, unjudged="relevant") if precisions else nothing
@@ -317,10 +328,13 @@ def board_of(
     }  # fmt: skip
     if any(metric.area for metric in metrics) and not contest.lists_all:
         about["unlisted"] = contest.unlisted
-    intervals, own_out_intervals = (intervals_of(scores, resamples, seed) for scores in (evaluations, own_out))
+    fair = [metric for metric in parse_all(list(EQUAL_TERMS)) if metric in metrics]
+    equal_terms = on_equal_terms(contest, fair, own, kept) if fair and own else dict.fromkeys(names, nothing)
+    ends = [intervals_of(scores, resamples, seed) for scores in (evaluations, own_out, equal_terms)]
     listed = {name: {k: contest.listed(name, k) for k in cutoffs} for name in names}
-    ends = intervals, own_out_intervals
-    return Leaderboard(evaluations, helped, own_out, upper, contest, about, *ends, judged, listed)
+    return Leaderboard(
+        evaluations, helped, own_out, upper, contest, about, ends[0], ends[1], judged, listed, equal_terms, ends[2]
+    )
 
 
 def helped_to_build(contest: Contest, pool: Pool, model: str) -> bool:

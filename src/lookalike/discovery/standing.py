@@ -17,9 +17,12 @@ FEW = 10  # queries with a value, below which nobody can tell who leads
 SURE = 0.05  # the p-value below which a lead is more than luck
 EQUAL = 1e-12  # numbers that differ by less are the same but for rounding
 RESAMPLES = 9_999
+EQUALLY, OUT = ", equal terms", ", own left out"
 
 __all__ = [
+    "EQUALLY",
     "FEW",
+    "OUT",
     "SURE",
     "Gap",
     "Number",
@@ -38,24 +41,30 @@ __all__ = [
 
 
 class Number(NamedTuple):
-    """A number that every model has: a metric on all judged pairs, or without those that the model alone proposed."""
+    """A number that every model has: a metric on all judged pairs, or made neutral to models that built the pool.
+
+    own_out: without the pairs that the model alone proposed. equal_terms: with each two models compared on equal terms.
+    """
 
     metric: Metric
     own_out: bool = False
+    equal_terms: bool = False
 
     @property
     def label(self) -> str:
         """Its name in tables of text."""
-        return f"{self.metric.label}, own left out" if self.own_out else self.metric.label
+        return self.metric.label + (EQUALLY if self.equal_terms else OUT if self.own_out else "")
 
 
 def leading_number(board: "Leaderboard") -> Number:
-    """The number that models are ranked by: AUC, own left out, or with sampled negatives, or else the area itself.
+    """The number that models are ranked by: Bpref on equal terms, or AUC if the board has no Bpref.
 
-    A number that some model lacks does not lead, unless that model lacks the area too.
+    Without models that are known to have built the pool: AUC with sampled negatives, or else the area itself. A number
+    that some model lacks does not lead, unless that model lacks the area too.
     """
     main, numbers = main_metric(board), numbers_of(board)
-    for number in (Number(main, True), Number(Metric.parse("AUC(negatives='sampled')"))):
+    fair = [number for number in numbers if number.equal_terms]
+    for number in (*fair, Number(main, own_out=True), Number(Metric.parse("AUC(negatives='sampled')"))):
         if number in numbers and not any(
             math.isnan(value_of(board, model, number)) > math.isnan(value_of(board, model, Number(main)))
             for model in board.evaluations
@@ -71,15 +80,20 @@ def main_metric(board: "Leaderboard") -> Metric:
 
 
 def numbers_of(board: "Leaderboard") -> list[Number]:
-    """All numbers that the models have, those without own pairs first."""
-    without_own = next(iter(board.own_out.values())).scores if any(board.helped.values()) else {}
-    return [*(Number(metric, True) for metric in without_own), *map(Number, board.metrics)]
+    """All numbers that the models have: on equal terms, without own pairs, then the metrics themselves."""
+    neutral: list[Number] = []
+    if any(board.helped.values()):
+        equally = next(iter(board.equal_terms.values())).scores if board.equal_terms else {}
+        without_own = next(iter(board.own_out.values())).scores
+        neutral = [Number(metric, equal_terms=True) for metric in equally]
+        neutral += [Number(metric, own_out=True) for metric in without_own]
+    return [*neutral, *map(Number, board.metrics)]
 
 
 def score_of(board: "Leaderboard", model: str, number: Number) -> Score | None:
     """The score behind a number of a model; None where it was not measured."""
-    evaluation = board.own_out[model] if number.own_out else board[model]
-    return evaluation.scores.get(number.metric)
+    of_model = board.equal_terms if number.equal_terms else board.own_out if number.own_out else board.evaluations
+    return of_model[model].scores.get(number.metric)
 
 
 def value_of(board: "Leaderboard", model: str, number: Number) -> float:
@@ -91,6 +105,8 @@ def value_of(board: "Leaderboard", model: str, number: Number) -> float:
 def interval_of(board: "Leaderboard", model: str, number: Number) -> tuple[float, float]:
     """The 95 % interval of a number over queries; nan where there is none."""
     intervals = board.own_out_intervals if number.own_out else board.intervals
+    if number.equal_terms:
+        intervals = board.equal_terms_intervals
     return intervals.get(model, {}).get(number.metric, (math.nan, math.nan))
 
 
@@ -159,7 +175,7 @@ class Placing:
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain Python values."""
         return {
-            "number": {"metric": self.number.metric.label, "own_out": self.number.own_out},
+            "number": self.number._asdict() | {"metric": self.number.metric.label},
             "queries": self.queries,
             "few_queries": self.few,
             "places": [place._asdict() for place in self.places],
@@ -187,7 +203,8 @@ def placing(board: "Leaderboard", number: Number | None = None) -> Placing:
         gaps = [
             Gap(model, values[defined[0]] - values[model], *end) for model, end in zip(defined[1:], ends, strict=True)
         ]
-    return Placing(chosen, places, gaps, int(has_value.sum()))
+    counted = [n_queries - score.undefined for score in scores.values() if score is not None]  # Bpref has 0, not nan
+    return Placing(chosen, places, gaps, min(int(has_value.sum()), max(counted, default=0)))
 
 
 def places_of(board: "Leaderboard", number: Number) -> list[Place]:

@@ -4,7 +4,17 @@ import math
 
 from lookalike.discovery.contest import OF_PAIRS
 from lookalike.discovery.leaderboard import LOW, Leaderboard
-from lookalike.discovery.standing import Number, interval_of, main_metric, numbers_of, places_of, placing, value_of
+from lookalike.discovery.standing import (
+    EQUALLY,
+    OUT,
+    Number,
+    interval_of,
+    main_metric,
+    numbers_of,
+    places_of,
+    placing,
+    value_of,
+)
 from lookalike.metrics.metric import Metric
 from lookalike.report.html import mark, text
 
@@ -43,17 +53,19 @@ class Standing:
         sides = ((BUILT, True), (LATER, False))
         return [(name, [model for model in ranked if self.board.helped[model] == side]) for name, side in sides]
 
-    def ranking(self, metric: Metric, own_out: bool = False) -> list[str]:
+    def ranking(self, metric: Metric, own_out: bool = False, equal_terms: bool = False) -> list[str]:
         """Models by a number, the best first, those without a value last."""
-        return [place.model for place in places_of(self.board, Number(metric, own_out))]
+        return [place.model for place in places_of(self.board, Number(metric, own_out, equal_terms))]
 
-    def value(self, model: str, metric: Metric, own_out: bool = False) -> float:
+    def value(self, model: str, metric: Metric, own_out: bool = False, equal_terms: bool = False) -> float:
         """The number to report; nan where it was not measured."""
-        return value_of(self.board, model, Number(metric, own_out))
+        return value_of(self.board, model, Number(metric, own_out, equal_terms))
 
-    def interval(self, model: str, metric: Metric, own_out: bool = False) -> tuple[float, float]:
+    def interval(
+        self, model: str, metric: Metric, own_out: bool = False, equal_terms: bool = False
+    ) -> tuple[float, float]:
         """Its 95 % interval over queries; nan where there is none."""
-        return interval_of(self.board, model, Number(metric, own_out))
+        return interval_of(self.board, model, Number(metric, own_out, equal_terms))
 
     def own_out(self, model: str, metric: Metric) -> float:
         """The metric without the pairs that the model alone proposed; nan where it was not measured."""
@@ -83,16 +95,18 @@ class Standing:
         return f"{self.mark(model)} {text(model)}"
 
 
-def called(metric: Metric, own_out: bool = False) -> str:
+def called(metric: Metric, own_out: bool = False, equal_terms: bool = False) -> str:
     """The name of a number for readers.
 
     >>> [called(Metric.parse(name)) for name in ("VSDHR@6", "AUC", "AUC(average='micro', negatives='sampled')")]
     ['hit rate @6', 'AUC (macro)', 'AUC (micro, sampled)']
     >>> called(Metric.parse("AUC"), own_out=True)
     'AUC (macro), own left out'
+    >>> called(Metric.parse("Bpref"), equal_terms=True)
+    'Bpref, equal terms'
     """
-    if own_out:
-        return f"{called(metric)}, own left out"
+    if own_out or equal_terms:
+        return called(metric) + (EQUALLY if equal_terms else OUT)
     at = "" if metric.cutoff is None else f" @{metric.cutoff}"
     if "negatives" in metric.options():
         return f"{metric.name}{_rest(metric, 'average', 'negatives')} ({kind(metric)})"

@@ -12,7 +12,14 @@ from lookalike.report.leaderboard.standing import Number, Standing, called, kind
 from lookalike.report.leaderboard.words import interval
 from lookalike.report.numbers import MISSING, number, percent
 
-TOP, GUARDS, UNJUDGED, OTHERS = "In the top k", "How much was judged", "For gaps in judging", "Others"
+EVEN, TOP, GUARDS, UNJUDGED, OTHERS = (
+    "On equal terms",
+    "In the top k",
+    "How much was judged",
+    "For gaps in judging",
+    "Others",
+)
+TITLED = (EVEN, "AUC", "PRAUC")  # groups whose columns are unclear without the group's name
 PLACES = {"VSDHR": TOP, "VSDMRR": TOP, "AUC": "AUC", "PRAUC": "PRAUC", "Judged": GUARDS, "P": GUARDS}
 PLACES |= {"Bpref": UNJUDGED, "RBP": UNJUDGED}
 MEANINGS = {
@@ -47,7 +54,11 @@ def columns(standing: Standing) -> list[LeaderboardColumn]:
     """The columns of the board's metrics, group by group."""
     made = [column for metric in _ordered(standing.metrics) for column in _of(standing, metric)]
     order = [TOP, "AUC", "PRAUC", GUARDS, UNJUDGED, OTHERS]
-    return sorted(made, key=lambda column: order.index(column.group))
+    both = [*_equal_terms(standing), *sorted(made, key=lambda column: order.index(column.group))]
+    lead = next((index for index, column in enumerate(both) if column.of == standing.lead), None)
+    if lead is not None and both[lead].group in TITLED:
+        both.insert(lead + 1, _span(standing, both[lead].group))
+    return both
 
 
 def leaderboard_table(standing: Standing) -> str:
@@ -90,7 +101,7 @@ def _of(standing: Standing, metric: Metric) -> list[LeaderboardColumn]:
     if metric.name == "P":
         end = partial(standing.upper, metric=metric)
         return [LeaderboardColumn(group, called(metric), meaning, value, Number(metric), until=end)]
-    if group not in ("AUC", "PRAUC"):
+    if group not in TITLED:
         residual = options.get("part") == "residual"
         return [LeaderboardColumn(group, called(metric), meaning, value, Number(metric), best=not residual)]
     title = kind(metric)
@@ -102,12 +113,31 @@ def _of(standing: Standing, metric: Metric) -> list[LeaderboardColumn]:
         made.insert(
             0, LeaderboardColumn(group, f"{title}, own out", without, partial(standing.own_out, metric=metric), own_out)
         )
-    lead = [column.of for column in made].index(standing.lead) if standing.lead.metric == metric else None
-    if lead is not None:
-        low = "interval that other queries like these might have given (bootstrap)"
-        ends = [partial(_end, standing, index) for index in (0, 1)]
-        made.insert(lead + 1, LeaderboardColumn(group, "95 %", low, ends[0], until=ends[1], best=False))
     return made
+
+
+def _equal_terms(standing: Standing) -> list[LeaderboardColumn]:
+    """The columns of numbers that compare each two models on equal terms."""
+    how = (
+        "two models that both built the pool, or both came later, on all pairs; others without the builder's own pairs"
+    )
+    made = []
+    for of in standing.numbers:
+        if of.equal_terms:
+            meaning = f"{MEANINGS[of.metric.name]}; {how}"
+            made.append(LeaderboardColumn(EVEN, of.metric.name, meaning, partial(_value, standing, of), of))
+    return made
+
+
+def _value(standing: Standing, of: Number, model: str) -> float:
+    return standing.value(model, *of)
+
+
+def _span(standing: Standing, group: str) -> LeaderboardColumn:
+    """The column of the leading number's interval."""
+    meaning = "interval that other queries like these might have given (bootstrap)"
+    ends = [partial(_end, standing, index) for index in (0, 1)]
+    return LeaderboardColumn(group, "95 %", meaning, ends[0], until=ends[1], best=False)
 
 
 def _end(standing: Standing, index: int, model: str) -> float:
@@ -136,7 +166,7 @@ def _hover(column: LeaderboardColumn) -> str:
 
 def _full(column: LeaderboardColumn) -> str:
     """A header, with its group where it is unclear without."""
-    return f"{column.group}, {column.title}" if column.group in ("AUC", "PRAUC") else column.title
+    return f"{column.group}, {column.title}" if column.group in TITLED else column.title
 
 
 def _first(column: LeaderboardColumn, shown: list[LeaderboardColumn]) -> str:
