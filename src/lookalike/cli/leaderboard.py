@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from lookalike.cli.options import JSON, RULE, SEED, THREADS
+from lookalike.cli.options import JSON, RULE, SEED, SMOOTHING, THREADS, check_smoothing
 from lookalike.cli.outputs import Output
 from lookalike.cli.studies import judgements_of, open_judged, write_result
 from lookalike.cli.terminal import print_json, progress, remark, say_how_to_open, table, tables
@@ -18,6 +18,7 @@ from lookalike.evaluation.results import without_nan
 if TYPE_CHECKING:
     from lookalike.discovery import Agreement, Collection, Coverage, Judgements, Leaderboard, Pool
     from lookalike.discovery.bias import LeaveOneOut
+    from lookalike.discovery.dawid_skene import GoldScore
     from lookalike.metrics.metric import Metric
     from lookalike.study.study import Study
 
@@ -40,7 +41,9 @@ LEAVE_ONE_OUT = Annotated[
         help="drop what each model alone proposed and evaluate AUC, or --metrics, again; by default with --report"
     ),
 ]
-RULES = Annotated[bool, Parameter(help="also show the order of models under the other rules")]
+RULES = Annotated[
+    bool, Parameter(help="also show the order of models under the other rules, and how each rule does on gold pairs")
+]
 COMPARE = Annotated[str | None, Parameter(help="a metric by which every pair of models is compared, such as AUC")]
 RESAMPLES = Annotated[int, Parameter(help="of the bootstrap behind the intervals")]
 OUTPUT = Annotated[Path | None, Parameter(help="also write everything to this .json file"), Output()]
@@ -56,6 +59,7 @@ def leaderboard(
     run: RUN = None,
     qrels: QRELS = None,
     rule: RULE = "majority",
+    smoothing: SMOOTHING = None,
     metrics: METRICS = None,
     level: LEVEL = "image",
     one_per_identity: ONE_PER_IDENTITY = None,
@@ -80,8 +84,12 @@ def leaderboard(
 
     chosen = None if metrics is None else parse_all(metrics)
     metric = None if compare is None else Metric.parse(compare)
-    contest = _contest_of_study(folder, rule, run, qrels) if folder is not None else _contest_of_runs(run, qrels, rule)
-    checks = _Checks(chosen, metric, rules, _leaves_one_out(leave_one_out, contest, report))
+    check_smoothing(smoothing, rule, rules=rules)
+    if folder is not None:
+        contest = _contest_of_study(folder, rule, smoothing, run, qrels)
+    else:
+        contest = _contest_of_runs(run, qrels, rule)
+    checks = _Checks(chosen, metric, rules, smoothing or "crowd", _leaves_one_out(leave_one_out, contest, report))
     if rules and contest.study is None:
         raise InputError("--rules needs the votes of a study")
     options = {"level": level, "negatives": negatives, "one_per_identity": one_per_identity, "resamples": resamples}
@@ -121,6 +129,7 @@ class _Checks:
     metrics: "list[Metric] | None"
     compare: "Metric | None"
     rules: bool
+    smoothing: float | Literal["crowd"]  # of the rule of Dawid and Skene
     leave_one_out: bool
 
 
@@ -131,6 +140,7 @@ class _Outcome:
     board: "Leaderboard"
     without_own: "LeaveOneOut | None"
     by_rule: "dict[str, Leaderboard] | None"
+    on_gold: "dict[str, GoldScore] | None"
     compared: Any
     coverage: "Coverage | None"
     agreement: "Agreement | None"
@@ -141,6 +151,8 @@ class _Outcome:
             "leave_one_out": self.without_own and self.without_own.rows(),
             "comparison": self.compared and self.compared.rows(),
             "rules": self.by_rule and {name: other.rows() for name, other in self.by_rule.items()},
+            "rules_on_gold": self.on_gold
+            and {name: {**vars(score), "accuracy": score.accuracy} for name, score in self.on_gold.items()},
             "coverage": self.coverage and self.coverage.to_dict(),
             "agreement": self.agreement and self.agreement.to_dict(),
         }
@@ -169,16 +181,18 @@ def _compare_models(contest: _Contestants, checks: _Checks, options: dict[str, A
     board = discovery.leaderboard(
         contest.models, contest.judgements, contest.collection, pool=pool, metrics=metrics, **options
     )
-    without_own = by_rule = coverage = agreement = None
+    without_own = by_rule = on_gold = coverage = agreement = None
     if checks.leave_one_out and pool is not None:
         without_own = discovery.leave_one_out(board.contest, pool, checks.metrics or OWN_OUT)
     compared = board.compare(by) if by is not None else None
     if study is not None:
-        votes = study.votes()
-        by_rule = discovery.by_rule(board.contest, votes, pool=pool) if checks.rules else None
+        votes, gold = study.votes(), study.gold()
+        if checks.rules:
+            by_rule = discovery.by_rule(board.contest, votes, pool=pool, smoothing=checks.smoothing)
+            on_gold = None if gold is None else discovery.gold_scores(votes, gold, smoothing=checks.smoothing)
         coverage = discovery.coverage(votes, pool) if pool is not None else None
-        agreement = discovery.agreement(votes, study.gold())
-    return _Outcome(board, without_own, by_rule, compared, coverage, agreement)
+        agreement = discovery.agreement(votes, gold)
+    return _Outcome(board, without_own, by_rule, on_gold, compared, coverage, agreement)
 
 
 def _write_page(page: Path, contest: _Contestants, outcome: _Outcome) -> None:
@@ -206,7 +220,7 @@ def _show(outcome: _Outcome) -> None:
         say(f"\nwithout the pairs that only one model proposed\n{outcome.without_own}")
     if outcome.by_rule is not None:
         say("\nAUC by rule, and how far the order of models agrees with the majority's (Kendall's tau)")
-        say(_rules_table(outcome.by_rule))
+        say(_rules_table(outcome.by_rule, outcome.on_gold))
     if outcome.compared is not None:
         say(f"\n{outcome.compared}")
     if outcome.agreement is not None:
@@ -215,21 +229,29 @@ def _show(outcome: _Outcome) -> None:
         remark(warning)
 
 
-def _rules_table(by_rule: dict[str, "Leaderboard"]) -> Any:
-    """A row for each rule: the AUC of every model, and Kendall's tau with the majority's order."""
+def _rules_table(by_rule: dict[str, "Leaderboard"], on_gold: "dict[str, GoldScore] | None") -> Any:
+    """A row for each rule: the AUC of every model, Kendall's tau with the majority's order, and gold pairs, if any."""
     from lookalike.discovery.bias import agree
 
     aucs = {
         name: [evaluation["AUC"].mean for evaluation in board.evaluations.values()] for name, board in by_rule.items()
     }
-    rows = table(*((name, "") for name in by_rule["majority"].evaluations), ("Kendall", ""), first="rule")
+    gold = {name: f"{score.right:,} of {score.decided:,}" for name, score in (on_gold or {}).items()}
+    columns = [*by_rule["majority"].evaluations, "Kendall", *(["gold pairs right"] if gold else [])]
+    rows = table(*((name, "") for name in columns), first="rule")
     for name, means in aucs.items():
         tau = agree(aucs["majority"], means)[2]
-        rows.add_row(name, *(f"{value:.4f}" for value in means), f"{tau:.3f}")
+        rows.add_row(name, *(f"{value:.4f}" for value in means), f"{tau:.3f}", *([gold[name]] if gold else []))
     return rows
 
 
-def _contest_of_study(folder: Path, rule: str, run: list[str] | None, qrels: Path | None) -> _Contestants:
+def _contest_of_study(
+    folder: Path,
+    rule: str,
+    smoothing: float | Literal["crowd"] | None,
+    run: list[str] | None,
+    qrels: Path | None,
+) -> _Contestants:
     """The models, judgements and pool of a study."""
     if run is not None or qrels is not None:
         raise InputError("pass a study, or --run and --qrels")
@@ -238,7 +260,7 @@ def _contest_of_study(folder: Path, rule: str, run: list[str] | None, qrels: Pat
     if not models:
         raise StudyError(f"the study has no model yet: lookalike study add {folder} NAME FILE")
     pool = study.pool() if study.pool_path.exists() else None
-    return _Contestants(models, study.collection, judgements_of(study, rule), pool, study)
+    return _Contestants(models, study.collection, judgements_of(study, rule, smoothing), pool, study)
 
 
 def _contest_of_runs(run: list[str] | None, qrels: Path | None, rule: str) -> _Contestants:

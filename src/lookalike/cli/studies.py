@@ -1,7 +1,7 @@
 """Studies and their votes, as several commands use them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lookalike.cli.terminal import remark
 from lookalike.core.errors import FileError, StudyError
@@ -61,9 +61,9 @@ def release_again(study: "Study") -> None:
         remark(f"{error}; experts get the new pairs when lookalike judge is started again")
 
 
-def judgements_of(study: "Study", rule: str) -> "Judgements":
-    """What a rule makes of the votes of a study."""
-    from lookalike.discovery.dawid_skene import RULES
+def judgements_of(study: "Study", rule: str, smoothing: "float | Literal['crowd'] | None" = None) -> "Judgements":
+    """What a rule makes of the votes of a study; `smoothing` is that of dawid-skene."""
+    from lookalike.discovery.dawid_skene import judge_by
 
     votes = study.votes()
     if not len(votes):
@@ -72,7 +72,7 @@ def judgements_of(study: "Study", rule: str) -> "Judgements":
             f"the study {study.name!r} has no votes yet: lookalike judge {name} --expert NAME lets people judge in "
             f"the browser, lookalike study votes {name} FILE adds what they said elsewhere"
         )
-    return RULES[rule](votes)
+    return judge_by(rule, votes, smoothing or "crowd")
 
 
 def read_votes(study: "Study", file: Path, expert: str | None) -> "Votes":
@@ -100,7 +100,15 @@ def keep_gold(study: "Study", file: Path) -> int:
     return len(pairs)
 
 
-def write_export(study: "Study", what: str, file: Path, rule: str, *, raw: bool) -> int:
+def write_export(
+    study: "Study",
+    what: str,
+    file: Path,
+    rule: str,
+    *,
+    raw: bool,
+    smoothing: "float | Literal['crowd'] | None" = None,
+) -> int:
     """Write votes, or the judgements that a rule makes of them, to a file; how many."""
     from lookalike.discovery.formats import write_judgements
 
@@ -108,7 +116,7 @@ def write_export(study: "Study", what: str, file: Path, rule: str, *, raw: bool)
         votes = study.votes()
         votes.write(file, raw=raw)
         return len(votes)
-    judgements = judgements_of(study, rule)
+    judgements = judgements_of(study, rule, smoothing)
     write_judgements(file, judgements.queries, judgements.items, judgements.grades, raw=raw)
     return len(judgements)
 

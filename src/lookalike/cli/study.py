@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from lookalike.cli.options import JSON, RAW, RULE, SEED, SIMILARITY, STUDY, check_raw
+from lookalike.cli.options import JSON, RAW, RULE, SEED, SIMILARITY, SMOOTHING, STUDY, check_raw, check_smoothing
 from lookalike.cli.outputs import Output
 from lookalike.cli.studies import judgements_of, keep_gold, open_judged, read_votes, write_export
 from lookalike.cli.terminal import print_json, remark, table, tables
@@ -213,6 +213,7 @@ def export(
     /,
     *,
     rule: RULE = "majority",
+    smoothing: SMOOTHING = None,
     raw: RAW = False,
     as_json: JSON = False,
 ) -> None:
@@ -221,9 +222,10 @@ def export(
     Example: lookalike study export shop judgements shop.qrels
     """
     check_raw(raw, file)
+    check_smoothing(smoothing, rule)
     opened = open_judged(folder)
     if what in ("judgements", "votes"):
-        write_export(opened, what, file, rule, raw=raw)
+        write_export(opened, what, file, rule, raw=raw, smoothing=smoothing)
     elif what == "catalogue":
         opened.catalogue.write(file, raw=raw)
     else:

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from lookalike.cli.judge.store import needs_packages, open_store
-from lookalike.cli.options import JSON, RAW, STUDY, check_raw
+from lookalike.cli.options import JSON, RAW, SMOOTHING, STUDY, check_raw, check_smoothing
 from lookalike.cli.outputs import Output
 from lookalike.cli.studies import open_judged, read_votes, write_export
 from lookalike.cli.terminal import print_json, tables
@@ -25,6 +25,7 @@ def export(
         Literal["majority", "unanimous", "dawid-skene"] | None,
         Parameter(help="how votes become judgements: majority by default"),
     ] = None,
+    smoothing: SMOOTHING = None,
     raw: RAW = False,
     as_json: JSON = False,
 ) -> None:
@@ -40,7 +41,8 @@ def export(
     if what == "votes" and rule is not None:
         raise InputError("--rule is for judgements, .qrels or .json: votes are written as they are")
     check_raw(raw, file)
-    n = write_export(open_judged(folder), what, file, rule or "majority", raw=raw)
+    check_smoothing(smoothing, rule)
+    n = write_export(open_judged(folder), what, file, rule or "majority", raw=raw, smoothing=smoothing)
     if as_json:
         print_json({"file": str(file), "what": what, "rows": n})
     else:
