@@ -14,7 +14,7 @@ import pytest
 import lookalike as la
 from helpers.commands import done, refused, run
 from lookalike.cli.study import votes as add_votes
-from lookalike.discovery import Judgements, Votes, leaderboard, majority, vote_log
+from lookalike.discovery import Judgements, Votes, dawid_skene, leaderboard, majority, vote_log
 from lookalike.discovery.formats import read_judgements
 from lookalike.discovery.vote_log import rows_of
 from lookalike.evaluation.trec import write_run
@@ -86,6 +86,42 @@ def test_a_study_from_csv_to_leaderboard(study: Path, capsys: pytest.CaptureFixt
     assert any(warning.startswith("late: ") for warning in told["warnings"])
     kept = json.loads((study / "results" / "leaderboard.json").read_text())
     assert kept["pairs"] + kept["random_left_out"] == len(pool)
+
+
+def test_each_rule_is_held_against_gold_pairs(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Experts judged all pairs of the pool: ann and bob are always right, cy says the contrary of every seventh."""
+    assert "rules_on_gold" not in json.loads(done(capsys, "leaderboard", str(study), "--rules", "--json"))
+    opened = Study.open(study)
+    opened.set_gold([(*pair, grade) for pair, grade in list(majority(opened.votes()).by_pair.items())[:70]])
+    told = json.loads(done(capsys, "leaderboard", str(study), "--rules", "--json"))
+    assert set(told["rules_on_gold"]) == {"majority", "unanimous", "dawid-skene"}
+    assert told["rules_on_gold"]["majority"] == {"decided": 70, "right": 70, "accuracy": 1.0}
+    right = told["rules_on_gold"]["unanimous"]["right"]
+    assert 60 <= right < 70
+    text = done(capsys, "leaderboard", str(study), "--metrics", "AUC", "--rules")
+    assert "gold pairs right" in text
+    assert f"{right} of 70" in text
+
+
+def test_smoothing_is_an_option_wherever_the_rule_is(
+    study: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    votes = Study.open(study).votes()
+    for given, smoothing in (([], "crowd"), (["--smoothing", "crowd"], "crowd"), (["--smoothing", "1e6"], 1e6)):
+        expected = dawid_skene(votes, smoothing=smoothing).by_pair  # type: ignore[arg-type]
+        for command in (["study", "export", str(study), "judgements"], ["judge", "export", str(study)]):
+            file = tmp_path / "judged.json"
+            done(capsys, *command, str(file), "--rule", "dawid-skene", *given)
+            written = {(query, item): grade for query, item, grade in read_judgements(file)}
+            assert written == expected
+        told = json.loads(done(capsys, "leaderboard", str(study), "--rule", "dawid-skene", "--json", *given))
+        assert told["positives"] == sum(expected.values())
+    assert sum(expected.values()) != sum(dawid_skene(votes).by_pair.values())  # so much smoothing is seen
+    wrong = "--smoothing is of --rule dawid-skene, and the rule is majority"
+    refused(capsys, wrong, "leaderboard", str(study), "--smoothing", "2")
+    refused(capsys, wrong, "study", "export", str(study), "judgements", str(file), "--smoothing", "2")
+    refused(capsys, wrong, "judge", "export", str(study), str(file), "--smoothing", "2")
+    refused(capsys, "--smoothing must be above 0", "leaderboard", str(study), "--rules", "--smoothing", "-1")
 
 
 def test_leaving_one_out_is_of_the_metrics_that_were_asked_for(study: Path, capsys: pytest.CaptureFixture[str]) -> None:

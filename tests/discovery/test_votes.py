@@ -7,7 +7,7 @@ few and collide; ties, pairs that nobody decided and votes without a time are th
 from __future__ import annotations
 
 import json
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -17,45 +17,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import lookalike as la
-from lookalike.discovery.dawid_skene import RULES, DawidSkene, dawid_skene
+from helpers.vote_records import START, records, simulated, votes_of
+from lookalike.discovery.dawid_skene import RULES, dawid_skene
 from lookalike.discovery.judgements import Judgements, majority
 from lookalike.discovery.judgements import unanimous as unanimous_rule
 from lookalike.discovery.votes import CANT_TELL, NOT_SIMILAR, SIMILAR, Ballots, Votes, as_pairs
 from reference import votes as slow
-
-START = datetime(2024, 5, 1, 12, tzinfo=UTC)
-
-single_votes = st.tuples(
-    st.sampled_from("pq"),
-    st.sampled_from("abc"),
-    st.sampled_from(["ann", "bob", "eve"]),
-    st.sampled_from([1, 0, -1]),
-    st.one_of(st.none(), st.integers(0, 2)),
-)
-records = st.lists(single_votes, max_size=40)
-
-
-def votes_of(rows: list[slow.Vote]) -> Votes:
-    queries, items, experts, answers, times = zip(*rows, strict=True) if rows else ([],) * 5
-    moments = [None if time is None else START + timedelta(seconds=time) for time in times]
-    return Votes(queries, items, experts, answers, moments)
-
-
-def simulated(
-    seed: int, n_pairs: int, sensitivity: list[float], specificity: list[float], prevalence: float
-) -> tuple[np.ndarray, Votes]:
-    """Which pairs are similar, and the votes of experts who tell so well; items are numbered."""
-    generator = np.random.default_rng(seed)
-    similar = generator.random(n_pairs) < prevalence
-    rates = np.where(similar[:, None], sensitivity, 1 - np.array(specificity))
-    answers = generator.random(rates.shape) < rates
-    pair, expert = np.indices(answers.shape).reshape(2, -1)
-    return similar, Votes(["q"] * answers.size, pair, [f"e{i}" for i in expert], answers.ravel())
-
-
-def accuracy(judgements: Judgements, similar: np.ndarray) -> float:
-    return float((judgements.grades == similar[judgements.items.astype(int)]).mean())
-
 
 # The record
 
@@ -417,116 +384,3 @@ def test_a_pair_is_judged_once() -> None:
         Judgements.of(la.same_label([1], [1, 2]))
     with pytest.raises(ValueError, match="whole number from 0"):
         Judgements.of([("q", "a", -1)])
-
-
-# Dawid and Skene
-
-
-@settings(max_examples=60)
-@given(records, st.sampled_from([0.01, 0.5, 2.0]))
-def test_expectation_maximisation_is_that_of_loops(rows: list[slow.Vote], smoothing: float) -> None:
-    found = dawid_skene(votes_of(rows), smoothing=smoothing, max_iterations=200)
-    posterior, rates = slow.dawid_skene(slow.last_votes(rows), smoothing, found.iterations)
-    assert found.probability is not None
-    assert dict(zip(found.pairs, found.probability.tolist(), strict=True)) == pytest.approx(posterior, abs=1e-9)
-    for expert in found.experts:
-        if expert.decided:
-            assert [expert.sensitivity, expert.specificity] == pytest.approx(rates[expert.expert], abs=1e-9)
-        else:
-            assert np.isnan([expert.sensitivity, expert.specificity]).all()
-    decided = {pair: {name: a for name, a in said.items() if a != -1} for pair, said in slow.last_votes(rows).items()}
-    assert {e.expert: e.decided for e in found.experts} == {
-        name: sum(name in said for said in decided.values()) for name in {row[2] for row in rows}
-    }
-
-
-@settings(max_examples=60)
-@given(records, st.sampled_from([0.01, 0.5, 2.0]))
-def test_the_objective_never_falls_and_no_probability_is_certain(rows: list[slow.Vote], smoothing: float) -> None:
-    found = dawid_skene(votes_of(rows), smoothing=smoothing, max_iterations=200)
-    steps = np.diff(found.objective)
-    assert (steps >= -1e-9 * np.abs(found.objective[0])).all()
-    for expert in found.experts:
-        if expert.decided:
-            assert 0 < expert.sensitivity < 1
-            assert 0 < expert.specificity < 1
-    assert 0 < found.prevalence < 1
-    assert found.probability is not None
-    assert found.grades.tolist() == (found.probability > 0.5 + 1e-9).tolist()
-
-
-def test_the_objective_is_likelihood_and_prior() -> None:
-    """One vote, smoothing 1: rates and prevalence are 2/3 and 1/2, so it can be written down."""
-    found = dawid_skene(Votes(["q"], ["a"], ["ann"], [1]), smoothing=1.0, max_iterations=1)
-    sensitivity, specificity, prevalence = 2 / 3, 1 / 2, 2 / 3  # (1 + 1)/(1 + 2), (0 + 1)/(0 + 2), (1 + 1)/(1 + 2)
-    assert (found.experts[0].sensitivity, found.experts[0].specificity) == pytest.approx((sensitivity, specificity))
-    assert found.prevalence == pytest.approx(prevalence)
-    likelihood = prevalence * sensitivity + (1 - prevalence) * (1 - specificity)
-    prior = sensitivity * (1 - sensitivity) * specificity * (1 - specificity) * prevalence * (1 - prevalence)
-    assert found.objective == pytest.approx((np.log(likelihood * prior),))
-    assert found.probability == pytest.approx([prevalence * sensitivity / likelihood])
-    assert not found.converged
-
-
-def test_reliabilities_are_recovered() -> None:
-    """Of 60 draws of 600 pairs the largest error of 12 rates was 0.085 at most, of the prevalence 0.023."""
-    sensitivity, specificity = [0.95, 0.9, 0.85, 0.8, 0.75, 0.6], [0.9, 0.95, 0.7, 0.85, 0.8, 0.6]
-    for seed in range(5):
-        similar, votes = simulated(seed, 600, sensitivity, specificity, 0.6)
-        found = dawid_skene(votes)
-        assert found.converged
-        assert [e.expert for e in found.experts] == [f"e{i}" for i in range(6)]
-        assert [e.sensitivity for e in found.experts] == pytest.approx(sensitivity, abs=0.1)
-        assert [e.specificity for e in found.experts] == pytest.approx(specificity, abs=0.1)
-        assert found.prevalence == pytest.approx(similar.mean(), abs=0.03)
-        assert accuracy(found, similar) > accuracy(majority(votes), similar)
-
-
-def test_one_bad_expert_spoils_the_majority_only() -> None:
-    """Four experts, one of them wrong more often than right: of 60 draws the gain was 0.067 at least."""
-    for seed in range(5):
-        similar, votes = simulated(seed, 400, [0.9, 0.85, 0.88, 0.3], [0.9, 0.85, 0.88, 0.3], 0.6)
-        found = dawid_skene(votes)
-        assert accuracy(found, similar) > accuracy(majority(votes), similar) + 0.05
-        assert found.experts[3].sensitivity + found.experts[3].specificity < 0.9
-
-
-def test_smoothing_keeps_a_guesser_from_leading() -> None:
-    """Three experts, one guesses, 85 % similar: with hardly any smoothing the guesser can win, by default not."""
-    gains = []
-    for seed in range(8):
-        similar, votes = simulated(seed, 400, [0.9, 0.9, 0.55], [0.9, 0.9, 0.5], 0.85)
-        gains.append(accuracy(dawid_skene(votes, tolerance=1e-5), similar) - accuracy(majority(votes), similar))
-    assert np.mean(gains) > 0.02
-
-
-def test_the_order_of_votes_does_not_matter_and_runs_are_equal() -> None:
-    _, votes = simulated(3, 60, [0.9, 0.8, 0.7], [0.9, 0.8, 0.7], 0.5)
-    shuffled = votes[np.random.default_rng(0).permutation(len(votes))]
-    one, two, again = dawid_skene(votes), dawid_skene(shuffled), dawid_skene(votes)
-    assert one.by_pair == two.by_pair
-    assert one.objective == again.objective
-    assert one.probability is not None
-    assert again.probability is not None
-    assert one.probability.tolist() == again.probability.tolist()
-    same = {}
-    for pair, probability in zip(one.pairs, one.probability.tolist(), strict=True):
-        said = tuple(votes.answers[(votes.items == pair[1])].tolist())
-        assert same.setdefault(said, probability) == probability
-
-
-def test_it_says_what_it_found() -> None:
-    _, votes = simulated(0, 200, [0.9, 0.8, 0.9], [0.9, 0.8, 0.9], 0.5)
-    found = dawid_skene(votes + Votes(["q"], ["0"], ["none"], [CANT_TELL]))
-    assert isinstance(found, DawidSkene)
-    lines = str(found).splitlines()
-    assert lines[0] == "expert  decided  sensitivity  specificity"
-    assert lines[4].split() == ["none", "0", "-", "-"]
-    assert lines[5] == f"{found.positives} of 200 pairs similar; {found.iterations} iterations"
-    assert found.to_pandas().loc["e0", "decided"] == 200
-    assert found.cant_tell is not None
-    assert found.cant_tell.sum() == 1
-    assert str(dawid_skene(votes, max_iterations=1)).endswith("1 iterations, not converged")
-    for wrong in ({"smoothing": 0}, {"tolerance": 0}, {"max_iterations": 0}, {"smoothing": float("nan")}):
-        with pytest.raises(ValueError, match="must be above 0"):
-            dawid_skene(votes, **wrong)  # type: ignore[arg-type]

@@ -55,7 +55,15 @@ def test_the_eight_are_there() -> None:
         assert kind.__name__ == name
         assert issubclass(kind, BaseEstimator)
         assert kind().get_params()["n_bits"] == 32
-    assert set(RANDOM) >= {"LSH", "PCARR", "ITQ", "SKLSH", "SpH", "DensityDSH"}
+        assert kind().get_params()["random_state"] is None
+
+
+@every_hasher
+def test_a_loop_over_all_may_pass_a_seed(name: str) -> None:
+    """Also to those that draw nothing: what they learn does not depend on it."""
+    items = whole_numbers()
+    one, other = (hashers.HASHERS[name](n_bits=8, random_state=seed).fit_transform(items) for seed in (0, 1))
+    assert (one == other) is (name not in RANDOM)
 
 
 @every_hasher

@@ -184,3 +184,13 @@ def test_a_failed_save_leaves_nothing(name: str, tmp_path: Path, monkeypatch: py
             fitted(name).save(path)
     assert [path.name for path in tmp_path.iterdir()] == ["old.npz"]
     assert (tmp_path / "old.npz").read_bytes() == old
+
+
+def test_a_saved_sph_of_before_is_learned_again_as_it_was() -> None:
+    """Files from before the paper's rule do not name one: their spheres were made by the strict rule."""
+    old = Path(__file__).parents[1] / "data" / "old"
+    saved = hashers.load(old / "SpH.npz")
+    assert isinstance(saved, hashers.SpH)
+    assert (saved.strict, saved.tolerance) == (True, 0.05)
+    embeddings = np.load(old / "items.npz")["embeddings"]
+    assert clone(saved).fit_transform(embeddings) == la.Codes.load(old / "SpH-codes.npz")

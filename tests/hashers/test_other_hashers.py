@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import lookalike as la
 from helpers.hashing import Array, bounds, correlated, digits, make, refused, whole_numbers
+from lookalike import hashers
 from reference.hashers import (
     adjacent,
     differing_by_kernel,
@@ -142,11 +144,11 @@ SPH_ITEMS = {
 
 
 @functools.cache
-def sph_shares(kind: str, seed: int, tolerance: float = 0.05) -> tuple[Array, Array]:
+def sph_shares(kind: str, seed: int, **parameters: Any) -> tuple[Array, Array]:
     """The share of items in each sphere, and in each pair of spheres."""
     make_items, n_bits = SPH_ITEMS[kind]
     items = make_items()
-    bits = make("SpH", n_bits, seed, tolerance=tolerance).fit_transform(items).unpack().astype(float)
+    bits = make("SpH", n_bits, seed, **parameters).fit_transform(items).unpack().astype(float)
     return bits.mean(0), (bits.T @ bits / len(bits))[np.triu_indices(n_bits, 1)]
 
 
@@ -160,11 +162,62 @@ def test_sph_spheres_hold_half_of_the_items(kind: str, seed: int) -> None:
 @pytest.mark.parametrize("kind", SPH_ITEMS)
 @pytest.mark.parametrize("seed", [0, 1])
 def test_sph_pairs_of_spheres_hold_a_quarter_of_the_items(kind: str, seed: int) -> None:
-    """Heo et al. 2012, independence: by default 20 to 30 % in each and within 5 % on average; if asked, in each."""
+    """Heo et al. 2012, independence: within 10 % on average, with a deviation of 15 %; strictly, in each pair."""
     shares = sph_shares(kind, seed)[1]
+    assert np.abs(shares * 4 - 1).mean() < 0.101
+    assert (shares * 4).std() < 0.151
+    shares = sph_shares(kind, seed, strict=True, tolerance=0.05)[1]
     np.testing.assert_allclose(shares, 1 / 4, atol=0.051)
     assert np.abs(shares * 4 - 1).mean() < 0.051
-    np.testing.assert_allclose(sph_shares(kind, seed, 0.0125)[1], 1 / 4, rtol=0.05)
+    np.testing.assert_allclose(sph_shares(kind, seed, strict=True, tolerance=0.0125)[1], 1 / 4, rtol=0.05)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_sph_stops_in_the_first_round_that_keeps_the_rule_of_the_paper(seed: int) -> None:
+    items = digits()[0]
+    ended = make("SpH", 24, seed).fit(items)
+
+    def keeps(hasher: Any) -> bool:
+        of_pairs = 4 * hasher.overlaps_[np.triu_indices(24, 1)]
+        return bool(np.abs(of_pairs - 1).mean() <= 0.1 and of_pairs.std() <= 0.15)
+
+    assert keeps(ended)
+    rounds = next(n for n in range(1, 100) if keeps(make("SpH", 24, seed, max_rounds=n).fit(items)))
+    assert rounds > 2
+    assert_same_spheres(make("SpH", 24, seed, max_rounds=rounds).fit(items), ended)
+
+
+def assert_same_spheres(one: Any, other: Any) -> None:
+    np.testing.assert_array_equal(one.centres_, other.centres_)
+    np.testing.assert_array_equal(one.radii_, other.radii_)
+
+
+def test_the_rule_of_the_paper_scores_higher_than_the_strict_one() -> None:
+    """mAP on the digits at 48 bits: 0.41 against 0.26 (means of five seeds)."""
+    items, classes = digits()
+    relevance = la.same_label(classes[:300], classes[300:])
+
+    def score(**parameters: Any) -> float:
+        hasher = make("SpH", 48, **parameters).fit(items[300:])
+        return la.evaluate(hasher.transform(items[:300]), hasher.transform(items[300:]), relevance, ["AP"])["AP"].mean
+
+    assert score() > score(strict=True, tolerance=0.05) + 0.1
+
+
+def test_spherical_distances_are_those_of_loops() -> None:
+    rng = np.random.default_rng(0)
+    for n_bits in (1, 3, 48, 65):
+        ours, theirs = (rng.integers(0, 2, (n, n_bits)) for n in (7, 9))
+        found = hashers.spherical_distances(la.Codes.pack(ours), la.Codes.pack(theirs))
+        for a, row in zip(ours, found, strict=True):
+            for b, distance in zip(theirs, row, strict=True):
+                different, common = int((a != b).sum()), int((a & b).sum())
+                wanted = 0.0 if different == 0 else different / common if common else math.inf
+                assert distance == wanted
+    refused("are of Codes", hashers.spherical_distances, ours, theirs)
+    refused(
+        "have 65 bits, queries have 3", hashers.spherical_distances, la.Codes.pack(ours[:, :3]), la.Codes.pack(ours)
+    )
 
 
 @pytest.mark.parametrize("kind", SPH_ITEMS)

@@ -13,7 +13,6 @@ from sklearn.exceptions import NotFittedError
 from helpers.hashing import (
     N_FEATURES,
     PRINCIPAL,
-    RANDOM,
     Array,
     every_hasher,
     fitted,
@@ -40,6 +39,8 @@ def test_n_bits_must_be_a_whole_number(name: str, n_bits: Any) -> None:
         ("SpH", "max_rounds", [0, -1, 2.5, "3", True, None]),
         ("SpH", "max_samples", [0, -1, 2.5, "3", True, None]),
         ("SpH", "tolerance", [-1.0, math.nan, "3", True, None]),
+        ("SpH", "deviation", [0, -1.0, math.nan, "3", True, None]),
+        ("SpH", "strict", [0, 1, "yes", None]),
         ("SKLSH", "gamma", [0, -1.0, math.nan, math.inf, "scale", True]),
         ("DensityDSH", "alpha", [0, -1.5, math.nan, math.inf, "2", True, None]),
         ("DensityDSH", "n_neighbours", [0, -1, 2.5, "3", True, None]),
@@ -52,7 +53,7 @@ def test_other_parameters_are_checked(name: str, parameter: str, values: list[An
         assert repr(value) in sentence
 
 
-@pytest.mark.parametrize("name", RANDOM)
+@every_hasher
 def test_a_seed_is_a_number(name: str) -> None:
     refused("seed|random_state", make(name, seed="today").fit, whole_numbers(60))
 

@@ -62,8 +62,15 @@ def unanimous(table: Table) -> dict[Pair, int]:
     return {pair: int(all(decided(answers))) for pair, answers in table.items() if decided(answers)}
 
 
-def dawid_skene(table: Table, smoothing: float, iterations: int) -> tuple[dict[Pair, float], dict[str, list[float]]]:
-    """Probability of each pair and [sensitivity, specificity] of each expert, after so many iterations."""
+def dawid_skene(
+    table: Table, smoothing: float | str, iterations: int
+) -> tuple[dict[Pair, float], dict[str, list[float]]]:
+    """Probability of each pair and [sensitivity, specificity] of each expert, after so many iterations.
+
+    Smoothing by a number adds as many right and wrong votes to each expert. By "crowd", all experts share nine right
+    and three wrong ones, and each gets two that are right as often as the crowd's: at first the share of all votes,
+    later the rate whose log odds are the mean of the experts'.
+    """
     judged = {
         pair: {expert: answer for expert, answer in answers.items() if answer != -1}
         for pair, answers in table.items()
@@ -71,19 +78,26 @@ def dawid_skene(table: Table, smoothing: float, iterations: int) -> tuple[dict[P
     }
     experts = sorted({expert for answers in judged.values() for expert in answers})
     posterior = {pair: sum(answers.values()) / len(answers) for pair, answers in judged.items()}
+    by_crowd = smoothing == "crowd"
+    right, wrong = (9 / len(experts), 3 / len(experts)) if by_crowd and experts else (smoothing, smoothing)
+    pairs_of_each = 1 if by_crowd else float(smoothing)
+    usual: list[float] = []
     rates: dict[str, list[float]] = {}
     for _ in range(iterations):
-        prevalence = (sum(posterior.values()) + smoothing) / (len(posterior) + 2 * smoothing)
+        prevalence = (sum(posterior.values()) + pairs_of_each) / (len(posterior) + 2 * pairs_of_each)
+        counts = {expert: _rightly(judged, posterior, expert) for expert in experts}
+        if not usual:
+            both = [[sum(c[kind][i] for c in counts.values()) for i in (0, 1)] for kind in (0, 1)]
+            usual = [(part + 1) / (whole + 2) for part, whole in both]
         rates = {}
         for expert in experts:
-            hits, positives, rejections, negatives = smoothing, 2 * smoothing, smoothing, 2 * smoothing
-            for pair, answers in judged.items():
-                if expert in answers:
-                    positives += posterior[pair]
-                    negatives += 1 - posterior[pair]
-                    hits += posterior[pair] * answers[expert]
-                    rejections += (1 - posterior[pair]) * (1 - answers[expert])
-            rates[expert] = [hits / positives, rejections / negatives]
+            rates[expert] = []
+            for (part, whole), rate in zip(counts[expert], usual, strict=True):
+                extra, of_crowd = (2, 2 * rate) if by_crowd else (0, 0)
+                rates[expert].append((part + float(right) + of_crowd) / (whole + float(right) + float(wrong) + extra))
+        for kind in (0, 1) if experts else ():
+            odds = [math.log(rates[expert][kind] / (1 - rates[expert][kind])) for expert in experts]
+            usual[kind] = 1 / (1 + math.exp(-sum(odds) / len(odds)))
         for pair, answers in judged.items():
             similar, other = prevalence, 1 - prevalence
             for expert, answer in answers.items():
@@ -92,6 +106,18 @@ def dawid_skene(table: Table, smoothing: float, iterations: int) -> tuple[dict[P
                 other *= 1 - specificity if answer else specificity
             posterior[pair] = similar / (similar + other)
     return posterior, rates
+
+
+def _rightly(judged: Table, posterior: dict[Pair, float], expert: str) -> list[tuple[float, float]]:
+    """Right votes and all votes of an expert on similar pairs, then on others, each weighed by the probability."""
+    hits = positives = rejections = negatives = 0.0
+    for pair, answers in judged.items():
+        if expert in answers:
+            positives += posterior[pair]
+            negatives += 1 - posterior[pair]
+            hits += posterior[pair] * answers[expert]
+            rejections += (1 - posterior[pair]) * (1 - answers[expert])
+    return [(hits, positives), (rejections, negatives)]
 
 
 def krippendorff_alpha(units: Sequence[Sequence[int]]) -> Fraction | None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from lookalike.cli.errors import spelling
-from lookalike.cli.options import JSON, RULE, SEED, THREADS, UNLISTED
+from lookalike.cli.options import JSON, RULE, SEED, SMOOTHING, THREADS, UNLISTED, check_smoothing
 from lookalike.cli.outputs import Output
 from lookalike.cli.paper_tables import Wanted, not_judged, recognise_alone, show_tables, with_tables
 from lookalike.cli.studies import judgements_of, open_judged, write_result
@@ -21,6 +21,7 @@ from lookalike.evaluation.results import without_nan
 if TYPE_CHECKING:
     from lookalike.discovery import Agreement, Collection, Coverage, Judgements, Leaderboard, Pool
     from lookalike.discovery.bias import LeaveOneOut
+    from lookalike.discovery.dawid_skene import GoldScore
     from lookalike.metrics.metric import Metric
     from lookalike.study.study import Study
 
@@ -61,7 +62,9 @@ IDENTIFICATION = Annotated[
 PAPER_TABLES = Annotated[
     bool, Parameter(negative=(), help="also show the models in the tables 4 to 8 of Barkan et al. 2023")
 ]
-RULES = Annotated[bool, Parameter(help="also show the order of models under the other rules")]
+RULES = Annotated[
+    bool, Parameter(help="also show the order of models under the other rules, and how each rule does on gold pairs")
+]
 COMPARE = Annotated[str | None, Parameter(help="a metric by which every pair of models is compared, such as AUC")]
 RESAMPLES = Annotated[int, Parameter(help="of the bootstrap behind the intervals")]
 OUTPUT = Annotated[Path | None, Parameter(help="also write everything to this .json file"), Output()]
@@ -77,6 +80,7 @@ def leaderboard(
     run: RUN = None,
     qrels: QRELS = None,
     rule: RULE = "majority",
+    smoothing: SMOOTHING = None,
     metrics: METRICS = None,
     level: LEVEL = "image",
     one_per_identity: ONE_PER_IDENTITY = None,
@@ -109,22 +113,22 @@ def leaderboard(
 
     chosen = None if metrics is None else parse_all(metrics)
     metric = None if compare is None else Metric.parse(compare)
+    check_smoothing(smoothing, rule, rules=rules)
     if identification and folder is not None and (alone := not_judged(folder)) is not None:
         recognise_alone(alone, output, report, as_json, resamples=resamples, seed=seed, threads=threads)
         return
-    contest = _contest_of_study(folder, rule, run, qrels) if folder is not None else _contest_of_runs(run, qrels, rule)
-    checks = _Checks(chosen, metric, rules, _leaves_one_out(leave_one_out, contest, report, p), p)
-    wanted = Wanted(identification, paper_tables, report is not None)
+    contest = _contest_of(folder, run, qrels, rule, smoothing)
     _check_contest(contest, with_random=with_random, rules=rules)
-    options: dict[str, Any] = {"level": level, "negatives": negatives, "one_per_identity": one_per_identity}
-    options |= {"with_random": with_random, "unlisted": unlisted}
-    options |= {"resamples": resamples, "seed": seed, "threads": threads}
+    leaves_out = _leaves_one_out(leave_one_out, contest, report, p)
+    checks = _Checks(chosen, metric, rules, smoothing or "crowd", leaves_out, p)
+    wanted = Wanted(identification, paper_tables, report is not None)
+    options: dict[str, Any] = {"level": level, "negatives": negatives, "with_random": with_random, "unlisted": unlisted}
+    options |= {"one_per_identity": one_per_identity, "resamples": resamples, "seed": seed, "threads": threads}
     with progress():
         outcome = _compare_models(contest, checks, wanted, options)
-    facts = outcome.facts()
-    _write_files(contest, outcome, facts, output, report)
+    _write_files(contest, outcome, output, report)
     if as_json:
-        print_json(facts)
+        print_json(outcome.facts())
         return
     _show(outcome, every_metric=all_metrics or metrics is not None)
     if report is not None:
@@ -157,6 +161,7 @@ class _Checks:
     metrics: "list[Metric] | None"
     compare: "Metric | None"
     rules: bool
+    smoothing: float | Literal["crowd"]  # of the rule of Dawid and Skene
     leave_one_out: bool
     p: str
 
@@ -168,6 +173,7 @@ class _Outcome:
     board: "Leaderboard"
     without_own: "LeaveOneOut | None"
     by_rule: "dict[str, Leaderboard] | None"
+    on_gold: "dict[str, GoldScore] | None"
     compared: Any
     coverage: "Coverage | None"
     agreement: "Agreement | None"
@@ -179,17 +185,17 @@ class _Outcome:
             "leave_one_out": self.without_own and self.without_own.rows(),
             "comparison": self.compared and self.compared.rows(),
             "rules": self.by_rule and {name: other.rows() for name, other in self.by_rule.items()},
+            "rules_on_gold": self.on_gold
+            and {name: {**vars(score), "accuracy": score.accuracy} for name, score in self.on_gold.items()},
             "coverage": self.coverage and self.coverage.to_dict(),
             "agreement": self.agreement and self.agreement.to_dict(),
         }
         return self.board.to_dict() | {name: part for name, part in parts.items() if part is not None}
 
 
-def _write_files(
-    contest: _Contestants, outcome: _Outcome, facts: dict[str, Any], output: Path | None, report: Path | None
-) -> None:
+def _write_files(contest: _Contestants, outcome: _Outcome, output: Path | None, report: Path | None) -> None:
     """Write the numbers to a file and into the study, and the page, where asked for."""
-    text = json.dumps(without_nan(facts), indent=1, allow_nan=False) + "\n"
+    text = json.dumps(without_nan(outcome.facts()), indent=1, allow_nan=False) + "\n"
     if output is not None:
         write_text(output, text)
     if contest.study is not None:
@@ -223,16 +229,18 @@ def _compare_models(contest: _Contestants, checks: _Checks, wanted: Wanted, opti
         contest.models, contest.judgements, contest.collection, pool=pool, metrics=metrics, **options
     )
     board = with_tables(board, contest.models, contest.judgements, pool, wanted, options)
-    without_own = by_rule = coverage = agreement = None
+    without_own = by_rule = on_gold = coverage = agreement = None
     if checks.leave_one_out and pool is not None:
         without_own = discovery.leave_one_out(board.contest, pool, checks.metrics or OWN_OUT, p=checks.p)
     compared = board.compare(by) if by is not None else None
     if study is not None:
-        votes = study.votes()
-        by_rule = discovery.by_rule(board.contest, votes, pool=pool) if checks.rules else None
+        votes, gold = study.votes(), study.gold()
+        if checks.rules:
+            by_rule = discovery.by_rule(board.contest, votes, pool=pool, smoothing=checks.smoothing)
+            on_gold = None if gold is None else discovery.gold_scores(votes, gold, smoothing=checks.smoothing)
         coverage = discovery.coverage(votes, pool) if pool is not None else None
-        agreement = discovery.agreement(votes, study.gold())
-    return _Outcome(board, without_own, by_rule, compared, coverage, agreement, wanted)
+        agreement = discovery.agreement(votes, gold)
+    return _Outcome(board, without_own, by_rule, on_gold, compared, coverage, agreement, wanted)
 
 
 def _write_page(page: Path, contest: _Contestants, outcome: _Outcome) -> None:
@@ -262,7 +270,7 @@ def _show(outcome: _Outcome, *, every_metric: bool) -> None:
         say(f"\nwithout the pairs that only one model proposed\n{outcome.without_own}")
     if outcome.by_rule is not None:
         say("\nAUC by rule, and how far the order of models agrees with the majority's (Kendall's tau)")
-        say(_rules_table(outcome.by_rule))
+        say(_rules_table(outcome.by_rule, outcome.on_gold))
     if outcome.compared is not None:
         say(f"\n{outcome.compared}")
     if outcome.agreement is not None:
@@ -271,30 +279,45 @@ def _show(outcome: _Outcome, *, every_metric: bool) -> None:
         remark(warning)
 
 
-def _rules_table(by_rule: dict[str, "Leaderboard"]) -> Any:
-    """A row for each rule: the AUC of every model, and Kendall's tau with the majority's order."""
+def _rules_table(by_rule: dict[str, "Leaderboard"], on_gold: "dict[str, GoldScore] | None") -> Any:
+    """A row for each rule: the AUC of every model, Kendall's tau with the majority's order, and gold pairs, if any."""
     from lookalike.discovery.bias import agree
 
     aucs = {
         name: [evaluation["AUC"].mean for evaluation in board.evaluations.values()] for name, board in by_rule.items()
     }
-    rows = table(*((name, "") for name in by_rule["majority"].evaluations), ("Kendall", ""), first="rule")
+    gold = {name: f"{score.right:,} of {score.decided:,}" for name, score in (on_gold or {}).items()}
+    columns = [*by_rule["majority"].evaluations, "Kendall", *(["gold pairs right"] if gold else [])]
+    rows = table(*((name, "") for name in columns), first="rule")
     for name, means in aucs.items():
         tau = agree(aucs["majority"], means)[2]
-        rows.add_row(name, *(f"{value:.4f}" for value in means), f"{tau:.3f}")
+        rows.add_row(name, *(f"{value:.4f}" for value in means), f"{tau:.3f}", *([gold[name]] if gold else []))
     return rows
 
 
-def _contest_of_study(folder: Path, rule: str, run: list[str] | None, qrels: Path | None) -> _Contestants:
-    """The models, judgements and pool of a study."""
+def _contest_of(
+    folder: Path | None,
+    run: list[str] | None,
+    qrels: Path | None,
+    rule: str,
+    smoothing: float | Literal["crowd"] | None,
+) -> _Contestants:
+    """The models and judgements of a study, or of files."""
+    if folder is None:
+        return _contest_of_runs(run, qrels, rule)
     if run is not None or qrels is not None:
         raise InputError("pass a study, or --run and --qrels")
+    return _contest_of_study(folder, rule, smoothing)
+
+
+def _contest_of_study(folder: Path, rule: str, smoothing: float | Literal["crowd"] | None) -> _Contestants:
+    """The models, judgements and pool of a study."""
     study = open_judged(folder)
     models = {name: study.model(name).given for name in study.models()}
     if not models:
         raise StudyError(f"the study has no model yet: lookalike study add {folder} NAME FILE")
     pool = study.pool() if study.pool_path.exists() else None
-    return _Contestants(models, study.collection, judgements_of(study, rule), pool, study)
+    return _Contestants(models, study.collection, judgements_of(study, rule, smoothing), pool, study)
 
 
 def _contest_of_runs(run: list[str] | None, qrels: Path | None, rule: str) -> _Contestants:

@@ -17,6 +17,13 @@ RULE = Annotated[
     Literal["majority", "unanimous", "dawid-skene"],
     Parameter(help="how votes become judgements (docs/guide/discovery.md)"),
 ]
+SMOOTHING = Annotated[
+    float | Literal["crowd"] | None,
+    Parameter(
+        help="of --rule dawid-skene: crowd (the default), or a number of votes that each expert gets as right, and as "
+        "many as wrong (docs/guide/discovery.md)"
+    ),
+]
 RAW = Annotated[
     bool, Parameter(name="--raw", negative=(), help="in .csv, leave text as it is that spreadsheets take for a formula")
 ]
@@ -84,13 +91,21 @@ __all__ = [
     "SEED",
     "SETTING",
     "SIMILARITY",
+    "SMOOTHING",
     "SOURCE",
     "STUDY",
     "THREADS",
     "UNLISTED",
     "ZERO",
     "check_raw",
+    "check_smoothing",
 ]
+
+
+def check_smoothing(smoothing: float | str | None, rule: str | None, *, rules: bool = False) -> None:
+    """Raise where smoothing is given for a rule that knows none; `rules`: all of them are asked for."""
+    if smoothing is not None and rule != "dawid-skene" and not rules:
+        raise InputError(f"--smoothing is of --rule dawid-skene, and the rule is {rule or 'majority'}")
 
 
 def check_raw(raw: bool, file: Path | None) -> None:

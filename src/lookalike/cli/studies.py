@@ -1,7 +1,7 @@
 """Studies and their votes, as several commands use them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from lookalike.cli.terminal import remark
 from lookalike.core.errors import FileError, InputError, StudyError
@@ -62,9 +62,9 @@ def release_again(study: "Study") -> None:
         remark(f"{error}; experts get the new pairs when lookalike judge is started again")
 
 
-def judgements_of(study: "Study", rule: str) -> "Judgements":
-    """What a rule makes of the votes of a study."""
-    from lookalike.discovery.dawid_skene import RULES
+def judgements_of(study: "Study", rule: str, smoothing: "float | Literal['crowd'] | None" = None) -> "Judgements":
+    """What a rule makes of the votes of a study; `smoothing` is that of dawid-skene."""
+    from lookalike.discovery.dawid_skene import judge_by
 
     votes = study.votes()
     if not len(votes):
@@ -73,7 +73,7 @@ def judgements_of(study: "Study", rule: str) -> "Judgements":
             f"the study {study.name!r} has no votes yet: lookalike judge {name} --expert NAME lets people judge in "
             f"the browser, lookalike study votes {name} FILE adds what they said elsewhere"
         )
-    return RULES[rule](votes)
+    return judge_by(rule, votes, smoothing or "crowd")
 
 
 def read_votes(study: "Study", file: Path, expert: str | None) -> "Votes":
@@ -102,9 +102,15 @@ def keep_gold(study: "Study", file: Path) -> int:
 
 
 def write_export(
-    study: "Study", what: str, file: Path, rule: str, *, with_random: bool = False, raw: bool = False
+    study: "Study",
+    what: str,
+    file: Path,
+    rule: "tuple[str, float | Literal['crowd'] | None]",
+    *,
+    with_random: bool = False,
+    raw: bool = False,
 ) -> "Exported":
-    """Write votes, or the judgements that a rule makes of them, to a file, and say what was left out of it."""
+    """Write votes, or the judgements of them, to a file, and say what was left out. rule: its name, its smoothing."""
     from lookalike.discovery.exports import export_judgements, export_votes
 
     pool = study.pool() if study.pool_path.exists() else None
@@ -112,7 +118,7 @@ def write_export(
         if with_random:
             raise InputError("--with-random is for judgements: all votes are written, with a column that says source")
         return export_votes(file, study.votes(), pool, raw=raw)
-    exported = export_judgements(file, judgements_of(study, rule), pool, with_random=with_random, raw=raw)
+    exported = export_judgements(file, judgements_of(study, *rule), pool, with_random=with_random, raw=raw)
     if exported.random_left_out:
         pairs = f"{exported.random_left_out:,} judged pairs that chance alone drew are"
         remark(f"{pairs} left out of {file.name}, since no metric counts them: --with-random writes them too")

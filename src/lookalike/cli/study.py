@@ -5,7 +5,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
-from lookalike.cli.options import JSON, RANDOM_TOO, RAW, RULE, SEED, SIMILARITY, STUDY, ZERO, check_raw
+from lookalike.cli.options import (
+    JSON,
+    RANDOM_TOO,
+    RAW,
+    RULE,
+    SEED,
+    SIMILARITY,
+    SMOOTHING,
+    STUDY,
+    ZERO,
+    check_raw,
+    check_smoothing,
+)
 from lookalike.cli.outputs import Output
 from lookalike.cli.studies import judgements_of, keep_gold, open_judged, read_votes, write_export
 from lookalike.cli.terminal import print_json, remark, table, tables
@@ -239,6 +251,7 @@ def export(
     /,
     *,
     rule: RULE = "majority",
+    smoothing: SMOOTHING = None,
     with_random: RANDOM_TOO = False,
     raw: RAW = False,
     as_json: JSON = False,
@@ -250,9 +263,10 @@ def export(
     from lookalike.study.image_paths import moved_paths
 
     check_raw(raw, file)
+    check_smoothing(smoothing, rule)
     opened = open_judged(folder)
     if what in ("judgements", "votes"):
-        write_export(opened, what, file, rule, with_random=with_random, raw=raw)
+        write_export(opened, what, file, (rule, smoothing), with_random=with_random, raw=raw)
     elif with_random:
         raise InputError(f"--with-random is for judgements: the {what} is written as it is")
     elif what == "catalogue":

@@ -6,7 +6,7 @@ from lookalike.discovery.catalogue import Catalogue
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.contest import Contest
 from lookalike.discovery.coverage import Coverage, coverage
-from lookalike.discovery.dawid_skene import dawid_skene
+from lookalike.discovery.dawid_skene import GoldScore, dawid_skene, gold_scores
 from lookalike.discovery.judgements import Judgements, majority, unanimous
 from lookalike.discovery.judging_order import judge_in_order, next_pairs
 from lookalike.discovery.leaderboard import Leaderboard, discovery_metrics, leaderboard
@@ -22,6 +22,7 @@ __all__ = [
     "Collection",
     "Contest",
     "Coverage",
+    "GoldScore",
     "Judgements",
     "Leaderboard",
     "PaperTables",
@@ -34,6 +35,7 @@ __all__ = [
     "coverage",
     "dawid_skene",
     "discovery_metrics",
+    "gold_scores",
     "identification",
     "judge_in_order",
     "leaderboard",

@@ -5,7 +5,7 @@ import itertools
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from lookalike.core.errors import InputError
 from lookalike.core.text_table import aligned
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.contest import Contest, tally_of
-from lookalike.discovery.dawid_skene import RULES
+from lookalike.discovery.dawid_skene import judge_by_all
 from lookalike.discovery.leaderboard import OWN_OUT, Leaderboard, board_of, proposed_alone
 from lookalike.discovery.pool import Pool
 from lookalike.discovery.rankers import as_model
@@ -208,16 +208,20 @@ def _orders(n: int) -> np.ndarray:
 
 
 def by_rule(
-    contest: Contest, votes: Votes, *, pool: Pool | None = None, metrics: str | Iterable[str | Metric] = ("AUC",)
+    contest: Contest,
+    votes: Votes,
+    *,
+    pool: Pool | None = None,
+    metrics: str | Iterable[str | Metric] = ("AUC",),
+    smoothing: float | Literal["crowd"] = "crowd",
 ) -> dict[str, Leaderboard]:
     """The leaderboard under each rule that makes judgements of votes, to see whether the order of models depends on it.
 
-    Reliability cannot be estimated of fewer than three experts: with two, that rule is left out.
+    Reliability cannot be estimated of fewer than three experts: with two, that rule is left out. smoothing: of
+    `dawid_skene`.
     """
-    few = len(votes.ballots.experts) < 3
-    rules = {name: rule for name, rule in RULES.items() if not (few and name == "dawid-skene")}
-    wanted = parse_all(metrics)
-    return {name: board_of(contest.rejudged(rule(votes)), wanted, pool) for name, rule in rules.items()}
+    wanted, judged = parse_all(metrics), judge_by_all(votes, smoothing)
+    return {name: board_of(contest.rejudged(judgements), wanted, pool) for name, judgements in judged.items()}
 
 
 def identification(

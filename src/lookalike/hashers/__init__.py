@@ -8,7 +8,7 @@ from lookalike.hashers.itq import ITQ
 from lookalike.hashers.kernelised import SKLSH
 from lookalike.hashers.linear import LSH, PCAH, PCARR
 from lookalike.hashers.spectral import SH
-from lookalike.hashers.spherical import SpH
+from lookalike.hashers.spherical import SpH, spherical_distances
 
 HASHERS: dict[str, type[Hasher]] = {cls.__name__: cls for cls in (LSH, PCAH, PCARR, ITQ, SH, SKLSH, SpH, DensityDSH)}
 LEARNED = (  # by a network, from labels
@@ -30,6 +30,7 @@ __all__ = [
     "kind",
     "load",
     "make",
+    "spherical_distances",
 ]
 
 
@@ -49,5 +50,4 @@ def make(name: str, n_bits: int, random_state: int | None = 0) -> Hasher:
         )
     if name.lower() in LEARNED:
         return kind("LearnedHasher")(n_bits=n_bits, loss=name.lower(), random_state=random_state)
-    hasher = HASHERS[spelt[name.lower()]](n_bits=n_bits)
-    return hasher.set_params(random_state=random_state) if "random_state" in hasher.get_params() else hasher
+    return HASHERS[spelt[name.lower()]](n_bits=n_bits, random_state=random_state)

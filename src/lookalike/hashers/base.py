@@ -163,6 +163,11 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
         self.n_features_in_ = operator.index(self.n_features_in_)
 
     @classmethod
+    def _parameters_of_file(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        """The parameters that a file was saved with; of an older file, with those that did not exist yet."""
+        return parameters
+
+    @classmethod
     def load(cls, path: str | Path) -> Self:
         """Read what `save` wrote."""
         hasher = load(path)
@@ -202,7 +207,7 @@ def load(path: str | Path) -> Hasher:
     if about.get("digest") != _fingerprint(arrays) or not is_whole(arrays, about) or hollow:
         raise FileError(f"{path} is damaged: it does not hold the hasher that was saved", path=path)
     try:
-        hasher = cls(**about["parameters"])
+        hasher = cls(**cls._parameters_of_file(about["parameters"]))
         hasher._restore(arrays)
         works = _works(hasher)
     except (AttributeError, IndexError, KeyError, RuntimeError, TypeError, ValueError) as error:

@@ -25,12 +25,15 @@ class LSH(Hasher):
 
 
 class PCAH(Hasher):
-    """Hashing by principal components: signs of the projections of largest variance (Wang et al. 2012)."""
+    """Hashing by principal components: signs of the projections of largest variance (Wang et al. 2012).
+
+    Nothing is drawn at random: `random_state` changes nothing.
+    """
 
     variances_: np.ndarray
 
-    def __init__(self, n_bits: int = 32) -> None:
-        self.n_bits = n_bits
+    def __init__(self, n_bits: int = 32, *, random_state: Any = None) -> None:
+        self.n_bits, self.random_state = n_bits, random_state
 
     def _learn(self, X: np.ndarray, y: Any, random: np.random.RandomState) -> None:
         self.directions_, self.variances_ = principal_directions(self, X)

@@ -17,6 +17,7 @@ class SH(Hasher):
 
     Items are assumed to fill a box along the principal directions, from `lowest_` to `highest_`. The eigenfunctions of
     a box are cosines; bit j is the one with the j-th lowest eigenvalue: number `mode_` along direction `direction_`.
+    Nothing is drawn at random: `random_state` changes nothing.
     """
 
     components_: np.ndarray
@@ -28,8 +29,8 @@ class SH(Hasher):
 
     of_each_bit = ("direction_", "mode_", "frequencies_")
 
-    def __init__(self, n_bits: int = 32) -> None:
-        self.n_bits = n_bits
+    def __init__(self, n_bits: int = 32, *, random_state: Any = None) -> None:
+        self.n_bits, self.random_state = n_bits, random_state
 
     def _learn(self, X: np.ndarray, y: Any, random: np.random.RandomState) -> None:
         self.components_, _ = principal_directions(self, X, min(self.n_bits, X.shape[1]))

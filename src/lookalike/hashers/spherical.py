@@ -5,21 +5,24 @@ from typing import Any
 import numpy as np
 
 from lookalike.core.checks import whole_number
-from lookalike.core.errors import InputError
+from lookalike.core.codes import Codes
+from lookalike.core.errors import InputError, InputTypeError, Option
 from lookalike.core.kernels import bend_kernels
 from lookalike.core.progress import track
 from lookalike.hashers.base import Hasher, check_number
 from lookalike.hashers.projection import centred_blocks, sample_rows
 
-__all__ = ["SpH"]
+__all__ = ["SpH", "spherical_distances"]
 
 
 class SpH(Hasher):
     """Spherical hashing: bit j is whether an item is inside sphere j (Heo et al. 2012).
 
-    Spheres are moved until each holds half of the training items and every two of them share a quarter: on average
-    up to `tolerance` of that quarter, and no two further from 0.25 than `tolerance`; or until `max_rounds` have passed.
-    `overlaps_` are the shares that were reached. At most `max_samples` items take part.
+    Spheres are moved until each holds half of the training items and two of them share about a quarter, or until
+    `max_rounds` have passed. The paper's rule: shares differ from a quarter by at most `tolerance` of it on average,
+    and their standard deviation is at most `deviation` of it. `strict=True` asks, in place of the deviation, that no
+    share is further from 0.25 than `tolerance`. `overlaps_` are the shares that were reached. At most `max_samples`
+    items take part.
     """
 
     centres_: np.ndarray
@@ -32,16 +35,25 @@ class SpH(Hasher):
         self,
         n_bits: int = 32,
         *,
-        tolerance: float = 0.05,
+        tolerance: float = 0.1,
+        deviation: float = 0.15,
+        strict: bool = False,
         max_rounds: int = 1000,
         max_samples: int = 10_000,
         random_state: Any = None,
     ) -> None:
-        self.n_bits, self.tolerance, self.max_rounds = n_bits, tolerance, max_rounds
-        self.max_samples, self.random_state = max_samples, random_state
+        self.n_bits, self.tolerance, self.deviation, self.strict = n_bits, tolerance, deviation, strict
+        self.max_rounds, self.max_samples, self.random_state = max_rounds, max_samples, random_state
+
+    @classmethod
+    def _parameters_of_file(cls, parameters: dict[str, Any]) -> dict[str, Any]:
+        return {"strict": True} | parameters  # files from before the paper's rule do not say it, and were strict
 
     def _learn(self, X: np.ndarray, y: Any, random: np.random.RandomState) -> None:
         check_number("tolerance", self.tolerance)
+        check_number("deviation", self.deviation)
+        if not isinstance(self.strict, bool | np.bool_):
+            raise InputTypeError(Option("strict"), f" must be True or False, got {self.strict!r}", value=self.strict)
         whole_number("max_rounds", self.max_rounds, 1)
         whole_number("max_samples", self.max_samples, 2)
         if min(len(X), self.max_samples) < self.n_bits:
@@ -68,18 +80,26 @@ class SpH(Hasher):
             radii = _middles(distances)
             inside = (distances < radii[:, None]).astype(np.float32)
             shares = (inside @ inside.T).astype(np.float64) / len(items)
-            excess = shares - 0.25
-            np.fill_diagonal(excess, 0)
-            off = np.abs(excess)
-            mean = off.sum() / max(1, off.size - len(off))  # the diagonal is 0
-            if (worst := max(off.max(), 4 * mean)) < best:
-                best, spheres = worst, (weights, np.sqrt(np.maximum(radii, 0)), shares)
-            if worst <= self.tolerance:
+            if (imbalance := self._imbalance(shares)) < best:
+                best, spheres = imbalance, (weights, np.sqrt(np.maximum(radii, 0)), shares)
+            if imbalance <= 1:
                 break
             # Heo et al. 2012, algorithm 1: f_i←j = ½ · (o_ij − m/4) / (m/4) · (c_i − c_j), and f_i is their mean
+            excess = shares - 0.25
+            np.fill_diagonal(excess, 0)
             force = excess / 0.25 / 2 / len(start)
             weights = weights + force.sum(1)[:, None] * weights - force @ weights
         return spheres
+
+    def _imbalance(self, shares: np.ndarray) -> float:
+        """How far the shares of items in each two spheres are from what is asked; at most 1 where it is reached."""
+        of_pairs = shares[np.triu_indices(len(shares), 1)]
+        if not len(of_pairs):
+            return 0.0
+        off = np.abs(of_pairs - 0.25)
+        # Heo et al. 2012, section 3.2: avg |o_ij − m/4| ≤ ε_m · m/4, and the standard deviation of o_ij ≤ ε_s · m/4
+        spread = off.max() / self.tolerance if self.strict else of_pairs.std() / (0.25 * self.deviation)
+        return float(max(off.mean() / (0.25 * self.tolerance), spread))
 
     def _directions(self) -> np.ndarray:
         return (self.centres_ - self.mean_).astype(np.float32, copy=False).T
@@ -89,6 +109,30 @@ class SpH(Hasher):
         # eq. 1: a bit is set inside the sphere
         bend_kernels().insides(projected, centred, squares, self.radii_)
         return projected
+
+
+def spherical_distances(queries: Codes, gallery: Codes) -> np.ndarray:
+    """The spherical Hamming distance of each query to each item, (n_queries, n_items): |a xor b| / |a and b|.
+
+    Items that share many spheres are near (Heo et al. 2012, section 3.3). Codes without a common 1 are infinitely far,
+    unless they are equal. The matrix is made whole: take few queries at a time.
+
+    >>> spherical_distances(Codes.pack([[1, 1, 0]]), Codes.pack([[1, 0, 0], [1, 1, 1], [0, 0, 1]]))
+    array([[1. , 0.5, inf]])
+    """
+    if not isinstance(queries, Codes) or not isinstance(gallery, Codes):
+        raise InputTypeError(
+            f"spherical distances are of Codes, got {type(queries).__name__} and {type(gallery).__name__}"
+        )
+    if queries.n_bits != gallery.n_bits:
+        raise InputError(
+            f"gallery codes have {gallery.n_bits} bits, queries have {queries.n_bits}: encode both with the same hasher"
+        )
+    ours, theirs = queries.unpack().astype(np.float32), gallery.unpack().astype(np.float32)
+    common = (ours @ theirs.T).astype(np.float64)
+    different = ours.sum(1, dtype=np.float64)[:, None] + theirs.sum(1, dtype=np.float64) - 2 * common
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(different == 0, 0.0, different / common)
 
 
 def _middles(distances: np.ndarray) -> np.ndarray:

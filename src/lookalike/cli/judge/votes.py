@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from cyclopts import Parameter
 
 from lookalike.cli.judge.store import needs_packages, open_store
-from lookalike.cli.options import JSON, RANDOM_TOO, RAW, STUDY, check_raw
+from lookalike.cli.options import JSON, RANDOM_TOO, RAW, SMOOTHING, STUDY, check_raw, check_smoothing
 from lookalike.cli.outputs import Output
 from lookalike.cli.studies import open_judged, read_votes, write_export
 from lookalike.cli.terminal import print_json, tables
@@ -30,6 +30,7 @@ def export(
         Literal["majority", "unanimous", "dawid-skene"] | None,
         Parameter(help="how votes become judgements: majority by default"),
     ] = None,
+    smoothing: SMOOTHING = None,
     with_random: RANDOM_TOO = False,
     raw: RAW = False,
     as_json: JSON = False,
@@ -49,7 +50,10 @@ def export(
     if what == "votes" and rule is not None:
         raise InputError(f"--rule is for judgements, {either(OF_JUDGEMENTS)}: votes are written as they are")
     check_raw(raw, file)
-    exported = write_export(open_judged(folder), what, file, rule or "majority", with_random=with_random, raw=raw)
+    check_smoothing(smoothing, rule)
+    exported = write_export(
+        open_judged(folder), what, file, (rule or "majority", smoothing), with_random=with_random, raw=raw
+    )
     if as_json:
         print_json({"file": str(file), "what": what, **exported._asdict()})
     else:

@@ -176,7 +176,7 @@ def _reading(standing: Standing) -> str:
         sentences.append(
             '<span class="doubt">Dotted</span>: less than 80 % of the top was judged, so the number may be too low.'
         )
-    sentences += [f"{text(note)}." for note in standing.board.notes()]
+    sentences += [f"{text(note)}." for note in standing.board.conventions()]
     return " ".join(sentences)
 
 
