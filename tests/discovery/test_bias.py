@@ -387,7 +387,9 @@ def test_who_built_the_pool_is_favoured_by_hits_and_punished_by_areas(simulation
     0.004 ± 0.001 (sampled negatives) and 0.005 ± 0.007 (own left out), so 0.01 is about two deviations of that mean.
     """  # fmt: skip
     found = [simulation.gaps(seed) for seed in range(3)]
-    hits, judged, bpref, sampled, own_out, equal_terms = (statistics.mean(row[title] for row in found) for title in found[0])
+    hits, judged, bpref, sampled, own_out, equal_terms = (
+        statistics.mean(row[title] for row in found) for title in found[0]
+    )
     assert list(found[0]) == [*simulation.METRICS, simulation.OWN_OUT, simulation.EQUAL_TERMS]
     assert hits > 0.15
     assert -0.14 < judged < -0.07
