@@ -160,9 +160,8 @@ class Prevalence:
 
     pool: p_k, of what any model proposed. models: p_k of each. random: of the random pairs. to_judge: how many pairs
     were proposed or drawn. p_lower: p_LB; p_estimate, interval: p̂ of all `n_pairs` pairs. enrichment: p_k/p̂, nan
-    where no random pair is judged; its
-    interval has both shares at the ends of theirs, each at a level that makes it hold for both at once. seconds: of one
-    judgement.
+    where no random pair is judged; its interval has both shares at the ends of theirs, each at a level that makes it
+    hold for both at once. seconds: of one judgement.
     """
 
     pool: Share
