@@ -164,9 +164,7 @@ class Judged:
 
 
 def over_queries(values: np.ndarray) -> np.ndarray:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # no query has a value
-        return np.nanmean(values, axis=-1)
+    return np.asarray(np.nanmean(values, axis=-1))
 
 
 # Estimators: a number for each model, from the judged pairs of the pool that is left without some builders
@@ -511,6 +509,7 @@ def main() -> None:
     parser.add_argument("--qrels", type=Path, help="their judgements")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
+    warnings.simplefilter("ignore", RuntimeWarning)  # no query has a value
     packages = ", ".join(f"{name} {version(name)}" for name in ("lookalike", "numpy", "scipy", "scikit-learn"))
     print(f"{datetime.date.today()}, {packages}, Python {platform.python_version()}")
     started, written = time.perf_counter(), {}
