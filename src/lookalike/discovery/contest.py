@@ -209,11 +209,12 @@ class Contest:
         )  # fmt: skip
 
     def _whole_ranking(self, name: str) -> WholeRanking:
-        units, scores = self._units, self.entries[name].scores
+        units, model = self._units, self._models[name]
+        scores = model.scores_in_ranking(units.pair_queries, units.pair_items)
         order = np.argsort(units.pair_queries, kind="stable")
         pairs = PairsToPlace(units.pair_queries[order], units.pair_items[order], scores[order])
         options: dict[str, Any] = {"one_per_identity": self.one_per_identity, "threads": self._threads}
-        return whole_ranking(pairs, self._models[name].places(self.collection, pairs, **options))
+        return whole_ranking(pairs, model.places(self.collection, pairs, **options))
 
     def _unranked(
         self, queries: np.ndarray, items: np.ndarray, grades: np.ndarray, unit_grades: np.ndarray
