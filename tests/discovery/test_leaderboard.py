@@ -38,12 +38,15 @@ def test_own_left_out(case: Case, data: st.DataObject, random: int) -> None:
     assume(random <= len(world.shop.pairs))
     k = data.draw(st.integers(1, world.fewest_candidates), label="k")
     pool = Pool.build({name: world.given[name] for name in builders}, world.collection, k=k, random=random, seed=5)
-    provenance = slow.provenance_of(world.shop, {name: world.rankings[name] for name in builders}, k)
-    drawn = {pair for pair, yes in zip(pool.pairs, pool.random, strict=True) if yes} - set(provenance)
+    proposed = slow.provenance_of(world.shop, {name: world.rankings[name] for name in builders}, k)
+    by_chance = {pair for pair, yes in zip(pool.pairs, pool.random, strict=True) if yes}
+    helped = {name: slow.helped(proposed, name, builders, case.grades, by_chance) for name in world.given}
+    assume(any(helped.values()))
+    judged_builders = {name: world.rankings[name] for name in builders if helped[name]}  # the pool as it was judged
+    provenance = slow.provenance_of(world.shop, judged_builders, k)
+    drawn = by_chance - set(provenance)
     counts = {pair: grade for pair, grade in case.grades.items() if pair not in drawn}
     assume(any(not world.shop.own(*pair) for pair in counts))
-    helped = {name: slow.helped(provenance, name, builders, counts) for name in world.given}
-    assume(any(helped.values()))
     board = leaderboard(
         world.given,
         judgements_of(case.grades),

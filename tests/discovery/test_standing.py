@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookalike.discovery import Collection, Judgements, Leaderboard, Pool, leaderboard
+from lookalike.discovery import Collection, Judgements, Leaderboard, Pool, leaderboard, leave_one_out
 from lookalike.discovery.standing import Number, Placing, leaders_of, leading_number, placing
 from lookalike.discovery.standing_text import place_text, standing_table, who_leads
 from lookalike.evaluation.results import Evaluation, Score
@@ -222,3 +222,20 @@ def test_a_run_that_lists_little_is_not_told_to_be_judged() -> None:
     lists, unjudged = leaderboard({"short": run}, half, collection, metrics="P@20", resamples=5).warnings
     assert lists.startswith("short lists only 10 items a query")
     assert unjudged.startswith("short: 50% of its top 20 was judged")
+
+
+def test_a_top_up_that_nobody_judged_changes_no_number_though_chance_drew_some_of_it() -> None:
+    models, collection, pool, judged = pooled(random=1500)
+    grown = pool.with_model("m2", models["m2"])
+    both = grown.random & ~grown.proposed[:, :2].any(1) & grown.proposed[:, 2]
+    assert both.any()  # judged because chance drew them, and proposed by the new model alone
+    shared = grown.proposed[:, 2] & (grown.proposed[:, :2].sum(1) == 1)
+    assert shared.any()  # judged because one builder alone proposed them
+    before, after = (
+        leaderboard(models, judged, collection, pool=some, metrics="AUC Bpref P@4", resamples=20)
+        for some in (pool, grown)
+    )
+    assert after.helped == {"m0": True, "m1": True, "m2": False}
+    assert after.rows() == before.rows()
+    assert after.placing == before.placing
+    assert str(leave_one_out(after.contest, grown)) == str(leave_one_out(before.contest, pool))

@@ -162,7 +162,7 @@ class _Checks:
     compare: "Metric | None"
     rules: bool
     smoothing: float | Literal["crowd"]  # of the rule of Dawid and Skene
-    leave_one_out: bool
+    leave_one_out: bool | None  # None: where it can be
     p: str
 
 
@@ -204,11 +204,11 @@ def _write_files(contest: _Contestants, outcome: _Outcome, output: Path | None, 
         _write_page(report, contest, outcome)
 
 
-def _leaves_one_out(asked: bool | None, contest: _Contestants, report: Path | None, p: str) -> bool:
-    """Whether each model is compared without the pairs that it alone proposed; by default where a page is written."""
-    if asked is None:
-        asked = report is not None and contest.pool is not None and len(contest.pool.models) > 1
-    if p != "exact" and not asked:
+def _leaves_one_out(asked: bool | None, contest: _Contestants, report: Path | None, p: str) -> bool | None:
+    """Whether each model is compared without the pairs that it alone proposed; None for a page that shows it if it can."""
+    if asked is None and report is None:
+        asked = False
+    if p != "exact" and (asked is False or contest.pool is None):
         raise InputError(f"--p {p} is of --leave-one-out: pass that too")
     if asked and contest.pool is None:
         raise InputError("--leave-one-out needs a pool, which knows who proposed what: lookalike pool STUDY")
@@ -230,7 +230,10 @@ def _compare_models(contest: _Contestants, checks: _Checks, wanted: Wanted, opti
     )
     board = with_tables(board, contest.models, contest.judgements, pool, wanted, options)
     without_own = by_rule = on_gold = coverage = agreement = None
-    if checks.leave_one_out and pool is not None:
+    leaves_out = checks.leave_one_out
+    if leaves_out is None:  # nobody asked, but a page shows it where it can be
+        leaves_out = pool is not None and len(board.contest.as_judged(pool).models) > 1
+    if leaves_out and pool is not None:
         without_own = discovery.leave_one_out(board.contest, pool, checks.metrics or OWN_OUT, p=checks.p)
     compared = board.compare(by) if by is not None else None
     if study is not None:

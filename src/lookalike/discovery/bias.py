@@ -114,19 +114,21 @@ def leave_one_out(
 ) -> LeaveOneOut:
     """For each model of the pool, drop the pairs that it alone proposed and evaluate all models of the pool again.
 
-    Models of the pool that are not in the contest, since they were removed, are left aside; their pairs stay.
+    Models of the pool that are not in the contest, since they were removed, are left aside; their pairs stay. So are
+    models of a top-up that nobody judged yet.
     Spearman's coefficient stays high even for plainly biased metrics, so look at the change and the shift of the model
     that was left out. p: how its p-value is computed, see `agree`.
     """
     choice("p", p, P_VALUES)
+    contest.check_pool(pool)
+    pool = contest.as_judged(pool)
     names = [name for name in pool.models if name in contest.entries]
     if not names:
         raise InputError(
             f"none of the models that built the pool is evaluated: {', '.join(pool.models) or 'it has none'}"
         )
     if len(pool.models) < 2:
-        raise InputError("leaving one out needs a pool of at least two models")
-    contest.check_pool(pool)
+        raise InputError("leaving one out needs a pool of at least two models whose proposals were judged")
     wanted = parse_all(metrics)
     masks = {name: ~proposed_alone(contest, pool, name) for name in names}
 

@@ -79,10 +79,9 @@ class Contest:
         self.unlisted = unlisted
         self.depth = min(depth, collection.n_items)
         self._models = {name: as_model(model, collection, name) for name, model in models.items()}
-        self.random_counts, self._drawn = pool is None, np.zeros(0, np.int64)
+        self.random_counts, self._pool = pool is None, pool
         if pool is not None:
             self.check_pool(pool)
-            self._drawn = collection.keys(pool.queries, pool.items)[pool.random_alone]
         self._judge(judgements)
         self.sampled_queries, self.sampled_items = np.zeros(0, np.int64), np.zeros(0, np.int64)
         if negatives:
@@ -111,8 +110,11 @@ class Contest:
     def _judge(self, judgements: Judgements) -> None:
         """Take judgements. Pairs drawn by chance alone do not count, but are known: they are no sampled negatives."""
         units = judged_units(judgements, self.collection, self.level)
-        self._known = units.pair_keys
-        counts = ~np.isin(units.judged, self._drawn)
+        self._known, self._every = units.pair_keys, units.judged
+        counts = np.ones(len(units.judged), bool)
+        if self._pool is not None:
+            pool = self.as_judged(self._pool)
+            counts = ~np.isin(units.judged, self.collection.keys(pool.queries, pool.items)[pool.random_alone])
         self.random_left_out = int((~counts).sum())
         if not counts.any():
             raise InputError(
@@ -131,6 +133,21 @@ class Contest:
     def judged(self) -> np.ndarray:
         """A number for each judged pair, as `Collection.keys` gives it."""
         return self._units.judged
+
+    def as_judged(self, pool: Pool) -> Pool:
+        """The pool as it was judged: without models of a top-up that nobody judged yet.
+
+        A model helped to build it if a pair is judged that it proposed, and no earlier model nor chance did. A model
+        that brought no such pair helped if all that it proposed is judged.
+        """
+        judged = np.isin(self.collection.keys(pool.queries, pool.items), self._every)
+        out = pool
+        for column, model in enumerate(pool.models):
+            proposed = pool.proposed[:, column]
+            new = proposed & ~pool.proposed[:, :column].any(1) & ~pool.random
+            if not (judged[new].any() if new.any() else judged[proposed].all()):
+                out = out.without(model)
+        return out
 
     def check_pool(self, pool: Pool) -> None:
         """Raise where a pool is not of these queries and items."""
@@ -209,11 +226,12 @@ class Contest:
         )  # fmt: skip
 
     def _whole_ranking(self, name: str) -> WholeRanking:
-        units, scores = self._units, self.entries[name].scores
+        units, model = self._units, self._models[name]
+        scores = model.scores_in_ranking(units.pair_queries, units.pair_items)
         order = np.argsort(units.pair_queries, kind="stable")
         pairs = PairsToPlace(units.pair_queries[order], units.pair_items[order], scores[order])
         options: dict[str, Any] = {"one_per_identity": self.one_per_identity, "threads": self._threads}
-        return whole_ranking(pairs, self._models[name].places(self.collection, pairs, **options))
+        return whole_ranking(pairs, model.places(self.collection, pairs, **options))
 
     def _unranked(
         self, queries: np.ndarray, items: np.ndarray, grades: np.ndarray, unit_grades: np.ndarray

@@ -298,11 +298,13 @@ def board_of(
     resamples: int = 1000, seed: int = 0,
 ) -> Leaderboard:  # fmt: skip
     """The leaderboard of a contest on all judgements, or on those that are kept."""
+    given = pool
     if pool is not None:
         contest.check_pool(pool)
+        pool = contest.as_judged(pool)
     names = list(contest.entries)
     evaluations = {name: contest.evaluate(name, metrics, kept=kept) for name in names}
-    helped = {name: pool is not None and helped_to_build(contest, pool, name) for name in names}
+    helped = {name: pool is not None and name in pool.models for name in names}
     areas = [metric for metric in parse_all(list(OWN_OUT)) if metric in metrics]
     own_out, upper, judged, own = {}, {}, {}, {}
     of_ranks = [metric for metric in metrics if metric.name not in OF_PAIRS]
@@ -324,7 +326,7 @@ def board_of(
         "one_per_identity": contest.one_per_identity, "depth": contest.depth, "seed": seed, "resamples": resamples,
         "sampled": len(contest.sampled_queries), "random_left_out": contest.random_left_out,
         "random_counted": random_counted(contest, pool),
-        "inputs": contest.inputs | {"pool": None if pool is None else pool.digest},
+        "inputs": contest.inputs | {"pool": None if given is None else given.digest},
     }  # fmt: skip
     if any(metric.area for metric in metrics) and not contest.lists_all:
         about["unlisted"] = contest.unlisted
@@ -335,21 +337,6 @@ def board_of(
     return Leaderboard(
         evaluations, helped, own_out, upper, contest, about, ends[0], ends[1], judged, listed, equal_terms, ends[2]
     )
-
-
-def helped_to_build(contest: Contest, pool: Pool, model: str) -> bool:
-    """Whether a model is one of those whose proposals were judged, and not one of a top-up that nobody judged yet.
-
-    It helped if a pair is judged that it proposed and no earlier model did. A model that brought no such pair helped if
-    all that it proposed is judged.
-    """
-    if model not in pool.models:
-        return False
-    column = pool.models.index(model)
-    proposed = pool.proposed[:, column]
-    judged = np.isin(contest.collection.keys(pool.queries, pool.items), contest.judged)
-    new = proposed & ~pool.proposed[:, :column].any(1)
-    return bool(judged[new].any() if new.any() else judged[proposed].all())
 
 
 def proposed_alone(contest: Contest, pool: Pool, model: str) -> np.ndarray:
