@@ -209,9 +209,9 @@ class Contest:
         )  # fmt: skip
 
     def _whole_ranking(self, name: str) -> WholeRanking:
-        units, scores = self._units, self.entries[name].scores
+        units = self._units
         order = np.argsort(units.pair_queries, kind="stable")
-        pairs = PairsToPlace(units.pair_queries[order], units.pair_items[order], scores[order])
+        pairs = PairsToPlace(units.pair_queries[order], units.pair_items[order])
         options: dict[str, Any] = {"one_per_identity": self.one_per_identity, "threads": self._threads}
         return whole_ranking(pairs, self._models[name].places(self.collection, pairs, **options))
 

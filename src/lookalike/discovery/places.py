@@ -13,11 +13,10 @@ __all__ = ["PairsToPlace", "Places", "WholeRanking", "places_in_lists", "places_
 
 @dataclass(frozen=True, eq=False)
 class PairsToPlace:
-    """Pairs of positions and their scores by one model, sorted by query."""
+    """Pairs of positions, sorted by query."""
 
     queries: np.ndarray
     items: np.ndarray
-    scores: np.ndarray
 
     def of(self, query: int) -> slice:
         """The pairs of one query."""
@@ -59,15 +58,19 @@ def places_in_row(ascending: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray
 
 
 def places_in_lists(
-    pairs: PairsToPlace, queries: np.ndarray, items: np.ndarray, scores: np.ndarray, n_queries: int
+    pairs: PairsToPlace,
+    pair_scores: np.ndarray,
+    lists: tuple[np.ndarray, np.ndarray, np.ndarray],
+    n_queries: int,
 ) -> Places:
-    """The places of pairs in lists that are sorted by query; pairs that are not listed have none."""
+    """The places of pairs in lists of queries, items and scores, sorted by query; pairs not listed have none."""
+    queries, items, scores = lists
     places = Places.empty(pairs, n_queries)
     bounds = np.searchsorted(queries, np.arange(n_queries + 1))
     places.n_ranked[:] = np.diff(bounds)
     for query in np.unique(pairs.queries).tolist():
         rows, here = pairs.of(query), slice(bounds[query], bounds[query + 1])
-        places.above[rows], places.tied[rows], _ = places_in_row(np.sort(scores[here]), pairs.scores[rows])
+        places.above[rows], places.tied[rows], _ = places_in_row(np.sort(scores[here]), pair_scores[rows])
         places.ranked[rows] = np.isin(pairs.items[rows], items[here])
     return places
 

@@ -66,7 +66,8 @@ class Model(ABC):
     ) -> Places:
         """Where pairs rank among everything that the model ranks for their queries."""
         top = self.top(collection, collection.n_items, one_per_identity=one_per_identity, threads=threads)
-        return places_in_lists(pairs, top.queries, top.items, top.scores, collection.n_queries)
+        scores = self.scores(pairs.queries, pairs.items)
+        return places_in_lists(pairs, scores, (top.queries, top.items, top.scores), collection.n_queries)
 
 
 class Dense(Model):
@@ -77,6 +78,10 @@ class Dense(Model):
     @abstractmethod
     def rows(self, block: slice) -> np.ndarray:
         """Scores of a block of queries with all items, for the caller to change."""
+
+    def row_scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        """Scores of single pairs of positions, the same bits as in `rows`."""
+        return self.scores(queries, items)
 
     def top(
         self, collection: Collection, depth: int, *, one_per_identity: bool = False, threads: int | None = None
@@ -116,15 +121,15 @@ class Dense(Model):
         ends = np.append(starts[1:], len(order))
         for query, row in enumerate(rows, block.start):
             mine = pairs.of(query)
-            items, ranked = pairs.items[mine], pairs.scores[mine] > -np.inf
+            items = pairs.items[mine]
+            scores = row[items]  # of the row itself: `scores` may round otherwise
+            ranked = scores > -np.inf
             best = np.maximum.reduceat(row[order], starts) if one_per_identity else row
             if one_per_identity:
                 identity = np.searchsorted(collection.identities[order[starts]], collection.identities[items])
                 firsts = [_best(row, order[starts[p] : ends[p]]) for p in identity.tolist()]
                 ranked &= items == np.array(firsts, np.int64)
-            length = 1 if self.lengths is None else self.lengths[query]
-            ascending = np.sort(best).astype(float) / length
-            places.above[mine], places.tied[mine], places.n_ranked[query] = places_in_row(ascending, pairs.scores[mine])
+            places.above[mine], places.tied[mine], places.n_ranked[query] = places_in_row(np.sort(best), scores)
             places.ranked[mine] = ranked
 
     def _top_of_block(
@@ -162,11 +167,20 @@ class EmbeddingModel(Dense):
         return self._embeddings.rows(block)
 
     def scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
-        # a score depends on its two embeddings alone, whichever of them is the query's
+        # whichever of the two embeddings is the query's
+        return self._of_pairs(queries, items, Embeddings.symmetric_rows)
+
+    def row_scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        return self._of_pairs(queries, items, Embeddings.rows)
+
+    def _of_pairs(
+        self, queries: np.ndarray, items: np.ndarray, rows_of: Callable[[Embeddings, slice], np.ndarray]
+    ) -> np.ndarray:
+        # a score depends on its two embeddings alone, so a small product gives the bits of the large one
         out = np.empty(len(queries))
         for query, rows in _by_query(queries):
             small = Embeddings(self._queries[query : query + 1], self._gallery[items[rows]], self._similarity)
-            out[rows] = small.symmetric_rows(slice(0, 1))[0]
+            out[rows] = rows_of(small, slice(0, 1))[0]
         return out
 
 

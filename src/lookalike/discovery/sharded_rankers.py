@@ -124,11 +124,12 @@ class PairScores(Arrays):
 
 @dataclass(frozen=True)
 class Scoring:
-    """Work: the scores of some pairs of a query and an item."""
+    """Work: the scores of some pairs of a query and an item. in_rows: as `Dense.row_scores` gives them."""
 
     queries: Codes | np.ndarray
     similarity: str
     pairs: tuple[np.ndarray, np.ndarray]
+    in_rows: bool = False
     columns: tuple[str, ...] = ()
     blocks: Sequence[slice] = field(default=(slice(0, 1),))
     gives = PairScores
@@ -136,7 +137,8 @@ class Scoring:
     @property
     def digest(self) -> str:
         queries = self.queries.digest if isinstance(self.queries, Codes) else digest(self.queries)
-        return digest(np.array(["scores", queries, self.similarity]), *self.pairs)
+        what = "row scores" if self.in_rows else "scores"
+        return digest(np.array([what, queries, self.similarity]), *self.pairs)
 
     def do(self, part: ShardPart, block: slice) -> PairScores:  # noqa: ARG002
         queries, items = self.pairs
@@ -144,7 +146,8 @@ class Scoring:
         scores = np.zeros(len(items))
         if len(rows):
             model = _model(self.queries, part.vectors, self.similarity)
-            scores[rows] = model.scores(queries[rows], items[rows] - part.start)
+            score = model.row_scores if self.in_rows else model.scores
+            scores[rows] = score(queries[rows], items[rows] - part.start)
         return PairScores(scores)
 
 
@@ -162,11 +165,15 @@ class PlaceCounts(Arrays):
 
 @dataclass(frozen=True)
 class CountingPlaces:
-    """Work: how many items of each shard rank above some pairs and tie with them. own: as `Nearest` has it."""
+    """Work: how many items of each shard rank above some pairs and tie with them.
+
+    scores: of the pairs, the same bits as in rows. own: as `Nearest` has it.
+    """
 
     queries: Codes | np.ndarray
     similarity: str
     pairs: PairsToPlace
+    scores: np.ndarray
     own: tuple[np.ndarray, np.ndarray]
     blocks: Sequence[slice]
     columns: tuple[str, ...] = ()
@@ -175,7 +182,7 @@ class CountingPlaces:
     @property
     def digest(self) -> str:
         queries = self.queries.digest if isinstance(self.queries, Codes) else digest(self.queries)
-        pairs = self.pairs.queries, self.pairs.items, self.pairs.scores
+        pairs = self.pairs.queries, self.pairs.items, self.scores
         return digest(np.array(["places", queries, self.similarity]), *pairs, *self.own)
 
     def do(self, part: ShardPart, block: slice) -> PlaceCounts:
@@ -187,10 +194,9 @@ class CountingPlaces:
             rows = model.rows(slice(start, min(start + size, block.stop - block.start)))
             for query, row in enumerate(rows, block.start + start):
                 row[groups == self.own[0][query]] = -np.inf
-                length = 1 if model.lengths is None else model.lengths[query - block.start]
-                mine, ascending = self.pairs.of(query), np.sort(row).astype(float) / length
+                mine = self.pairs.of(query)
                 places.above[mine], places.tied[mine], places.n_ranked[query] = places_in_row(
-                    ascending, self.pairs.scores[mine]
+                    np.sort(row), self.scores[mine]
                 )
         return PlaceCounts(places.above, places.tied, places.n_ranked)
 
@@ -228,7 +234,8 @@ class ShardModel(Model):
             )
         own = collection.own.queries, collection.own.gallery
         blocks = [slice(start, min(start + QUERIES, self.n_queries)) for start in range(0, self.n_queries, QUERIES)]
-        works = (CountingPlaces(self._queries, self._similarity, pairs, own, [block]) for block in blocks)
+        scores = self._scores(pairs.queries, pairs.items, in_rows=True)
+        works = (CountingPlaces(self._queries, self._similarity, pairs, scores, own, [block]) for block in blocks)
         parts = [
             part for work in works for part in gather(self._shards, work, threads=n_threads(threads), what="ranking")
         ]
@@ -236,7 +243,10 @@ class ShardModel(Model):
         return Places(counts.above, counts.tied, np.ones(len(pairs.queries), bool), counts.n_ranked)
 
     def scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
-        work = Scoring(self._queries, self._similarity, (queries, items))
+        return self._scores(queries, items, in_rows=False)
+
+    def _scores(self, queries: np.ndarray, items: np.ndarray, *, in_rows: bool) -> np.ndarray:
+        work = Scoring(self._queries, self._similarity, (queries, items), in_rows)
         (pairs,) = gather(self._shards, work, threads=n_threads(None), what="scoring")
         return np.asarray(pairs.scores)
 
