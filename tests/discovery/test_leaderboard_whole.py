@@ -184,7 +184,7 @@ def test_galleries_in_shards(tmp_path: Path, kind: str) -> None:
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean"])
 def test_embeddings_of_many_digits(tmp_path: Path, similarity: str, dtype: type) -> None:
-    """Ranks are made of one rounding of a score, and areas of another one, which does not depend on the pair's order."""
+    """Ranks are of scores that are rounded in one way, areas of scores rounded in another."""
     rng = np.random.default_rng(1)
     vectors = rng.normal(size=(240, 24)).astype(dtype)
     ids = np.array([f"i{n}" for n in range(200)])

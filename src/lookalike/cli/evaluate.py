@@ -19,8 +19,6 @@ from lookalike.core.errors import InputError
 from lookalike.evaluation.evaluate import DEFAULT_METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from lookalike import Evaluation
     from lookalike.evaluation.relevance import Relevance
     from lookalike.metrics.metric import Metric

@@ -281,7 +281,7 @@ def _show(outcome: _Outcome, *, every_metric: bool) -> None:
 
 def _rules_table(by_rule: dict[str, "Leaderboard"], on_gold: "dict[str, GoldScore] | None") -> Any:
     """A row for each rule: the AUC of every model, Kendall's tau with the majority's order, and gold pairs, if any."""
-    from lookalike.discovery.bias import agree
+    from lookalike.discovery.bias import agree, or_dash
 
     aucs = {
         name: [evaluation["AUC"].mean for evaluation in board.evaluations.values()] for name, board in by_rule.items()
@@ -290,8 +290,8 @@ def _rules_table(by_rule: dict[str, "Leaderboard"], on_gold: "dict[str, GoldScor
     columns = [*by_rule["majority"].evaluations, "Kendall", *(["gold pairs right"] if gold else [])]
     rows = table(*((name, "") for name in columns), first="rule")
     for name, means in aucs.items():
-        tau = agree(aucs["majority"], means)[2]
-        rows.add_row(name, *(f"{value:.4f}" for value in means), f"{tau:.3f}", *([gold[name]] if gold else []))
+        tau = or_dash(agree(aucs["majority"], means)[2], ".3f")
+        rows.add_row(name, *(or_dash(value, ".4f") for value in means), tau, *([gold[name]] if gold else []))
     return rows
 
 
