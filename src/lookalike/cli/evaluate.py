@@ -289,9 +289,12 @@ def _of_each_kind(
     """Evaluate the metrics of each kind of relevance, and join them in the order in which they were asked for."""
     import lookalike as la
 
-    results = [
-        la.evaluate(queries, gallery, relevance(kind), metrics, **options) for kind, metrics in asked.by_kind.items()
-    ]
+    results = []
+    for kind, metrics in asked.by_kind.items():
+        relevant = relevance(kind)
+        if asked.level == "coarse" and relevant.kind == "labels":
+            relevant.kind = "coarse labels"
+        results.append(la.evaluate(queries, gallery, relevant, metrics, **options))
     joined = la.Evaluation.joined(*results)
     return replace(joined, scores={metric: joined.scores[metric] for metric in asked.metrics})
 
