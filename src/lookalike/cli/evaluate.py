@@ -57,7 +57,7 @@ QRELS = Annotated[
 ]
 TIES = Annotated[
     Literal["expected", "trec_eval"],
-    Parameter(help="of a run: all orders of ties, or the one that trec_eval takes, to check old numbers"),
+    Parameter(help="for a run: all orders of ties, or the one that trec_eval takes, to check old numbers"),
 ]
 CURVE = Annotated[
     Path | None,
@@ -215,7 +215,7 @@ def _write_curve(path: Path, result: "Evaluation", asked: _Asked, search: "Calla
     from lookalike.evaluation.curve_points import curve_metrics, curve_table
 
     if len(asked.by_kind) > 1:
-        raise InputError("--curve is of one kind of relevance: pass one --relevance for all metrics")
+        raise InputError("--curve is for one kind of relevance: pass one --relevance for all metrics")
     metrics = curve_metrics(result)
     by_kind = dict.fromkeys(asked.by_kind, metrics)
     policies = asked.policies | {"undefined": "skip"}

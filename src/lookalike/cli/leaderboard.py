@@ -50,7 +50,7 @@ WITH_RANDOM = Annotated[
 ALL = Annotated[bool, Parameter(name="--all", help="also show every metric, and what it does to models of the pool")]
 P = Annotated[
     Literal["exact", "t"],
-    Parameter(help="of --leave-one-out, the p-value of Spearman's coefficient: by all orders, or by Student's t"),
+    Parameter(help="for --leave-one-out: the p-value of Spearman's coefficient: by all orders, or by Student's t"),
 ]
 IDENTIFICATION = Annotated[
     bool,
@@ -209,7 +209,7 @@ def _leaves_one_out(asked: bool | None, contest: _Contestants, report: Path | No
     if asked is None:
         asked = report is not None and contest.pool is not None and len(contest.pool.models) > 1
     if p != "exact" and not asked:
-        raise InputError(f"--p {p} is of --leave-one-out: pass that too")
+        raise InputError(f"--p {p} is for --leave-one-out: pass that too")
     if asked and contest.pool is None:
         raise InputError("--leave-one-out needs a pool, which knows who proposed what: lookalike pool STUDY")
     return asked
