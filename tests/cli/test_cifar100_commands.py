@@ -115,6 +115,7 @@ def test_evaluate_takes_the_labels_it_is_told(
             options = () if level is None else ("--labels", level)
             said = numbers(capsys, "evaluate", queries, place, "--metrics", "AP", *options)
             assert said["scores"][0]["mean"] == pytest.approx(mean, abs=1e-12)
+            assert said["relevance"] == ("coarse labels" if level == "coarse" else "labels")
 
 
 def test_a_report_of_coarse_labels(archive: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -181,6 +181,29 @@ def test_galleries_in_shards(tmp_path: Path, kind: str) -> None:
         single.evaluate("there", "AP")
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean"])
+def test_embeddings_of_many_digits(tmp_path: Path, similarity: str, dtype: type) -> None:
+    """Ranks are of scores that are rounded in one way, areas of scores rounded in another."""
+    rng = np.random.default_rng(1)
+    vectors = rng.normal(size=(240, 24)).astype(dtype)
+    ids = np.array([f"i{n}" for n in range(200)])
+    queries = [f"q{n}" for n in range(40)]
+    rows = [(query, str(item), int(rng.integers(0, 2))) for query in queries for item in rng.permutation(ids)[:20]]
+    shards = written(tmp_path / "shop", {"embeddings": vectors[40:], "ids": ids}, rows=70)
+    models = {"here": (vectors[:40], vectors[40:], similarity), "there": (vectors[:40], shards, similarity)}
+    board = leaderboard(models, Judgements.of(rows), Collection(queries, ids), metrics="AP nDCG")
+    options: dict[str, Any] = {"query_ids": queries, "gallery_ids": ids, "unjudged": "irrelevant"}
+    expected = la.evaluate(
+        vectors[:40], vectors[40:], la.judged(rows), ["AP", "nDCG"], similarity=similarity, **options
+    )
+    for name in models:
+        for metric in ("AP", "nDCG"):
+            found = board[name][metric]
+            assert found.per_query.tolist() == pytest.approx(expected[metric].per_query.tolist(), abs=1e-12)
+            assert found.best == found.worst
+
+
 def test_no_list_of_everything_is_made() -> None:
     """300 queries × 20,000 items as a list take 144 MB; a block of scores takes 8 MB in each thread."""
     rng = np.random.default_rng(0)

@@ -96,6 +96,21 @@ def test_interval_and_p_value_are_bonferronis(n_models: int) -> None:
     assert ("corrected for 5 comparisons" in who_leads(found)) == (n_models == 6)
 
 
+def test_queries_weigh_in_the_lead_as_in_the_number() -> None:
+    """AP(empty='skip') counts a query by its chance of a hit; the interval is that of the normal approximation."""
+    rng = np.random.default_rng(0)
+    queries, items = [f"q{n}" for n in range(200)], [f"i{n}" for n in range(30)]
+    models = {name: rng.integers(0, 3, (200, 30)).astype(float) for name in ("one", "two")}
+    judged = Judgements.of([(query, item, int(rng.random() < 0.1)) for query in queries for item in items])
+    board = leaderboard(models, judged, Collection(queries, items), metrics="AP(empty=skip)@3")
+    first, second = (board[model]["AP(empty=skip)@3"] for model in board.placing.ranking)
+    (gap,) = board.placing.gaps
+    error = float((first.influence - second.influence).std()) / math.sqrt(200)
+    assert gap.difference == first.mean - second.mean
+    assert (gap.low + gap.high) / 2 == pytest.approx(gap.difference, abs=0.1 * error)
+    assert gap.high - gap.low == pytest.approx(2 * 1.96 * error, rel=0.05)
+
+
 def test_equal_numbers_share_a_place() -> None:
     half = np.tile([0.25, 0.75], 10)
     rounded = half + 1e-14

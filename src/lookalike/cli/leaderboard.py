@@ -50,7 +50,7 @@ WITH_RANDOM = Annotated[
 ALL = Annotated[bool, Parameter(name="--all", help="also show every metric, and what it does to models of the pool")]
 P = Annotated[
     Literal["exact", "t"],
-    Parameter(help="of --leave-one-out, the p-value of Spearman's coefficient: by all orders, or by Student's t"),
+    Parameter(help="for --leave-one-out: the p-value of Spearman's coefficient: by all orders, or by Student's t"),
 ]
 IDENTIFICATION = Annotated[
     bool,
@@ -209,7 +209,7 @@ def _leaves_one_out(asked: bool | None, contest: _Contestants, report: Path | No
     if asked is None and report is None:
         asked = False
     if p != "exact" and (asked is False or contest.pool is None):
-        raise InputError(f"--p {p} is of --leave-one-out: pass that too")
+        raise InputError(f"--p {p} is for --leave-one-out: pass that too")
     if asked and contest.pool is None:
         raise InputError("--leave-one-out needs a pool, which knows who proposed what: lookalike pool STUDY")
     return asked
@@ -284,7 +284,7 @@ def _show(outcome: _Outcome, *, every_metric: bool) -> None:
 
 def _rules_table(by_rule: dict[str, "Leaderboard"], on_gold: "dict[str, GoldScore] | None") -> Any:
     """A row for each rule: the AUC of every model, Kendall's tau with the majority's order, and gold pairs, if any."""
-    from lookalike.discovery.bias import agree
+    from lookalike.discovery.bias import agree, or_dash
 
     aucs = {
         name: [evaluation["AUC"].mean for evaluation in board.evaluations.values()] for name, board in by_rule.items()
@@ -293,8 +293,8 @@ def _rules_table(by_rule: dict[str, "Leaderboard"], on_gold: "dict[str, GoldScor
     columns = [*by_rule["majority"].evaluations, "Kendall", *(["gold pairs right"] if gold else [])]
     rows = table(*((name, "") for name in columns), first="rule")
     for name, means in aucs.items():
-        tau = agree(aucs["majority"], means)[2]
-        rows.add_row(name, *(f"{value:.4f}" for value in means), f"{tau:.3f}", *([gold[name]] if gold else []))
+        tau = or_dash(agree(aucs["majority"], means)[2], ".3f")
+        rows.add_row(name, *(or_dash(value, ".4f") for value in means), tau, *([gold[name]] if gold else []))
     return rows
 
 

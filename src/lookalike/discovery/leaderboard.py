@@ -362,7 +362,7 @@ def intervals_of(
     if columns:
         scores = [evaluations[name][metric] for name, metric in columns]
         values = np.stack([score.per_query for score in scores], axis=1)
-        weights = np.stack([np.ones(len(values)) if s.weights is None else s.weights for s in scores], axis=1)
+        weights = np.stack([score.mean_weights for score in scores], axis=1)
         ends = bootstrap_intervals(values, level, seed, resamples, weights)
         for (name, metric), (low, high) in zip(columns, ends.tolist(), strict=True):
             intervals[name][metric] = (low, high)

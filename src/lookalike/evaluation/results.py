@@ -80,6 +80,11 @@ class Score:
         return _mean(self.worst_per_query)
 
     @property
+    def mean_weights(self) -> np.ndarray:
+        """What each query weighs in the mean, (n_queries,): 1 for most metrics."""
+        return np.ones(len(self.per_query)) if self.weights is None else self.weights
+
+    @property
     def influence(self) -> np.ndarray:
         """Values of each query whose plain mean is `mean`: of a weighted mean, the whole plus the query's influence."""
         if self.weights is None:
