@@ -205,7 +205,7 @@ def _write_files(contest: _Contestants, outcome: _Outcome, output: Path | None, 
 
 
 def _leaves_one_out(asked: bool | None, contest: _Contestants, report: Path | None, p: str) -> bool | None:
-    """Whether each model is compared without the pairs that it alone proposed; None for a page that shows it if it can."""
+    """Whether models are compared without the pairs that each alone proposed; None: where a page can show it."""
     if asked is None and report is None:
         asked = False
     if p != "exact" and (asked is False or contest.pool is None):
