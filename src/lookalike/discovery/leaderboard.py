@@ -20,8 +20,8 @@ from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.pool import Pool
 from lookalike.discovery.standing import Placing, numbers_of, placing, value_of
 from lookalike.discovery.standing_text import standing_table, who_leads
-from lookalike.evaluation.basis import unlisted_note
 from lookalike.evaluation.compare import Comparison, compare
+from lookalike.evaluation.result_text import unlisted_note
 from lookalike.evaluation.results import Evaluation, Score, as_table, shown, without_nan
 from lookalike.metrics.metric import Metric, parse_all
 

@@ -13,7 +13,7 @@ from lookalike.core.bootstrap import bootstrap_interval
 from lookalike.core.errors import FileError, InputError, InputTypeError, MissingPackageError, Option
 from lookalike.core.files import check_format, fingerprints, provenance, read_json, write_text
 from lookalike.core.ids import id_array
-from lookalike.evaluation.basis import relevant_by, taken_as, unlisted_note
+from lookalike.evaluation.result_text import relevance_text, unlisted_note, vectors_text
 from lookalike.metrics.metric import Metric
 from lookalike.metrics.micro_average import ratio_of_sums
 from lookalike.metrics.values import Values
@@ -122,7 +122,7 @@ class Evaluation:
     @property
     def basis(self) -> str:
         """What was evaluated, in a line: how many queries and items, what they were taken as, what is relevant."""
-        facts = [text for text in (taken_as(self.about), relevant_by(self.about.get("relevance", ""))) if text]
+        facts = [text for text in (vectors_text(self.about), relevance_text(self.about.get("relevance", ""))) if text]
         return f"{len(self.query_ids):,} queries, {self.about['items']:,} items" + ": " * bool(facts) + ", ".join(facts)
 
     def relevance_of(self, metric: Metric) -> str:

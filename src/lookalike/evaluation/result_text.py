@@ -1,14 +1,14 @@
-"""What a result is made of, in words: what vectors were taken as, what is relevant, what unlisted items count."""
+"""What results say of themselves: what was evaluated, what is relevant, and how items without a rank count."""
 
 from collections.abc import Callable, Iterable
 from typing import Any
 
 from lookalike.core.errors import Option
 
-__all__ = ["relevant_by", "taken_as", "unlisted_note"]
+__all__ = ["relevance_text", "unlisted_note", "vectors_text"]
 
 
-def taken_as(about: dict[str, Any]) -> str:
+def vectors_text(about: dict[str, Any]) -> str:
     """What queries and items were taken as; nothing where it is not known."""
     if "bits" in about:
         return f"codes of {about['bits']} bits"
@@ -18,10 +18,10 @@ def taken_as(about: dict[str, Any]) -> str:
     return f"embeddings{size}, {about['similarity']}"
 
 
-def relevant_by(kinds: str | dict[str, str]) -> str:
+def relevance_text(kinds: str | dict[str, str]) -> str:
     """What makes an item relevant, for all metrics or for each.
 
-    >>> relevant_by({"AP": "labels", "nDCG": "attributes", "P@5": "labels"})
+    >>> relevance_text({"AP": "labels", "nDCG": "attributes", "P@5": "labels"})
     'relevant by labels (AP, P@5) and attributes (nDCG)'
     """
     if isinstance(kinds, str):
