@@ -39,11 +39,15 @@ def test_own_left_out(case: Case, data: st.DataObject, random: int) -> None:
     k = data.draw(st.integers(1, world.fewest_candidates), label="k")
     pool = Pool.build({name: world.given[name] for name in builders}, world.collection, k=k, random=random, seed=5)
     provenance = slow.provenance_of(world.shop, {name: world.rankings[name] for name in builders}, k)
-    drawn = {pair for pair, yes in zip(pool.pairs, pool.random, strict=True) if yes} - set(provenance)
+    by_chance = {pair for pair, yes in zip(pool.pairs, pool.random, strict=True) if yes}
+    drawn = by_chance - set(provenance)
     counts = {pair: grade for pair, grade in case.grades.items() if pair not in drawn}
     assume(any(not world.shop.own(*pair) for pair in counts))
-    helped = {name: slow.helped(provenance, name, builders, counts) for name in world.given}
+    helped = {name: slow.helped(provenance, name, builders, counts, by_chance) for name in world.given}
     assume(any(helped.values()))
+    built = provenance
+    for name in (name for name in builders if not helped[name]):
+        built = slow.without(built, name)
     board = leaderboard(
         world.given,
         judgements_of(case.grades),
@@ -56,7 +60,7 @@ def test_own_left_out(case: Case, data: st.DataObject, random: int) -> None:
     assert board.about["random_left_out"] == len(case.grades) - len(counts)
     for name, ranking in world.rankings.items():
         assert board.helped[name] == helped[name]
-        own = slow.alone(provenance, name)
+        own = slow.alone(built, name)
         left = {pair: grade for pair, grade in counts.items() if pair not in own}
         known = slow.inherited(world.shop, left) if case.level == "product" else left
         for average in ("macro", "micro"):

@@ -167,8 +167,14 @@ def alone(provenance: Provenance, model: str, drawn: Collection[Pair] = ()) -> s
     return {pair for pair, models in provenance.items() if set(models) == {model} and pair not in drawn}
 
 
-def helped(provenance: Provenance, model: str, builders: Sequence[str], judged: Collection[Pair]) -> bool:
-    """Whether a pair is judged that this model brought, before any other; or all its pairs, if it brought none.
+def helped(
+    provenance: Provenance,
+    model: str,
+    builders: Sequence[str],
+    judged: Collection[Pair],
+    drawn: Collection[Pair] = (),
+) -> bool:
+    """Whether a pair is judged that this model brought, before any other and not chance; or all its pairs, without one.
 
     >>> pairs = {("q", "a"): {"one": (1, 1.0)}, ("q", "b"): {"two": (1, 1.0)}}
     >>> [helped(pairs, model, ["one", "two"], {("q", "a")}) for model in ("one", "two", "three")]
@@ -178,7 +184,7 @@ def helped(provenance: Provenance, model: str, builders: Sequence[str], judged: 
         return False
     earlier = builders[: list(builders).index(model)]
     mine = proposals(provenance, model)
-    brought = {pair for pair in mine if not any(other in provenance[pair] for other in earlier)}
+    brought = {pair for pair in mine if not any(other in provenance[pair] for other in earlier) and pair not in drawn}
     return any(pair in judged for pair in brought) if brought else all(pair in judged for pair in mine)
 
 

@@ -303,6 +303,7 @@ def board_of(
     names = list(contest.entries)
     evaluations = {name: contest.evaluate(name, metrics, kept=kept) for name in names}
     helped = {name: pool is not None and helped_to_build(contest, pool, name) for name in names}
+    built = None if pool is None else as_built(contest, pool)
     areas = [metric for metric in parse_all(list(OWN_OUT)) if metric in metrics]
     own_out, upper, judged, own = {}, {}, {}, {}
     of_ranks = [metric for metric in metrics if metric.name not in OF_PAIRS]
@@ -311,8 +312,8 @@ def board_of(
     nothing = Evaluation({}, contest.collection.query_ids, {"items": contest.collection.n_items})
     for name in names:
         stays = np.ones(len(contest.judgements), bool) if kept is None else kept
-        if pool is not None and helped[name]:
-            own[name] = proposed_alone(contest, pool, name)
+        if built is not None and helped[name]:
+            own[name] = proposed_alone(contest, built, name)
             stays = stays & ~own[name]
         judged[name] = contest.evaluate(name, [f"Judged@{k}" for k in cutoffs], kept=kept) if cutoffs else nothing
         own_out[name] = contest.evaluate(name, areas, kept=stays) if areas and any(helped.values()) else nothing
@@ -340,16 +341,23 @@ def board_of(
 def helped_to_build(contest: Contest, pool: Pool, model: str) -> bool:
     """Whether a model is one of those whose proposals were judged, and not one of a top-up that nobody judged yet.
 
-    It helped if a pair is judged that it proposed and no earlier model did. A model that brought no such pair helped if
-    all that it proposed is judged.
+    It helped if a pair is judged that it proposed, and that no earlier model proposed nor chance drew: those would be
+    judged without it. A model that brought no such pair helped if all that it proposed is judged.
     """
     if model not in pool.models:
         return False
     column = pool.models.index(model)
     proposed = pool.proposed[:, column]
     judged = np.isin(contest.collection.keys(pool.queries, pool.items), contest.judged)
-    new = proposed & ~pool.proposed[:, :column].any(1)
+    new = proposed & ~pool.proposed[:, :column].any(1) & ~pool.random
     return bool(judged[new].any() if new.any() else judged[proposed].all())
+
+
+def as_built(contest: Contest, pool: Pool) -> Pool:
+    """The pool of the models that helped to build it: what nobody judged yet takes no pair from those that did."""
+    for model in [name for name in pool.models if not helped_to_build(contest, pool, name)]:
+        pool = pool.without(model)
+    return pool
 
 
 def proposed_alone(contest: Contest, pool: Pool, model: str) -> np.ndarray:
