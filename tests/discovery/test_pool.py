@@ -337,6 +337,8 @@ def test_pairs_drawn_by_chance(world: World, data: st.DataObject, seed: int) -> 
     for name in world.given:
         lonely = {pair for pair, yes in zip(mixed.pairs, mixed.alone(name), strict=True) if yes}
         assert lonely == slow.alone(proposed, name, drawn)
+    shown = {row["model"]: row["alone"] for row in mixed.rows()}  # what is proposed and drawn counts as proposed
+    assert shown == {name: len(slow.alone(proposed, name)) for name in world.given}
 
 
 @pytest.mark.parametrize("n", [2, 17])

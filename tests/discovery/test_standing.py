@@ -180,6 +180,22 @@ def test_a_model_of_a_top_up_that_nobody_judged_did_not_build_the_pool() -> None
     assert leaderboard(models, more, collection, pool=grown, metrics="AUC", resamples=20).helped["m2"]
 
 
+def test_a_top_up_changes_no_number_before_somebody_judges_it() -> None:
+    """The model shares most pairs with a builder, and chance drew some of its others, so that they are judged."""
+    models, collection, pool, judged = pooled(random=1500)
+    models["m2"] = models["m0"] + np.random.default_rng(2).normal(scale=0.3, size=models["m0"].shape)
+    options: dict[str, Any] = {"metrics": "AUC Bpref", "resamples": 20, "with_random": True}
+    grown = pool.with_model("m2", models["m2"])
+    assert (grown.alone("m2", or_random=True) & grown.random).any()
+    assert grown.alone("m0").sum() < pool.alone("m0").sum()
+    before, after = (leaderboard(models, judged, collection, pool=each, **options) for each in (pool, grown))
+    assert after.helped == before.helped == {"m0": True, "m1": True, "m2": False}
+    for scores in ("own_out", "equal_terms"):
+        for name, evaluation in getattr(before, scores).items():
+            for metric in evaluation:
+                assert getattr(after, scores)[name][metric].mean == evaluation[metric].mean, (scores, name, metric)
+
+
 def test_a_model_that_proposes_what_another_does_built_the_pool_with_it() -> None:
     models, collection, _, _ = pooled()
     both = {"m0": models["m0"], "twin": models["m0"]}

@@ -247,7 +247,7 @@ class Pool:
             {
                 "model": name,
                 "pairs": int(self.proposed[:, i].sum()),
-                "alone": int(self.alone(name).sum()),
+                "alone": int(self.alone(name, or_random=True).sum()),
                 **{f"in {other}": float(overlap[i, j]) for j, other in enumerate(self.models)},
             }
             for i, name in enumerate(self.models)

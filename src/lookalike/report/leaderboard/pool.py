@@ -85,7 +85,8 @@ def _overlap(standing: Standing, pool: "Pool", estimates: Prevalence | None) -> 
         sticky = f"<th scope='row' class='stick' title='{text(name)}'>{_mark(standing, name)}"
         cells = [f"{sticky} <span class='name'>{text(short(name, 24))}</span></th>"]
         cells += [_heat(share, other == index) for other, share in enumerate(pool.overlap[index].tolist())]
-        cells += [f"<td>{int(mask.sum()):,}</td>" for mask in (pool.proposed[:, index], pool.alone(name))]
+        masks = pool.proposed[:, index], pool.alone(name, or_random=True)
+        cells += [f"<td>{int(mask.sum()):,}</td>" for mask in masks]
         cells += [_positive(shares[name])] if shares else []
         rows.append(f"<tr>{''.join(cells)}</tr>")
     told = f"Share of each model’s pairs that the others proposed too: {listed(list(pool.models))}"
