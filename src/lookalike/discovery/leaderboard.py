@@ -174,8 +174,9 @@ class Leaderboard:
             pooled = any(self.helped.values())
             own = "Bpref on equal terms or by " if pooled else ""
             more = "" if cut else ", or judge its top-up" if pooled else ", or judge more of it"
+            top = f"its top {k}" if listed > k - 1e-9 else "the items that it lists"
             yield (
-                f"{name}: {self.judged_share(name, k):.0%} of its top {k} was judged{why}, so metrics of ranks "
+                f"{name}: {self.judged_share(name, k):.0%} of {top} was judged{why}, so metrics of ranks "
                 f"count what nobody judged as wrong: compare models by {own}AUC with sampled negatives{more}"
             )
 
