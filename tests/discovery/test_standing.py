@@ -252,7 +252,7 @@ def test_a_run_that_lists_little_is_not_told_to_be_judged() -> None:
     half = Judgements.of([(*pair, grade) for n, (pair, grade) in enumerate(judged.by_pair.items()) if n % 10 < 5])
     lists, unjudged = leaderboard({"short": run}, half, collection, metrics="P@20", resamples=5).warnings
     assert lists.startswith("short lists only 10 items a query")
-    assert unjudged.startswith("short: 50% of its top 20 was judged")
+    assert unjudged.startswith("short: 50% of the items that it lists was judged")
 
 
 def test_a_top_up_that_nobody_judged_changes_no_number_though_chance_drew_some_of_it() -> None:
