@@ -151,7 +151,7 @@ def assert_left_out(world: World, grades: dict[Pair, int], k: int, random: int, 
     names = [name for name in builders if slow.helped(proposed, name, builders, grades, drawn)]
     contest = Contest(world.given, world.collection, judgements_of(grades), depth=k, level=level)
     if len(names) < 2:
-        with pytest.raises(ValueError, match="two models whose proposals were judged|none of the models that built"):
+        with pytest.raises(ValueError, match=r"two models whose proposals were judged|none of the models that built"):
             leave_one_out(contest, pool)
         return
     found = leave_one_out(contest, pool, ["AUC(average='micro')", "AUC"])

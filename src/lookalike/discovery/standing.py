@@ -199,7 +199,8 @@ def placing(board: "Leaderboard", number: Number | None = None) -> Placing:
     gaps: list[Gap] = []
     if len(defined) > 1:
         values = {place.model: place.value for place in places}
-        ends = _resampled([columns[model] for model in defined], int(board.about["seed"]))
+        weights = {model: score.weights for model, score in scores.items() if score is not None}
+        ends = _resampled([(columns[model], weights[model]) for model in defined], int(board.about["seed"]))
         gaps = [
             Gap(model, values[defined[0]] - values[model], *end) for model, end in zip(defined[1:], ends, strict=True)
         ]
@@ -229,23 +230,24 @@ def _equal(first: float, second: float) -> bool:
     return bool(abs(first - second) <= EQUAL) or (math.isnan(first) and math.isnan(second))
 
 
-def _resampled(columns: list[np.ndarray], seed: int) -> list[tuple[float, float, float]]:
+def _resampled(columns: list[tuple[np.ndarray, np.ndarray | None]], seed: int) -> list[tuple[float, float, float]]:
     """Interval and p-value of the mean of the first column less that of each other one, over resampled queries.
 
-    Queries without a value come and go with the others. Bonferroni's correction is in both. The ends are resampled
-    differences themselves, chosen by their rank so that they exclude 0 exactly where the p-value is below 0.05.
+    columns: the values of a model, and what each query weighs, None where all weigh the same. Queries without a value
+    come and go with the others. Bonferroni's correction is in both. The ends are resampled differences themselves,
+    chosen by their rank so that they exclude 0 exactly where the p-value is below 0.05.
     """
-    n_others, n = len(columns) - 1, len(columns[0])
+    n_others, n = len(columns) - 1, len(columns[0][0])
     resamples = max(RESAMPLES + 1, 200 * n_others) - 1  # for many models the ends lie farther out
-    filled = np.stack([np.nan_to_num(column) for column in columns], axis=1)
-    defined = np.stack([~np.isnan(column) for column in columns], axis=1).astype(float)
+    weight = np.stack([~np.isnan(column) * (1.0 if some is None else some) for column, some in columns], axis=1)
+    filled = weight * np.stack([np.nan_to_num(column) for column, _ in columns], axis=1)
     generator = np.random.default_rng(seed)
     parts = []
     step = max(1, 5_000_000 // n)
     for done in range(0, resamples, step):
         size = min(step, resamples - done)
         times = generator.multinomial(n, np.full(n, 1 / n), size=size).astype(float)
-        counts = times @ defined
+        counts = times @ weight
         means = np.divide(times @ filled, counts, out=np.full(counts.shape, np.nan), where=counts > 0)
         parts.append(means[:, :1] - means[:, 1:])
     differences = np.nan_to_num(np.round(np.concatenate(parts), 12))  # 0 but for rounding, or unknown: 0, no lead
