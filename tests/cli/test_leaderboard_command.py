@@ -180,3 +180,20 @@ def test_smoothing_by_0_is_not_taken_for_the_default(tmp_path: Path, capsys: pyt
     study = made(tmp_path / "shop", {"clip": 0.3, "dino": 0.9}, builders=("clip", "dino"))
     for asked in (["--rule", "dawid-skene"], ["--rules"]):
         refused(capsys, "--smoothing must be above 0", "leaderboard", str(study.path), *asked, "--smoothing", "0")
+
+
+def test_judgements_of_one_kind_are_told_once_and_models_that_rank_everything_list_everything(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = made(tmp_path / "shop", {"clip": 0.3, "dino": 0.9}, builders=("clip", "dino"))
+    deepest = f"P@{len(study.catalogue.ids)}"
+    code, _, told = run(capsys, "leaderboard", str(study.path), "--metrics", f"AUC {deepest}")
+    assert code == 0
+    assert "of its top" in told
+    assert "lists only" not in told
+    given = runs_and_judgements(tmp_path)
+    (tmp_path / "judged.qrels").write_text("".join(f"q{q} 0 i{i} 0\n" for q in range(12) for i in range(10)))
+    code, _, told = run(capsys, "leaderboard", *given)
+    assert code == 0
+    assert told.count("no judged pair is positive") == 1
+    assert "do labels of" not in told
