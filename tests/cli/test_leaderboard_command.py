@@ -153,3 +153,47 @@ def test_nothing_is_said_to_be_richer_without_a_pair_drawn_by_chance(
     assert "no random pair is judged to say how many more" in text
     told = json.loads(done(capsys, "study", "show", str(plain.path), "--json"))
     assert told["prevalence"]["enrichment"] is None
+
+
+def runs_and_judgements(folder: Path) -> list[str]:
+    """Two short runs of twelve queries, and judgements of most of what they list."""
+    given = ["--qrels", str(folder / "judged.qrels")]
+    lines = [f"q{q} 0 i{i} {int((q + i) % 3 == 0)}" for q in range(12) for i in range(9)]
+    (folder / "judged.qrels").write_text("\n".join(lines) + "\n")
+    for number, name in enumerate(("one", "two")):
+        listed = {f"q{q}": {f"i{(i * 5 + q * number) % 10}": float(i) for i in range(8)} for q in range(12)}
+        write_run(folder / f"{name}.run", listed, name=name)
+        given += ["--run", f"{name}={folder / f'{name}.run'}"]
+    return given
+
+
+def test_lists_too_short_to_sample_from_are_compared_by_any_metric(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = runs_and_judgements(tmp_path)
+    told = json.loads(done(capsys, "leaderboard", *given, "--compare", "nDCG@3", "--json"))
+    assert [row["metric"] for row in told["comparison"]] == ["nDCG@3"]
+    assert {"AUC", "nDCG@3"} <= {row["metric"] for row in told["rows"]}
+
+
+def test_smoothing_by_0_is_not_taken_for_the_default(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    study = made(tmp_path / "shop", {"clip": 0.3, "dino": 0.9}, builders=("clip", "dino"))
+    for asked in (["--rule", "dawid-skene"], ["--rules"]):
+        refused(capsys, "--smoothing must be above 0", "leaderboard", str(study.path), *asked, "--smoothing", "0")
+
+
+def test_judgements_of_one_kind_are_told_once_and_models_that_rank_everything_list_everything(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    study = made(tmp_path / "shop", {"clip": 0.3, "dino": 0.9}, builders=("clip", "dino"))
+    deepest = f"P@{len(study.catalogue.ids)}"
+    code, _, told = run(capsys, "leaderboard", str(study.path), "--metrics", f"AUC {deepest}")
+    assert code == 0
+    assert "of its top" in told
+    assert "lists only" not in told
+    given = runs_and_judgements(tmp_path)
+    (tmp_path / "judged.qrels").write_text("".join(f"q{q} 0 i{i} 0\n" for q in range(12) for i in range(10)))
+    code, _, told = run(capsys, "leaderboard", *given)
+    assert code == 0
+    assert told.count("no judged pair is positive") == 1
+    assert "do labels of" not in told

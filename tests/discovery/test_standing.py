@@ -270,3 +270,22 @@ def test_a_top_up_that_nobody_judged_changes_no_number_though_chance_drew_some_o
     assert after.rows() == before.rows()
     assert after.placing == before.placing
     assert str(leave_one_out(after.contest, grown)) == str(leave_one_out(before.contest, pool))
+
+
+def test_a_lead_by_a_weighted_mean_has_an_interval_of_weighted_means() -> None:
+    """AP(empty='skip') weighs a query by how surely it finds something: unweighted resamples are of another number."""
+    rng = np.random.default_rng(4)
+    collection = Collection([f"q{n}" for n in range(40)], [f"i{n}" for n in range(12)])
+    models = {name: rng.permuted(np.tile(np.arange(12.0), (40, 1)), axis=1) for name in ("one", "two")}
+    models["one"][:20] = 0  # all tied: what is relevant is rarely among the first two, and high up if it is
+    models["one"][20:, 0], models["two"][:, 0] = 10.5, 10.5
+    judged = Judgements.of([(f"q{q}", f"i{i}", int(i == 0)) for q in range(40) for i in range(12)])
+    found = leaderboard(models, judged, collection, metrics="AP(empty='skip')@2", resamples=5)
+    (gap,) = found.placing.gaps
+    scores = [found[name]["AP(empty='skip')@2"] for name in found.placing.ranking]
+    rows = np.random.default_rng(9).integers(0, 40, (4000, 40))
+    ahead, behind = (
+        np.nansum((score.per_query * score.weights)[rows], 1) / score.weights[rows].sum(1) for score in scores
+    )
+    assert gap.difference == pytest.approx(scores[0].mean - scores[1].mean, abs=1e-12)
+    assert (gap.low, gap.high) == pytest.approx(np.quantile(ahead - behind, [0.025, 0.975]), abs=0.012)

@@ -154,3 +154,8 @@ def test_rows_and_columns_exchanged_are_named(tmp_path: Path) -> None:
     np.savez(tmp_path / "items.npz", codes=np.zeros((8, 20), int), labels=np.arange(20))
     with pytest.raises(FileError, match="has 8 items, but 20 labels: are its rows and columns exchanged"):
         read_items(tmp_path / "items.npz")
+
+
+def test_spaces_around_a_label_are_no_part_of_it(tmp_path: Path) -> None:
+    (tmp_path / "labels.txt").write_text("cat \n  dog\ncat\nsea lion  \n")
+    assert read_labels(tmp_path / "labels.txt", 4)[0].tolist() == ["cat", "dog", "cat", "sea lion"]

@@ -120,7 +120,7 @@ def leaderboard(
     contest = _contest_of(folder, run, qrels, rule, smoothing)
     _check_contest(contest, with_random=with_random, rules=rules)
     leaves_out = _leaves_one_out(leave_one_out, contest, report, p)
-    checks = _Checks(chosen, metric, rules, smoothing or "crowd", leaves_out, p)
+    checks = _Checks(chosen, metric, rules, "crowd" if smoothing is None else smoothing, leaves_out, p)
     wanted = Wanted(identification, paper_tables, report is not None)
     options: dict[str, Any] = {"level": level, "negatives": negatives, "with_random": with_random, "unlisted": unlisted}
     options |= {"one_per_identity": one_per_identity, "resamples": resamples, "seed": seed, "threads": threads}
@@ -221,13 +221,11 @@ def _compare_models(contest: _Contestants, checks: _Checks, wanted: Wanted, opti
     from lookalike.discovery.leaderboard import OWN_OUT
 
     pool, study, by = contest.pool, contest.study, checks.compare
-    metrics = checks.metrics
-    if by is not None:  # what is compared is measured too
-        depth = pool.k if pool is not None else min(5, contest.collection.n_items)
-        metrics = list(dict.fromkeys([*(metrics or discovery.discovery_metrics(depth)), by]))
-    board = discovery.leaderboard(
-        contest.models, contest.judgements, contest.collection, pool=pool, metrics=metrics, **options
-    )
+    given = contest.models, contest.judgements, contest.collection
+    asked = checks.metrics and [*checks.metrics, *([by] if by is not None else [])]
+    board = discovery.leaderboard(*given, pool=pool, metrics=asked, **options)
+    if by is not None and by not in board.metrics:  # what is compared is measured too, beside the usual metrics
+        board = discovery.leaderboard(*given, pool=pool, metrics=[*board.metrics, by], **options)
     board = with_tables(board, contest.models, contest.judgements, pool, wanted, options)
     without_own = by_rule = on_gold = coverage = agreement = None
     leaves_out = checks.leave_one_out

@@ -73,7 +73,7 @@ def judgements_of(study: "Study", rule: str, smoothing: "float | Literal['crowd'
             f"the study {study.name!r} has no votes yet: lookalike judge {name} --expert NAME lets people judge in "
             f"the browser, lookalike study votes {name} FILE adds what they said elsewhere"
         )
-    return judge_by(rule, votes, smoothing or "crowd")
+    return judge_by(rule, votes, "crowd" if smoothing is None else smoothing)
 
 
 def read_votes(study: "Study", file: Path, expert: str | None) -> "Votes":

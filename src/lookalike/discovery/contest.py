@@ -17,9 +17,10 @@ from lookalike.discovery.places import PairsToPlace, WholeRanking, whole_ranking
 from lookalike.discovery.pool import Pool
 from lookalike.discovery.rankers import Ranked, as_model
 from lookalike.discovery.sampled_negatives import NegativeSample, draw_negatives
-from lookalike.evaluation.evaluate import UNLISTED, evaluate_tally
+from lookalike.evaluation.evaluate import UNLISTED, MetricSet
 from lookalike.evaluation.relevance import UNJUDGED, Unranked
 from lookalike.evaluation.results import Evaluation, Score
+from lookalike.evaluation.sources import GivenTally
 from lookalike.evaluation.tally import Tally
 from lookalike.metrics.metric import Metric, parse_all
 
@@ -182,16 +183,20 @@ class Contest:
         for metric in of_ranks:
             self._check_cutoff(metric)
         if some := [metric for metric in of_ranks if metric.cutoff is not None]:
-            scores |= evaluate_tally(self._rank_tally(entry, grades), some, unjudged=unjudged).scores
+            scores |= _measured(self._rank_tally(entry, grades), some, unjudged=unjudged).scores
         if some := [metric for metric in of_ranks if metric.cutoff is None]:
-            scores |= evaluate_tally(self._whole_tally(name, grades), some, unjudged=unjudged).scores
+            scores |= _measured(self._whole_tally(name, grades), some, unjudged=unjudged).scores
         of_pairs = [metric for metric in wanted if metric.name in OF_PAIRS]
         for kind in dict.fromkeys(map(_kind, of_pairs)):
             same_kind = {_plain(metric): metric for metric in of_pairs if _kind(metric) == kind}
-            values = evaluate_tally(self._pair_tally(entry, grades, *kind), same_kind, unlisted=self.unlisted)
+            values = _measured(self._pair_tally(entry, grades, *kind), same_kind, unlisted=self.unlisted)
             scores |= {metric: replace(values[plain], metric=metric) for plain, metric in same_kind.items()}
         about = {"items": self.collection.n_items, "unjudged": unjudged, "level": self.level, "inputs": {}}
         return Evaluation({metric: scores[metric] for metric in wanted}, self.collection.query_ids, about)
+
+    def lists_some(self, name: str) -> bool:
+        """Whether a model lists some items by name, as a run does, and does not rank all of them."""
+        return self._models[name].n_gallery < 0
 
     def listed(self, name: str, cutoff: int) -> float:
         """How many of the first `cutoff` ranks a model fills, averaged over queries: a run may list fewer items."""
@@ -287,6 +292,13 @@ class Contest:
         used = has_judged[self.sampled_queries]
         zeros = np.zeros(int(used.sum()), np.int64)
         return self.sampled_queries[used], entry.sampled_scores[used], zeros
+
+
+def _measured(
+    tally: Tally, metrics: Iterable[Metric], *, unjudged: str | None = None, unlisted: str = "below"
+) -> Evaluation:
+    """Metrics of a tally; what is odd about its relevance a leaderboard says once, in words of its own."""
+    return MetricSet.of(metrics, None, unjudged, unlisted).evaluate(GivenTally(tally), log=False)
 
 
 def tally_of(

@@ -154,19 +154,25 @@ class Leaderboard:
 
     @property
     def warnings(self) -> list[str]:
-        """A sentence for each model of whose top k too little is judged, or listed, to trust metrics of ranks."""
-        return [
+        """What keeps numbers from being trusted: pairs all of one kind; for a model, too little judged or listed."""
+        return [*self._one_sided()] + [
             warning
             for name in self.evaluations
             for metric, score in self.judged[name].scores.items()
             for warning in self._warnings(name, metric.cutoff or 1, score)
         ]
 
+    def _one_sided(self) -> Iterator[str]:
+        """A sentence if judged pairs are all of one kind."""
+        if self.about["positives"] in (0, self.about["pairs"]):
+            kind = "no judged pair is" if not self.about["positives"] else "all judged pairs are"
+            yield f"{kind} positive: nothing can be said of who is better"
+
     def _warnings(self, name: str, k: int, score: Score) -> Iterator[str]:
         if not score.mean < LOW:
             return
         listed = self.listed.get(name, {}).get(k, float(k))
-        if listed < k - 1e-9:
+        if listed < k - 1e-9 and self.contest.lists_some(name):
             yield f"{name} lists only {listed:.3g} items a query: metrics of the top {k} count the rest as not found"
         if self.judged_share(name, k) < LOW:
             cut = score.best * k >= LOW * listed  # in the best order of tied items: judging more would not end this

@@ -195,8 +195,8 @@ class MetricSet:
         radii = [metric.cutoff for metric in self.metrics if metric.measure.cutoff == "radius"]
         return max((radius for radius in radii if radius is not None), default=None)
 
-    def evaluate(self, source: TallySource) -> Evaluation:
-        """All metrics of all queries."""
+    def evaluate(self, source: TallySource, *, log: bool = True) -> Evaluation:
+        """All metrics of all queries. log: tell notes, too."""
         parts: dict[Metric, Part] = {}
         relevant: list[tuple[bool, bool]] = []
         facts: dict[str, Any] = {"undefined": self.undefined or "default"}
@@ -214,7 +214,7 @@ class MetricSet:
         unjudged = {str(metric): self.policy(metric) for metric in self.metrics}
         facts["unjudged"] = unjudged if len(set(unjudged.values())) > 1 else next(iter(unjudged.values()))
         facts["notes"] = [*source.about.get("notes", ()), *notes_of_relevance(relevant)]
-        for note in facts["notes"]:
+        for note in facts["notes"] if log else ():
             logger.warning("%s", note)
         return Evaluation(scores, query_ids, source.about | facts)
 

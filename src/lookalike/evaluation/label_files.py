@@ -86,7 +86,8 @@ def _read(path: Path, n_items: int, ids: list[str] | None) -> LabelFile:
         if rows is not None:
             return _of_rows(path, rows, known)
     lines = [_cells(path, number, line)[0] if line[0] == '"' else line for number, line in enumerate(lines, 1)]
-    if len(lines) == n_items + 1 and lines[0].strip().lower() in LABEL_NAMES:
+    lines = [line.strip() for line in lines]
+    if len(lines) == n_items + 1 and lines[0].lower() in LABEL_NAMES:
         return LabelFile(path, np.array(lines[1:]), None, f"{path}: line 1 was taken as the name of the column")
     return LabelFile(path, np.array(lines))
 
