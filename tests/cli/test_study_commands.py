@@ -111,10 +111,12 @@ def test_smoothing_is_an_option_wherever_the_rule_is(
         expected = dawid_skene(votes, smoothing=smoothing).by_pair  # type: ignore[arg-type]
         for command in (["study", "export", str(study), "judgements"], ["judge", "export", str(study)]):
             file = tmp_path / "judged.json"
-            done(capsys, *command, str(file), "--rule", "dawid-skene", *given)
+            done(capsys, *command, str(file), "--rule", "dawid-skene", "--with-random", *given)
             written = {(query, item): grade for query, item, grade in read_judgements(file)}
             assert written == expected
-        told = json.loads(done(capsys, "leaderboard", str(study), "--rule", "dawid-skene", "--json", *given))
+        told = json.loads(
+            done(capsys, "leaderboard", str(study), "--rule", "dawid-skene", "--with-random", "--json", *given)
+        )
         assert told["positives"] == sum(expected.values())
     assert sum(expected.values()) != sum(dawid_skene(votes).by_pair.values())  # so much smoothing is seen
     wrong = "--smoothing is of --rule dawid-skene, and the rule is majority"
@@ -383,7 +385,7 @@ def test_the_same_votes_are_added_once(study: Path, files: Path, capsys: pytest.
     first = [*rows[1][:3], "can't tell"]  # who thinks again
     grown = write_csv(files / "grown.csv", [*rows, first])
     told = done(capsys, "study", "votes", str(study), str(grown))
-    assert "added Votes(1 votes of 1 experts on 1 pairs)" in told
+    assert "added 1 vote of 1 expert on 1 pair" in told
     assert f"{len(before):,} were there already" in told
     after = Study.open(study).votes()
     assert (len(after), after.answers[-1]) == (len(before) + 1, -1)

@@ -291,8 +291,12 @@ def _of_each_kind(
     """Evaluate the metrics of each kind of relevance, and join them in the order in which they were asked for."""
     import lookalike as la
 
+    by_kind = {kind: relevance(kind) for kind in asked.by_kind}
+    for found in by_kind.values():
+        if asked.level == "coarse" and found.kind == "labels":
+            found.kind = "coarse labels"
     results = [
-        la.evaluate(queries, gallery, relevance(kind), metrics, **options) for kind, metrics in asked.by_kind.items()
+        la.evaluate(queries, gallery, by_kind[kind], metrics, **options) for kind, metrics in asked.by_kind.items()
     ]
     joined = la.Evaluation.joined(*results)
     return replace(joined, scores={metric: joined.scores[metric] for metric in asked.metrics})
