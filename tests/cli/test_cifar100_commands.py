@@ -159,7 +159,7 @@ def test_a_file_of_both_labels_is_learned_from(
     [
         (f"train --data cifar100 --source {{archive}} --loss {HIERARCHY} --labels fine", "scored on coarse ones"),
         (f"train --data digits --loss {HIERARCHY}", "digits has no coarse labels"),
-        ("train --data digits --labels coarse", "digits has no coarse labels: --labels coarse is for sets such as"),
+        ("train --data digits --labels coarse", "digits has no coarse labels: --labels coarse, and a loss that learns"),
         ("data digits --labels fine", "digits has no coarse labels: --labels fine"),
         (f"train --data {{plain}} --loss {HIERARCHY}", "needs arrays 'labels' and 'coarse_labels'"),
         (f"hash {{plain}} {{folder}}/c.npz --hasher {HIERARCHY}", "needs arrays 'labels' and 'coarse_labels'"),
@@ -171,9 +171,12 @@ def test_a_file_of_both_labels_is_learned_from(
         ("train --data digits --drop 0.4", "--drop is for --schedule step, not for cosine"),
         ("train --data digits --schedule step --drop 1.5", "--drop must be below 1"),
         ("train --data digits --schedule step --every 150 --epochs 30", "--every must be below the 30 epochs"),
-        ("train --data digits --buffers printed", "--buffers is not for tie-aware-ap"),
-        ("train --data digits --discount reciprocal", "--discount is not for tie-aware-ap"),
-        ("train --data digits --loss dsh --relaxation paper", "--relaxation is not for dsh"),
+        ("train --data digits --buffers printed", "--buffers is for dispersed-dsh-hierarchy, not for tie-aware-ap"),
+        ("train --data digits --discount reciprocal", "--discount is for tie-aware-dcg, not for tie-aware-ap"),
+        (
+            "train --data digits --loss dsh --relaxation paper",
+            "--relaxation is for tie-aware-ap and tie-aware-dcg, not for dsh",
+        ),
     ],
 )
 def test_what_cannot_be_is_told_in_a_sentence(

@@ -329,7 +329,7 @@ BAD = {
     "report v.npz v.npz --output v.npz": "cannot write v.npz",
     "usage codes.npz --separation": "has no labels",
     "usage codes.npz --features v.npz": "has no labels",
-    "usage codes.npz --labels two.txt": "has 6 items, but 2 labels",
+    "usage codes.npz --labels two.txt": "has 6 items, but 2 labels in ",
     "data digit": "digits",
     "data cifar101": "cifar10",
     "data .": "needs at least two classes",

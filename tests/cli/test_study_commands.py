@@ -384,7 +384,7 @@ def test_the_same_votes_are_added_once(study: Path, files: Path, capsys: pytest.
     first = [*rows[1][:3], "can't tell"]  # who thinks again
     grown = write_csv(files / "grown.csv", [*rows, first])
     told = done(capsys, "study", "votes", str(study), str(grown))
-    assert "added Votes(1 votes of 1 experts on 1 pairs)" in told
+    assert "added 1 vote of 1 expert on 1 pair" in told
     assert f"{len(before):,} were there already" in told
     after = Study.open(study).votes()
     assert (len(after), after.answers[-1]) == (len(before) + 1, -1)

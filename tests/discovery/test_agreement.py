@@ -202,7 +202,7 @@ def test_nothing_is_no_error() -> None:
     found = agreement(Votes([], [], [], []))
     assert np.isnan([found.alpha, found.ac1, found.unanimous]).all()
     assert (found.figures, found.kappa.shape, found.pairs) == ((), (0, 0), 0)
-    assert "nan" in str(found)
+    assert "not known" in str(found)
     alone = agreement(Votes(["q"], ["a"], ["ann"], [-1]))
     assert str(alone).splitlines()[1].split() == ["ann", "1", "0", "100.0%", "-", "-", "-", "0", "-"]
 
@@ -264,3 +264,9 @@ def test_experts_with_little_in_common_do_not_make_the_range() -> None:
 def test_wrong_input_is_told(call: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_one_expert_alone_has_nobody_to_agree_with() -> None:
+    told = str(agreement(Votes(["q", "q"], ["a", "b"], ["ann", "ann"], [1, 0])))
+    assert told.endswith("\nno pair has two decided votes: how far experts agree is not known")
+    assert "nan" not in told

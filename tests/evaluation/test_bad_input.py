@@ -161,7 +161,8 @@ def test_bad_input_is_told_in_one_sentence(case: str) -> None:
 METRIC_NAMES = {
     "nDGC@10": "there is no metric 'nDGC', did you mean 'nDCG'",
     "map@10": "no metric 'map', did you mean 'mAP'",
-    "Accuracy": "there is no metric 'Accuracy'",
+    "Accuracy": "there is no metric 'Accuracy', did you mean 'AUC'",
+    "Recall@5": "there is no metric 'Recall', only AP, nDCG, DCG, P, R, ",
     "AP@0": "cutoff of AP must be a whole number from 1, got '0'",
     "AP@-1": "whole number from 1, got '-1'",
     "AP@1.5": "whole number from 1, got '1.5'",

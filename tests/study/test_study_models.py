@@ -156,7 +156,7 @@ def test_names_used_twice(closed: Study) -> None:
     closed.add_model("m", gallery=GALLERY)
     vectors: Any
     for vectors in ({"gallery": CODES}, {"run": RUN}, {"gallery": GALLERY}):
-        with pytest.raises(ValueError, match="the study has a model 'm' already: choose another name, or replace it"):
+        with pytest.raises(ValueError, match="the study has a model 'm' already: choose another name, or pass replace"):
             closed.add_model("m", **vectors)
     assert closed.model("m").gallery is not None
     closed.add_model("m", gallery=CODES, replace=True)

@@ -47,8 +47,9 @@ def shard(
         return
     size = sum(part.bytes for part in written.shards)
     say = tables().print
+    bytes_of = f"{size / 1e6:,.1f} MB" if size >= 1e6 else f"{size / 1e3:,.1f} kB"
     written_items = (
-        f"{len(written):,} items in {len(written.shards)} shard{'s' * (len(written.shards) > 1)}, {size / 1e6:,.1f} MB"
+        f"{len(written):,} items in {len(written.shards)} shard{'s' * (len(written.shards) > 1)}, {bytes_of}"
     )
     say(f"{written_items}, with {', '.join(written.columns)}")
     say(f"they are in {written.location}: lookalike evaluate QUERIES {output}")

@@ -25,7 +25,7 @@ from lookalike.core.endings import ITEMS, JUDGEMENT_FILES, TABLES, either
 from lookalike.core.errors import FileError, InputError
 
 if TYPE_CHECKING:
-    from lookalike.discovery import Catalogue
+    from lookalike.discovery import Catalogue, Votes
     from lookalike.study.study import Study
 
 study = App(
@@ -235,8 +235,8 @@ def votes(
         return
     same = "there already (same query, item, expert, answer and time): --again adds them once more"
     there = f", {n:,} were {same}" if n else ""
-    done = f"added {added}{there}" if len(added) or not n else f"nothing added, all {n:,} votes were {same}"
-    _say(opened, f"{done}; now {opened.votes()}", as_json)
+    done = f"added {_counted(added)}{there}" if len(added) or not n else f"nothing added, all {n:,} votes were {same}"
+    _say(opened, f"{done}; now there are {_counted(opened.votes())}", as_json)
 
 
 @study.command
@@ -305,7 +305,7 @@ def show(folder: STUDY, /, *, as_json: JSON = False) -> None:
         print_json(_facts(opened) | facts)
         return
     console = tables()
-    console.print(str(opened))
+    console.print(_described(opened))
     shown = table(("kind", ""), first="model")
     for model in opened.models():
         shown.add_row(model, kinds.get(model) or f"cannot be read: {problems[model]}")
@@ -348,7 +348,23 @@ def _say(opened: "Study", what: str, as_json: bool) -> None:
     if as_json:
         print_json(_facts(opened))
     else:
-        tables().print(f"{opened}\n{what}")
+        tables().print(f"{_described(opened)}\n{what}")
+
+
+def _described(opened: "Study") -> str:
+    """What a study holds, in words."""
+    from lookalike.report.numbers import plural
+
+    queries = f"{plural(len(opened.queries), 'query')} from {'elsewhere' if opened.wild else 'the catalogue'}"
+    return f"{opened.name}: {queries}, {plural(len(opened.catalogue), 'item')}, {plural(len(opened.models()), 'model')}"
+
+
+def _counted(votes: "Votes") -> str:
+    """How many votes there are, in words."""
+    from lookalike.report.numbers import plural
+
+    experts, pairs = len(votes.ballots.experts), len(votes.ballots.queries)
+    return f"{plural(len(votes), 'vote')} of {plural(experts, 'expert')} on {plural(pairs, 'pair')}"
 
 
 def read_catalogue(path: Path) -> "Catalogue":

@@ -181,13 +181,18 @@ def _check_loss(loss: str, options: dict[str, Any]) -> None:
 
     if loss not in LEARNED:
         raise InputError(f"--loss must be one of {', '.join(LEARNED)}, got {loss}")
-    own: set[str] = {"margin"} if "dsh" in loss else set()
-    own |= {"buffers"} if loss == HIERARCHY else set()
-    own |= {"alpha", "alpha_end", "relaxation"} if loss.startswith("tie-aware") else set()
-    own |= {"gain", "discount"} if loss == "tie-aware-dcg" else set()
     for name, value in options.items():
-        if value is not None and name not in own:
-            raise InputError(f"--{name.replace('_', '-')} is not for {loss}")
+        if value is not None and loss not in (having := _losses_with(name)):
+            raise InputError(f"--{name.replace('_', '-')} is for {' and '.join(having)}, not for {loss}")
+
+
+def _losses_with(option: str) -> list[str]:
+    """The losses that have an option."""
+    from lookalike.hashers import LEARNED
+
+    exact = {"buffers": [HIERARCHY], "gain": ["tie-aware-dcg"], "discount": ["tie-aware-dcg"]}
+    part = "dsh" if option == "margin" else "tie-aware"
+    return exact.get(option, [loss for loss in LEARNED if part in loss])
 
 
 def _hasher(
@@ -294,7 +299,9 @@ def _show(
     say = tables().print
     made = f"{len(lesson.items):,} items of {lesson.items.shape[1]:,} numbers → {hasher.n_bits} bits by {hasher.loss}"
     say(f"{made}, {hasher.network}: {len(hasher.losses_)} epoch{'s' * (len(hasher.losses_) > 1)} in {seconds:.1f} s\n")
-    rows = table(("loss", ""), ("held-out mAP", "bold"), first="epoch")
+    rows = table(
+        ("loss", ""), (f"held-out mAP{' of coarse labels' * (hasher.loss == HIERARCHY)}", "bold"), first="epoch"
+    )
     last = len(hasher.losses_)
     for epoch in sorted({1, *range(max(1, last // 8), last + 1, max(1, last // 8)), hasher.best_epoch_, last}):
         score = hasher.scores_[epoch - 1]

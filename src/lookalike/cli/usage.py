@@ -110,7 +110,10 @@ def _separation_lines(apart: "Separation") -> list[str]:
     verdict = "its premise, mAP = 1 by classes that lie apart, does not hold: it bounds nothing here"
     if apart.holds:
         verdict = f"its premise holds, so utilisation is at most {apart.bound:.3f}; measured {apart.utilisation:.4g}"
-    widest = f"{apart.classes[worst]} is {apart.diameters[worst]} bits wide and {apart.separations[worst]} from another"
+    widest = (
+        f"at worst, class {apart.classes[worst]} is {apart.diameters[worst]} bits wide, "
+        f"and {apart.separations[worst]} from another"
+    )
     return [
         f"\nclasses: {narrow} of {len(apart.classes)} are narrower than their distance to the next; {widest}",
         f"proposition 1 (Ding et al. 2018): {verdict}",

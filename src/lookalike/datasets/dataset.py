@@ -96,7 +96,9 @@ class Dataset:
         choice("labels", level, LEVELS)
         if self.coarse is None:
             raise InputError(
-                f"{self.name} has no coarse labels: ", Option("labels", level), " is for sets such as cifar100"
+                f"{self.name} has no coarse labels: ",
+                Option("labels", level),
+                ", and a loss that learns from them, are for sets such as cifar100",
             )
         if level == "fine":
             return self

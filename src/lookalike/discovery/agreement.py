@@ -131,6 +131,8 @@ class Agreement:
         kappas, between = self.kappas, ""
         if kappas is not None:
             between = f", Cohen's kappa {shown(kappas.low)} to {shown(kappas.high)}{kappas.note}"
+        if not self.pairs:
+            return f"{aligned([head, *table])}\nno pair has two decided votes: how far experts agree is not known"
         return "\n".join(
             [
                 aligned([head, *table]),

@@ -11,7 +11,7 @@ import numpy as np
 
 from lookalike.core.codes import Codes
 from lookalike.core.endings import ITEMS, either
-from lookalike.core.errors import FileError
+from lookalike.core.errors import FileError, InputError, Option
 from lookalike.core.file_errors import within
 from lookalike.core.files import read_arrays, write_arrays
 from lookalike.core.npy import read_npy
@@ -98,7 +98,8 @@ def read_items(path: str | Path, labels: str | Path | None = None, *, zero: str 
         if name in arrays and arrays[name].shape[:1] != (len(vectors),):
             count = len(arrays[name]) if arrays[name].ndim else "single"
             hint = ": are its rows and columns exchanged?" if vectors.shape[1] == count else ""
-            raise FileError(f"{path} has {len(vectors)} items, but {count} {name}{hint}", path=path)
+            source = f" in {labels}" if name == "labels" and labels is not None else ""
+            raise FileError(f"{path} has {len(vectors)} items, but {count} {name}{source}{hint}", path=path)
     if "coarse_labels" in arrays and arrays["coarse_labels"].ndim != 1:
         shape = arrays["coarse_labels"].shape
         raise FileError(f"{path}: coarse_labels must be one for each item, got {shape}", path=path)
@@ -151,6 +152,9 @@ def _made_of(queries: Items, kind: str | None, advice: str) -> tuple[Callable[[A
     name = "attributes" if kind == "attributes" else "labels"
     if getattr(queries, name) is None:
         raise _without(queries.path, name, advice)
+    if kind == "labels" and queries.labels is not None and queries.labels.ndim == 2:
+        tags = f"the labels of {queries.path} are tags, {queries.labels.shape[1]} an item: use "
+        raise InputError(tags, Option("relevance", "tags"), ", or give one label an item")
     return {"labels": same_label, "tags": shared_tags, "attributes": matching_attributes}[kind], name
 
 

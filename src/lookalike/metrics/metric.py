@@ -63,7 +63,8 @@ class Metric:
             raise InputError(f"{text!r} is not the name of a metric: write NAME, NAME@k or NAME(parameter=value)@k")
         name = ALIASES.get(match["name"], match["name"])
         if name not in MEASURES:
-            raise InputError(f"there is no metric {match['name']!r}{_question(match['name'], [*MEASURES, *ALIASES])}")
+            hint = _question(match["name"], [*MEASURES, *ALIASES]) or f", only {', '.join(MEASURES)}"
+            raise InputError(f"there is no metric {match['name']!r}{hint}")
         measure = MEASURES[name]
         parameters = _read_parameters(name, measure, match["parameters"] or "")
         cutoff = _read_cutoff(text, name, measure, match["cutoff"])

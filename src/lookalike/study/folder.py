@@ -38,7 +38,7 @@ def new_study(folder: Path) -> Iterator[Path]:
     """
     if not folder.parent.is_dir():
         raise StudyError(f"cannot make a study in {folder}: the folder {folder.parent} does not exist")
-    in_use = StudyError(f"cannot make a study in {folder}: it is not a new or empty folder; Study.open opens a study")
+    in_use = StudyError(f"cannot make a study in {folder}: it is not a new or empty folder: choose another")
     if folder.exists() and not folder.is_dir():
         raise in_use
     folder.mkdir(exist_ok=True)

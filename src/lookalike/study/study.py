@@ -11,7 +11,7 @@ import numpy as np
 
 from lookalike.core.checks import choice
 from lookalike.core.embeddings import SIMILARITIES
-from lookalike.core.errors import InputError, StudyError
+from lookalike.core.errors import InputError, Option, StudyError
 from lookalike.core.files import provenance, read_arrays, write_text
 from lookalike.discovery.catalogue import Catalogue
 from lookalike.discovery.collection import Collection
@@ -223,7 +223,9 @@ class Study:
         """Raise if a new model would take the name of one that must stay."""
         exists = stored.name in self.models()
         if exists and not replace:
-            raise StudyError(f"the study has a model {stored.name!r} already: choose another name, or replace it")
+            raise StudyError(
+                f"the study has a model {stored.name!r} already: choose another name, or pass ", Option("replace")
+            )
         if stored.recipe is None:
             self._model_files.check_not_hashed(stored.name)
         if exists and (pooled := self.pooled(stored.name)):
