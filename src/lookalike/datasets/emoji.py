@@ -1,7 +1,7 @@
 """Emoji as several vendors draw them: the same things drawn differently, from npm packages, 64 × 64."""
 
 import io
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -162,7 +162,7 @@ def read_vendor(source: Path, vendor: str) -> Dataset:
     if len(drawn) < len(rows):
         missing = next(row["image"] for row in rows if row["image"] not in contents)
         raise FileError(f"{source} is not all of {VENDORS[vendor].archive}: it has no {missing}", path=source)
-    images = _decoded(source, [contents[row["image"]] for row in drawn])
+    images = _decoded(source, contents, [row["image"] for row in drawn])
     classes, coarse_classes = (tuple(dict.fromkeys(row[key] for row in rows)) for key in ("subcategory", "category"))
     return Dataset(
         f"emoji-{vendor}",
@@ -188,7 +188,7 @@ def read_fluent(source: Path, table: Dataset) -> Dataset:
     drawn = [name for name in files if name in contents]
     rows = np.array([files[name] for name in drawn])
     named = _named("fluent", table.identities[rows].tolist(), table.columns["name"][rows].tolist())
-    images = _decoded(source, [contents[name] for name in drawn])
+    images = _decoded(source, contents, drawn)
     return replace(
         table, name="emoji-fluent", images=images, labels=table.labels[rows], coarse=table.coarse[rows], **named
     )
@@ -224,12 +224,14 @@ def _named(vendor: str, identities: list[str], names: list[str]) -> dict[str, An
     }
 
 
-def _decoded(source: Path, contents: Sequence[bytes]) -> np.ndarray:
+def _decoded(source: Path, contents: Mapping[str, bytes], names: Sequence[str]) -> np.ndarray:
+    """The drawings of these names."""
     images = []
-    try:
-        images = [square(io.BytesIO(content), SIDE) for content in track(contents, len(contents), "reading emoji")]
-    except (OSError, ValueError, SyntaxError) as error:
-        raise FileError(f"{source} is damaged: drawing {len(images)} cannot be read", path=source) from error
+    for name in track(names, len(names), "reading emoji"):
+        try:
+            images.append(square(io.BytesIO(contents[name]), SIDE))
+        except (OSError, ValueError, SyntaxError) as error:
+            raise FileError(f"{source} is damaged: {name} cannot be read", path=source) from error
     return np.array(images, np.uint8).reshape(-1, SIDE, SIDE, 3)
 
 

@@ -82,8 +82,8 @@ def _columns(source: Path, content: bytes) -> tuple[list[str], list[str], list[s
         from pyarrow.parquet import read_table
 
         table = read_table(io.BytesIO(content), columns=list(COLUMNS)).to_pydict()
-    for name, kind in zip(COLUMNS, (str, str, str, bytes), strict=True):
-        if not all(isinstance(value, kind) for value in table[name]):
-            raise FileError(f"{source} must have the columns {', '.join(COLUMNS)} of text and files", path=source)
+        for name, kind in zip(COLUMNS, (str, str, str, bytes), strict=True):
+            if not all(isinstance(value, kind) for value in table.get(name, [None])):
+                raise FileError(f"{source} must have the columns {', '.join(COLUMNS)} of text and files", path=source)
     parts, types, varieties, photographs = (table[name] for name in COLUMNS)
     return parts, types, varieties, photographs
