@@ -17,6 +17,7 @@ from lookalike.encoders.pixels import Pixels
 from lookalike.encoders.preprocessing import Preprocessing
 from lookalike.encoders.pretrained import HuggingFace, OpenClip, Timm
 from lookalike.encoders.stream import EncodedFiles, encode_files
+from lookalike.encoders.torch_encoder import TorchEncoder
 
 ENCODERS: dict[str, type[Encoder]] = {cls.name: cls for cls in (Pixels, EfficientNetLite0, PHash, DHash, Colour)}
 KINDS: dict[str, type[Encoder]] = {"onnx": Onnx, "timm": Timm, "open_clip": OpenClip, "hf": HuggingFace}  # KIND:NAME
@@ -37,6 +38,7 @@ __all__ = [
     "Pixels",
     "Preprocessing",
     "Timm",
+    "TorchEncoder",
     "decode",
     "encode_files",
     "features",
