@@ -18,6 +18,7 @@ from lookalike.encoders.pixels import Pixels
 from lookalike.encoders.preprocessing import Preprocessing
 from lookalike.encoders.pretrained import HuggingFace, OpenClip, Timm
 from lookalike.encoders.stream import EncodedFiles, encode_files
+from lookalike.encoders.table import TableRow, table
 from lookalike.encoders.torch_encoder import TorchEncoder
 
 _NAMED: tuple[type[Encoder], ...] = (Pixels, EfficientNetLite0, PHash, DHash, Colour, *PACKAGED)
@@ -41,6 +42,7 @@ __all__ = [
     "PackagedNetwork",
     "Pixels",
     "Preprocessing",
+    "TableRow",
     "Timm",
     "TorchEncoder",
     "decode",
@@ -48,6 +50,7 @@ __all__ = [
     "features",
     "kind_of",
     "load",
+    "table",
 ]
 
 

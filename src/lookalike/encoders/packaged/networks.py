@@ -157,5 +157,5 @@ class AugNet(PackagedNetwork):
         files=("model.pth",),
         megabytes=93,
         licence="MIT",
-        training="images without labels",
+        training="images without labels, not said which",
     )
