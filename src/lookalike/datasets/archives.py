@@ -13,7 +13,7 @@ __all__ = ["members"]
 
 
 def members(source: Path, wanted: Collection[str]) -> dict[str, bytes]:
-    """The contents of the wanted files, by name without folders; of a tar or zip file, a .deb, or a folder."""
+    """The contents of the wanted files, by name without folders; of a tar, zip or .deb file, or a folder."""
     if source.is_dir():
         paths = [path for pattern in ("*/", "") for name in wanted for path in sorted(source.glob(pattern + name))]
         return {path.name: path.read_bytes() for path in paths if path.is_file()}
