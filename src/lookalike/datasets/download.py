@@ -94,7 +94,8 @@ def address(command: tuple[str, ...], ending: str = "") -> str:
         raise OSError(f"{command[0]} gave no answer within {TIMEOUT} seconds") from None
     urls = [url for url in re.findall(r"https?://[^\s'\"#]+", done.stdout) if url.endswith(ending)]
     if done.returncode or not urls:
-        messages = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+        lines = [line.strip() for line in done.stderr.splitlines()]
+        messages = [line for line in lines if line and not line.startswith("WARNING")]
         raise OSError(f"{' '.join(command)} gave no address" + (f" ({messages[0]})" if messages else ""))
     return urls[0]
 
