@@ -14,8 +14,8 @@ import numpy as np
 
 from lookalike.core.checks import whole_number
 from lookalike.core.errors import missing_package
-from lookalike.encoders.base import Encoder
 from lookalike.encoders.preprocessing import Preprocessing
+from lookalike.encoders.torch_encoder import TorchEncoder
 
 if TYPE_CHECKING:
     import torch
@@ -27,7 +27,7 @@ MEAN, SPREAD = 127 / 255, 128 / 255  # of pixels, as the network's authors have 
 STRIDE = 32  # pixels for each cell of the last feature map: with fewer there is less than one
 
 
-class EfficientNetLite0(Encoder):
+class EfficientNetLite0(TorchEncoder):
     """The 1280 pooled features of EfficientNet-Lite0 (Tan and Le 2019; Liu 2020), of the middle made size × size."""
 
     name = "efficientnet-lite0"
