@@ -9,7 +9,7 @@ except ModuleNotFoundError as error:
 
 from lookalike.learning import losses, networks
 from lookalike.learning.as_printed import inverse_rank_error_bound, relaxed_ap_as_printed, relaxed_dcg_as_printed
-from lookalike.learning.finetuning import FineTuning, FinetuneSettings, finetune
+from lookalike.learning.finetuning import FinetuneSettings, FineTuning, finetune
 from lookalike.learning.hasher import LearnedHasher
 from lookalike.learning.objectives import LOSSES
 from lookalike.learning.training import Training, TrainingSettings, train

@@ -1,4 +1,4 @@
-"""What fine-tuning learns from: pictures of one size in memory, and labels as numbers, checked against what is asked."""
+"""What fine-tuning learns from: pictures of one size in memory, and labels as numbers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -106,7 +106,7 @@ def _check(kind: str, labels: dict[str, np.ndarray]) -> str | None:
     """Raise if a head has nothing to learn from; a sentence where it has little."""
     if kind not in labels or (labels[kind] == UNKNOWN).all():
         others = [other for other in labels if other != kind and not (labels[other] == UNKNOWN).all()]
-        advice = [Option("labels", others[0]), ", or "] if others else []
+        advice: list[str | Option] = [Option("labels", others[0]), ", or "] if others else []
         raise InputError(
             f"there are no {_plural(kind)} to learn from, which ", Option("labels", kind), " needs: give them, or ",
             *advice, Option("labels", "none"), " to learn from images alone",

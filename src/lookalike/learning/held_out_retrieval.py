@@ -35,7 +35,7 @@ class HeldOutRetrieval:
         if not len(self.queries):
             return {}
         queries, gallery = embeddings_of(self.queries), embeddings_of(self.gallery)
-        figures = {}
+        figures: dict[str, float] = {}
         for kind, labels in self.labels.items():
             known = labels[self.queries] != UNKNOWN
             rows = self.queries[known]
