@@ -5,10 +5,10 @@ import functools
 import hashlib
 import importlib
 import importlib.metadata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -49,16 +49,7 @@ class EfficientNetLite0(TorchEncoder):
         return 1280
 
     def network(self) -> "torch.nn.Module":
-        """The network alone: what `preprocess` gives to (n, 1280); for fine-tuning, call its `train()`."""
         return _lite0().pretrained(_weights())
-
-    def preprocess(self, images: np.ndarray | Sequence[Any]) -> "torch.Tensor":
-        """Images as the network takes them, (n, 3, size, size) of float32 from about -1 to 1."""
-        pictures = self._pictures(images)
-        prepared = np.empty((len(pictures), self.size, self.size, 3), np.float32)
-        for row, picture in enumerate(pictures):
-            prepared[row] = self._prepare(picture)
-        return _lite0().batch(prepared)
 
     @functools.cached_property
     def _folded(self) -> "torch.nn.Module":
