@@ -26,7 +26,7 @@ from lookalike.learning.finetuning_data import FinetuningData, Scale, finetuning
 from lookalike.learning.held_out_retrieval import HeldOutRetrieval, hold_out
 from lookalike.learning.labelled_heads import LabelledHeads
 from lookalike.learning.onnx_export import write_onnx
-from lookalike.learning.self_distillation import SelfDistillation
+from lookalike.learning.self_distillation import Course, SelfDistillation
 from lookalike.learning.training import batches
 from lookalike.learning.views import AUGMENTATIONS
 
@@ -58,6 +58,7 @@ class FinetuneSettings:
     local_crops: int = 4  # small crops of each image in dino
     outputs: int = 1024  # of dino's projection head
     teacher_momentum: float = 0.996  # of dino's teacher at the beginning; it grows to 1
+    teacher_temperature: float = 0.04  # from 0.3 of the run on; before, it grows from 0.04
     validation: float = 0.1  # part of the images that is held out, to be searched for after every epoch
     patience: int | None = None  # epochs without a better one after which to stop; None: never
     seed: int = 0
@@ -76,7 +77,8 @@ class FinetuneSettings:
         choice("augment", self.augment, tuple(AUGMENTATIONS))
         for name, least in (("epochs", 1), ("batch_size", 2), ("local_crops", 0), ("outputs", 2)):
             whole_number(name, getattr(self, name), least)
-        check_number("learning_rate", self.learning_rate)
+        for name in ("learning_rate", "teacher_temperature"):
+            check_number(name, getattr(self, name))
         for name in ("momentum", "teacher_momentum", "validation"):
             _in_range(name, getattr(self, name), below=1.0)
         _in_range("weight_decay", self.weight_decay)
@@ -299,8 +301,9 @@ def _begun(lesson: _Lesson) -> _Run:
     assert n_features is not None
     objective: nn.Module
     if settings.objective == "dino":
-        n_outputs, momentum = settings.outputs, settings.teacher_momentum
-        objective = SelfDistillation(network, n_features, n_outputs, settings.local_crops, momentum)
+        course = Course(settings.teacher_momentum, settings.teacher_temperature)
+        local = settings.local_crops
+        objective = SelfDistillation(network, n_features, outputs=settings.outputs, local=local, course=course)
     else:
         n_classes = {kind: int(lesson.data.labels[kind].max()) + 1 for kind in HEADS[settings.labels]}
         draw = AUGMENTATIONS[settings.augment]

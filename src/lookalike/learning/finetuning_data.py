@@ -16,7 +16,7 @@ from lookalike.encoders import TorchEncoder
 from lookalike.encoders.preprocessing import Preprocessing
 from lookalike.learning.labelled_heads import UNKNOWN
 
-__all__ = ["FinetuningData", "Scale", "finetuning_data", "scale_of"]
+__all__ = ["FinetuningData", "Scale", "canvas_of", "finetuning_data", "scale_of"]
 
 ROOM = 8 / 7  # pictures are kept this many times as large as the network sees them, to be cropped
 
@@ -79,14 +79,24 @@ def finetuning_data(
             equal_lengths({"images": len(images), f"{_plural(kind)}": len(values)})
             labels[kind] = _numbered(values)
     notes = [note for kind in kinds if (note := _check(kind, labels))]
-    size = min(encoder.preprocess([np.zeros((64, 64, 3), np.uint8)]).shape[2:])
-    canvas = round(size * ROOM)
+    checked = encoder._pictures(images)
+    return FinetuningData(_pictures(images, checked, canvas_of(encoder)), checked, labels, tuple(notes))
+
+
+def canvas_of(encoder: TorchEncoder) -> int:
+    """How large pictures are kept, in pixels on each side."""
+    return round(min(encoder.preprocess([np.zeros((64, 64, 3), np.uint8)]).shape[2:]) * ROOM)
+
+
+def _pictures(images: Any, checked: list[np.ndarray], canvas: int) -> np.ndarray:
+    """The middle of each image made canvas × canvas; images of that size are taken as they are, without a copy."""
+    if isinstance(images, np.ndarray) and images.shape[1:] == (canvas, canvas, 3):
+        return images
     resize = Preprocessing((canvas, canvas), (0.0,) * 3, (1.0,) * 3)
     pictures = np.empty((len(images), canvas, canvas, 3), np.uint8)
-    checked = encoder._pictures(images)
     for row, picture in enumerate(track(checked, len(checked), "preparing")):
         pictures[row] = np.rint(255 * resize(picture))
-    return FinetuningData(pictures, checked, labels, tuple(notes))
+    return pictures
 
 
 def _plural(kind: str) -> str:

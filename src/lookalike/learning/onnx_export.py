@@ -27,7 +27,8 @@ def check_exportable(encoder: TorchEncoder, path: str | Path) -> Preprocessing:
     except ModuleNotFoundError as error:
         raise missing_package("writing ONNX files", error.name, "images") from error
     origin = encoder.base if isinstance(encoder, FineTuned) else encoder
-    preprocessing = getattr(origin, "_preprocessing", None)
+    loaded = getattr(origin, "_loaded", None)  # of networks of libraries
+    preprocessing = getattr(origin, "_preprocessing", None) or getattr(loaded, "prepare", None)
     if not isinstance(preprocessing, Preprocessing):
         raise InputError(f"{origin.name} prepares images by its own library, which an ONNX file cannot say")
     return preprocessing

@@ -2,7 +2,7 @@
 
 import copy
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -10,13 +10,20 @@ from torch.nn.functional import log_softmax, normalize, softmax
 
 from lookalike.learning.views import GLOBAL, LOCAL, SECOND_GLOBAL, view
 
-__all__ = ["ProjectionHead", "SelfDistillation"]
+__all__ = ["Course", "ProjectionHead", "SelfDistillation"]
 
 STUDENT_TEMPERATURE = 0.1
-TEACHER_TEMPERATURES = (0.04, 0.07)  # it grows from the first to the second over the first part of the run
-WARM_UP = 0.3
+TEACHER_TEMPERATURE = 0.04  # at the beginning
+WARM_UP = 0.3  # the part of the run in which it grows to what is set
 CENTRE_MOMENTUM = 0.9
 HIDDEN, BOTTLENECK = 512, 256
+
+
+class Course(NamedTuple):
+    """How the teacher changes: its momentum at the beginning, which grows to 1, and its last temperature."""
+
+    momentum: float
+    temperature: float
 
 
 class ProjectionHead(nn.Module):
@@ -25,12 +32,17 @@ class ProjectionHead(nn.Module):
     def __init__(self, n_features: int, n_outputs: int) -> None:
         super().__init__()
         self.layers = nn.Sequential(
+            nn.BatchNorm1d(n_features, affine=False),  # features behind a ReLU all point much the same way
             nn.Linear(n_features, HIDDEN),
             nn.GELU(),
             nn.Linear(HIDDEN, HIDDEN),
             nn.GELU(),
             nn.Linear(HIDDEN, BOTTLENECK),
         )
+        for layer in self.layers:
+            if isinstance(layer, nn.Linear):
+                nn.init.trunc_normal_(layer.weight, std=0.02)
+                nn.init.zeros_(layer.bias)
         self.directions = nn.Parameter(torch.randn(n_outputs, BOTTLENECK))
 
     def forward(self, embeddings: Tensor) -> Tensor:
@@ -48,13 +60,13 @@ class SelfDistillation(nn.Module):
     centre: Tensor
     progress: Tensor
 
-    def __init__(self, network: nn.Module, n_features: int, n_outputs: int, local: int, momentum: float) -> None:
+    def __init__(self, network: nn.Module, n_features: int, *, outputs: int, local: int, course: Course) -> None:
         super().__init__()
-        self.local, self.momentum = local, momentum
-        self.head = ProjectionHead(n_features, n_outputs)
+        self.local, self.course = local, course
+        self.head = ProjectionHead(n_features, outputs)
         self.teacher = copy.deepcopy(network).requires_grad_(False)
         self.teacher_head = copy.deepcopy(self.head).requires_grad_(False)
-        self.register_buffer("centre", torch.zeros(n_outputs))
+        self.register_buffer("centre", torch.zeros(outputs))
         self.register_buffer("progress", torch.zeros((), dtype=torch.float64))  # the part of the run that is done
 
     def loss(self, network: nn.Module, pictures: Tensor, targets: Tensor, scale: Any) -> Tensor:  # noqa: ARG002
@@ -66,6 +78,8 @@ class SelfDistillation(nn.Module):
         small = [scale(view(pictures, scale.small, LOCAL)) for _ in range(self.local)]
         with torch.no_grad():
             said = self.teacher_head(self.teacher(torch.cat(large)))
+            if not self.progress:  # a centre of 0 would let the student learn what all pictures have in common
+                self.centre.copy_(said.mean(0))
             wanted = softmax((said - self.centre) / self._temperature(), 1).chunk(2)
             self.centre.lerp_(said.mean(0), 1 - CENTRE_MOMENTUM)
         embeddings = [network(torch.cat(crops)) for crops in (large, small) if crops]
@@ -79,14 +93,14 @@ class SelfDistillation(nn.Module):
         return torch.stack(losses).mean()
 
     def _temperature(self) -> float:
-        first, last = TEACHER_TEMPERATURES
-        return first + (last - first) * min(1.0, float(self.progress) / WARM_UP)
+        grown = min(1.0, float(self.progress) / WARM_UP)
+        return TEACHER_TEMPERATURE + (self.course.temperature - TEACHER_TEMPERATURE) * grown
 
     @torch.no_grad()
     def follow(self, network: nn.Module, progress: float) -> None:
         """Move the teacher towards the student after a step. progress: the part of the run that is done."""
         self.progress.fill_(progress)
-        momentum = 1 - (1 - self.momentum) * (1 + math.cos(math.pi * progress)) / 2  # grows to 1
+        momentum = 1 - (1 - self.course.momentum) * (1 + math.cos(math.pi * progress)) / 2  # grows to 1
         for teacher, student in ((self.teacher, network), (self.teacher_head, self.head)):
             for own, other in zip(teacher.parameters(), student.parameters(), strict=True):
                 own.lerp_(other, 1 - momentum)
