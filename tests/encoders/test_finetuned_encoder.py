@@ -91,7 +91,6 @@ def test_it_can_be_fine_tuned_again(tuning: FineTuning, tmp_path: Path) -> None:
 def test_a_study_is_encoded_and_searched_by_it(
     tuning: FineTuning, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from PIL import Image
 
     tuning.save(tmp_path / "Shop ID.lookalike")
     (tmp_path / "shop").mkdir()

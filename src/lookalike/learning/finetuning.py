@@ -193,7 +193,7 @@ def _check_sizes(data: FinetuningData, learned: np.ndarray, settings: FinetuneSe
 
 
 @dataclass(frozen=True, eq=False)
-class _Lesson:
+class _FinetuneLesson:
     """All that stays the same during a run."""
 
     encoder: TorchEncoder
@@ -241,13 +241,13 @@ class _Lesson:
 
 def _lesson(
     encoder: TorchEncoder, data: FinetuningData, learned: np.ndarray, held: HeldOutRetrieval, settings: FinetuneSettings
-) -> _Lesson:
+) -> _FinetuneLesson:
     targets = data.targets(HEADS[settings.labels])
-    return _Lesson(encoder, data, learned, held, targets, scale_of(encoder, encoder.network()), settings)
+    return _FinetuneLesson(encoder, data, learned, held, targets, scale_of(encoder, encoder.network()), settings)
 
 
 @dataclass
-class _Run:
+class _FinetuneRun:
     """All that changes from step to step; a checkpoint holds it."""
 
     network: nn.Module
@@ -269,7 +269,7 @@ class _Run:
         tired = settings.patience is not None and self.epoch - self.best_epoch >= settings.patience
         return tired or self.epoch >= settings.epochs
 
-    def note(self, figures: dict[str, float], lesson: _Lesson) -> None:
+    def note(self, figures: dict[str, float], lesson: _FinetuneLesson) -> None:
         """Take down the figures of an epoch; the weights are kept if they are the best after learning began."""
         score = lesson.score(figures)
         past = [lesson.score(each) for each in self.history[1:]]
@@ -295,7 +295,7 @@ class _Run:
         torch.set_rng_state(state["random"])
 
 
-def _begun(lesson: _Lesson) -> _Run:
+def _begun(lesson: _FinetuneLesson) -> _FinetuneRun:
     network, settings = lesson.encoder.network(), lesson.settings
     n_features = lesson.encoder.n_features
     assert n_features is not None
@@ -311,10 +311,10 @@ def _begun(lesson: _Lesson) -> _Run:
     learned = [weight for weight in (*network.parameters(), *objective.parameters()) if weight.requires_grad]
     betas = (settings.momentum, 0.999)
     optimizer = torch.optim.Adam(learned, settings.learning_rate, betas, weight_decay=settings.weight_decay)
-    return _Run(network, objective, optimizer, best=copy.deepcopy(network.state_dict()))
+    return _FinetuneRun(network, objective, optimizer, best=copy.deepcopy(network.state_dict()))
 
 
-def _about(lesson: _Lesson, network: nn.Module) -> dict[str, Any]:
+def _about(lesson: _FinetuneLesson, network: nn.Module) -> dict[str, Any]:
     """What must be the same in a run that goes on from a checkpoint; a saved encoder says it too."""
     return {
         "encoder": lesson.encoder.name,
@@ -328,13 +328,13 @@ def _about(lesson: _Lesson, network: nn.Module) -> dict[str, Any]:
     }
 
 
-def _keep(run: _Run, checkpoint: str | Path | None, about: dict[str, Any]) -> None:
+def _keep(run: _FinetuneRun, checkpoint: str | Path | None, about: dict[str, Any]) -> None:
     if checkpoint is not None:
         write_checkpoint(checkpoint, run.state(), about)
         run.clock = time.monotonic()
 
 
-def _resume(run: _Run, checkpoint: str | Path, about: dict[str, Any]) -> None:
+def _resume(run: _FinetuneRun, checkpoint: str | Path, about: dict[str, Any]) -> None:
     """Go on from a checkpoint of the same settings, encoder and data."""
     state = read_checkpoint(checkpoint, about)
     try:
@@ -346,7 +346,7 @@ def _resume(run: _Run, checkpoint: str | Path, about: dict[str, Any]) -> None:
         raise FileError(f"{checkpoint} is damaged: remove it, or name another, to start anew", path=checkpoint)
 
 
-def _train_epoch(run: _Run, lesson: _Lesson, keep: Callable[[], None]) -> dict[str, float]:
+def _train_epoch(run: _FinetuneRun, lesson: _FinetuneLesson, keep: Callable[[], None]) -> dict[str, float]:
     """Learn from every image once, and note the figures. keep: writes a checkpoint."""
     settings, started, epoch = lesson.settings, time.perf_counter(), run.epoch
     drawn = lesson.batches(epoch)
@@ -378,7 +378,7 @@ def _train_epoch(run: _Run, lesson: _Lesson, keep: Callable[[], None]) -> dict[s
     return run.history[-1]
 
 
-def _progress_text(run: _Run, seconds_left: float) -> str:
+def _progress_text(run: _FinetuneRun, seconds_left: float) -> str:
     minutes = math.ceil(seconds_left / 60)
     left = f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min"
     figures = [f"{name} {value:.3f}" for name, value in run.history[-1].items() if name.endswith("Hit@1")]
