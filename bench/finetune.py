@@ -6,8 +6,8 @@ the images of the gallery itself. Wild queries are the same emoji as Microsoft d
 from. Identification: a query finds other drawings of its emoji. Discovery, with labels as the judge: it finds emoji of
 its category that are not its own.
 
-Every run that has ended is kept in --results and not repeated; a run that was ended goes on from its checkpoint. Use one
-thread for each process. Printed are 50 epochs; fewer, and few emoji (--identities), are for a quick look.
+Every run that has ended is kept in --results and not repeated; a run that was ended goes on from its checkpoint. One
+thread for each process is used. Printed are 50 epochs; fewer, and few emoji (--identities), are for a quick look.
 """
 
 import argparse
