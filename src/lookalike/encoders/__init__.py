@@ -6,11 +6,13 @@ from typing import Any
 
 from lookalike.core.checks import nearest
 from lookalike.core.decode import MAX_PIXELS, decode
+from lookalike.core.endings import FINETUNED
 from lookalike.core.errors import InputError
 from lookalike.encoders.base import Encoder
 from lookalike.encoders.cached_features import features
 from lookalike.encoders.colour import Colour
 from lookalike.encoders.efficientnet import EfficientNetLite0
+from lookalike.encoders.finetuned import FineTuned
 from lookalike.encoders.onnx import Onnx
 from lookalike.encoders.packaged import PACKAGED, PackagedNetwork
 from lookalike.encoders.perceptual_hashes import DHash, PHash
@@ -35,6 +37,7 @@ __all__ = [
     "EfficientNetLite0",
     "EncodedFiles",
     "Encoder",
+    "FineTuned",
     "HuggingFace",
     "Onnx",
     "OpenClip",
@@ -55,13 +58,15 @@ __all__ = [
 
 
 def load(name: str, **options: Any) -> Encoder:
-    """An encoder by its name, in whatever case, or as onnx:FILE, timm:NAME, open_clip:NAME or hf:NAME.
+    """An encoder by its name, in whatever case, or as FILE.lookalike, onnx:FILE, timm:NAME, open_clip:NAME or hf:NAME.
 
     options are those of its class, such as the size of efficientnet-lite0 or the threads of onnx.
 
     >>> load("pixels").name
     'pixels'
     """
+    if name.endswith(FINETUNED):
+        return _create(FineTuned, name, name, **options)
     kind, colon, model = name.partition(":")
     if colon and kind.lower() in KINDS:
         if not model:
@@ -71,7 +76,7 @@ def load(name: str, **options: Any) -> Encoder:
         return _create(ENCODERS[name.lower()], name, **options)
     raise InputError(
         f"there is no encoder {name!r}: {_hint(name)}Known are {', '.join(ENCODERS)}, and onnx:FILE, timm:NAME, "
-        "open_clip:NAME, hf:NAME"
+        "open_clip:NAME, hf:NAME, FILE.lookalike"
     )
 
 
@@ -81,6 +86,8 @@ def kind_of(name: str) -> type[Encoder]:
     >>> kind_of("phash").gives_codes
     True
     """
+    if name.endswith(FINETUNED):
+        return FineTuned
     kind, colon, _ = name.lower().partition(":")
     return KINDS[kind] if colon else ENCODERS[kind]
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.core.codes import Codes
+from lookalike.core.endings import FINETUNED
 from lookalike.core.errors import Option, StudyError
 from lookalike.core.files import read_arrays
 from lookalike.core.locks import take
@@ -118,7 +119,11 @@ def model_name(model: str, options: Mapping[str, Any]) -> str:
 
     >>> model_name("onnx:exported/CLIP B32.onnx", {}), model_name("efficientnet-lite0", {"size": 224})
     ('CLIP-B32', 'efficientnet-lite0-224')
+    >>> model_name("trained/Shop ID.lookalike", {})
+    'Shop-ID'
     """
+    if model.endswith(FINETUNED):
+        model = f"onnx:{model}"
     kind, colon, rest = model.partition(":")
     short = Path(rest).stem if colon and kind.lower() == "onnx" else f"{kind.lower()}-{rest}" if colon else kind.lower()
     name = "-".join([short, *map(str, options.values())])
@@ -333,6 +338,8 @@ def check_model(study: Study, name: str, recipe: Recipe) -> None:
 
 def anywhere(model: str) -> str:
     """The name of an encoder, with the whole path if it is a file, so that it can be used from any folder."""
+    if model.endswith(FINETUNED):
+        return str(Path(model).resolve())
     kind, _, rest = model.partition(":")
     is_file = rest and kind.lower() in ("onnx", "hf") and Path(rest).exists()
     return f"{kind}:{Path(rest).resolve()}" if is_file else model
