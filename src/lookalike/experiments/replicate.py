@@ -1,0 +1,217 @@
+"""Claims of papers tried again, one after the other; each result is a file, so that a killed run goes on."""
+
+import json
+import logging
+import math
+import platform
+import re
+import time
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lookalike.core.checks import choice
+from lookalike.core.errors import FileError, MissingPackageError
+from lookalike.core.files import check_format, digest, provenance, read_json, write_text
+from lookalike.core.progress import report
+from lookalike.core.version import __version__
+from lookalike.evaluation.results import without_nan
+from lookalike.experiments.claims import BUDGETS, CLAIMS
+from lookalike.experiments.claims.claim import (
+    UNTRIED,
+    VERDICTS,
+    CannotTryError,
+    Check,
+    Claim,
+    Number,
+    Numbers,
+    verdict_of,
+)
+
+PACKAGES = ("numpy", "scipy", "numba", "scikit-learn", "torch")
+STEPS = "steps"  # the folder of what steps of claims gave
+
+logger = logging.getLogger("lookalike")
+
+__all__ = ["Replication", "choose", "fingerprint", "read_result", "read_results", "replicate", "result_path"]
+
+
+@dataclass(frozen=True)
+class Replication:
+    """What trying a claim again gave."""
+
+    claim: str
+    budget: str
+    verdict: str
+    numbers: tuple[Number, ...] = ()
+    checks: tuple[Check, ...] = ()
+    why: str = ""  # it cannot be tried here
+    seconds: float = math.nan
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    made: str = ""  # the date
+    versions: Mapping[str, str] = field(default_factory=dict)
+    fingerprint: str = ""  # of the protocol that it was made by
+    kept: bool = False  # read from an earlier run
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain Python values, with where it comes from."""
+        values = {name: value for name, value in asdict(self).items() if name not in ("kept", "numbers", "checks")}
+        numbers = [{name: _short(value) for name, value in asdict(n).items()} for n in self.numbers]
+        return provenance(
+            "replication", **values, checks=[asdict(check) for check in self.checks], numbers=without_nan(numbers)
+        )
+
+
+def choose(names: Iterable[str]) -> list[Claim]:
+    """The claims of these names, in the order of the papers; all of them where no name is given."""
+    wanted = list(names)
+    for name in wanted:
+        choice("name", name, CLAIMS)
+    return [claim for claim in CLAIMS.values() if not wanted or claim.name in wanted]
+
+
+def replicate(
+    claims: Iterable[Claim],
+    budget: str,
+    folder: str | Path,
+    *,
+    again: bool = False,
+    watch: Callable[[Replication], None] = lambda result: None,
+) -> list[Replication]:
+    """Try claims again, each with its result in a file of the folder; what was tried before is read from there.
+
+    A result counts as tried before where the claim's protocol and settings have not changed since; one that could not
+    be tried is tried anew. again: try all anew. watch: is called with each result.
+    """
+    choice("budget", budget, BUDGETS)
+    folder, claims = Path(folder), list(claims)
+    folder.mkdir(parents=True, exist_ok=True)
+    results = []
+    for number, claim in enumerate(claims):
+        report(f"trying claims: {claim.name}", number, len(claims))
+        result = None if again else _earlier(claim, budget, folder)
+        if result is None:
+            result = try_claim(claim, budget, folder / STEPS, again=again)
+            write_text(
+                result_path(folder, claim.name, budget), json.dumps(result.to_dict(), indent=1, allow_nan=False) + "\n"
+            )
+        results.append(result)
+        watch(result)
+    report("trying claims", len(claims), len(claims))
+    return results
+
+
+def try_claim(claim: Claim, budget: str, steps: Path, *, again: bool = False) -> Replication:
+    """Measure a claim and judge the numbers."""
+    started = time.perf_counter()
+    facts: dict[str, Any] = {
+        "settings": dict(claim.settings[budget]),
+        "made": f"{datetime.now(UTC):%Y-%m-%d}",
+        "versions": versions(),
+        "fingerprint": fingerprint(claim, budget),
+    }
+    try:
+        numbers = Numbers(claim.measure(KeptSteps(claim.settings[budget], steps, again)))
+    except (CannotTryError, MissingPackageError, OSError) as error:
+        seconds = time.perf_counter() - started
+        return Replication(claim.name, budget, UNTRIED, why=str(error), seconds=seconds, **facts)
+    checks = tuple(claim.judge(numbers))
+    seconds = time.perf_counter() - started
+    return Replication(claim.name, budget, verdict_of(checks), tuple(numbers), checks, seconds=seconds, **facts)
+
+
+@dataclass(frozen=True)
+class KeptSteps:
+    """The settings of a run, and a folder in which each step that has ended is kept."""
+
+    settings: Mapping[str, Any]
+    folder: Path
+    again: bool = False
+
+    def keep(self, step: str, compute: Callable[[], Any]) -> Any:
+        """What a step gave, as JSON values. Its name says all that it depends on, so claims can share it."""
+        name = re.sub(r"[^\w.-]+", "-", step)
+        path = self.folder / f"{name[:80]}-{digest(np.array([step, __version__]))}.json"
+        if path.is_file() and not self.again:
+            try:
+                return read_json(path.read_bytes(), path)["value"]
+            except (FileError, KeyError, TypeError) as error:
+                logger.warning("%s is computed anew: %s", path, error)
+        value = json.loads(json.dumps(compute()))
+        self.folder.mkdir(parents=True, exist_ok=True)
+        write_text(path, json.dumps(provenance("replication step", step=step, value=value)))
+        return value
+
+
+def fingerprint(claim: Claim, budget: str) -> str:
+    """A fingerprint of what is done for a claim: a result of another protocol is not its result."""
+    facts = [claim.name, budget, dict(claim.settings[budget]), claim.protocol, claim.data, claim.criterion]
+    return digest(np.array([json.dumps(facts, sort_keys=True)]))
+
+
+def versions() -> dict[str, str]:
+    """Versions of what numbers depend on."""
+    found = {"lookalike": __version__, "Python": platform.python_version(), "machine": platform.machine()}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    return found
+
+
+def result_path(folder: str | Path, name: str, budget: str) -> Path:
+    """The file of a claim's result."""
+    return Path(folder) / f"{name}-{budget}.json"
+
+
+def read_results(folder: str | Path, budget: str) -> list[Replication]:
+    """The results of a folder, in the order of the claims."""
+    paths = [result_path(folder, name, budget) for name in CLAIMS]
+    return [read_result(path) for path in paths if path.is_file()]
+
+
+def read_result(path: str | Path) -> Replication:
+    """Read a result that `replicate` wrote."""
+    path = Path(path)
+    saved = read_json(path.read_bytes(), path)
+    if not isinstance(saved, dict) or saved.get("lookalike") != "replication":
+        raise FileError(f"{path} holds no result of lookalike replicate", path=path)
+    check_format(saved, path)
+    try:
+        numbers = tuple(
+            Number(**{name: math.nan if value is None else value for name, value in row.items()})
+            for row in saved["numbers"]
+        )
+        checks = tuple(Check(**row) for row in saved["checks"])
+        names = ("claim", "budget", "verdict", "why", "seconds", "settings", "made", "versions", "fingerprint")
+        facts = {name: saved[name] for name in names}
+    except (KeyError, TypeError, AttributeError) as error:
+        raise FileError(f"{path} is damaged: {error}; remove it to try the claim again", path=path) from error
+    if facts["verdict"] not in VERDICTS or facts["claim"] not in CLAIMS:
+        raise FileError(f"{path} is damaged: it names no known claim or verdict; remove it", path=path)
+    return Replication(**facts, numbers=numbers, checks=checks, kept=True)
+
+
+def _earlier(claim: Claim, budget: str, folder: Path) -> Replication | None:
+    """The result of an earlier run, if it was made by the same protocol and could be tried."""
+    path = result_path(folder, claim.name, budget)
+    if not path.is_file():
+        return None
+    try:
+        result = read_result(path)
+    except FileError as error:
+        logger.warning("%s is tried again: %s", claim.name, error)
+        return None
+    same = result.fingerprint == fingerprint(claim, budget)
+    return result if same and result.verdict != UNTRIED else None
+
+
+def _short(value: Any) -> Any:
+    """Numbers of six digits: more are noise, and files stay small."""
+    return float(f"{value:.6g}") if isinstance(value, float) and math.isfinite(value) else value
