@@ -16,6 +16,7 @@ from lookalike.cli import (
     look,
     pool,
     rank,
+    replicate,
     report,
     search,
     shard,
@@ -53,6 +54,7 @@ for command in (
     shard.shard,
     rank.rank,
     data.data,
+    replicate.replicate,
 ):
     app.command(command, name=command.__name__.removesuffix("_items"))
 app.command(judge.judge)

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.core.checks import choice
-from lookalike.core.errors import FileError, MissingPackageError
+from lookalike.core.checks import choice, nearest
+from lookalike.core.errors import FileError, InputError, MissingPackageError
 from lookalike.core.files import check_format, digest, provenance, read_json, write_text
 from lookalike.core.progress import report
 from lookalike.core.version import __version__
@@ -71,7 +71,10 @@ def choose(names: Iterable[str]) -> list[Claim]:
     """The claims of these names, in the order of the papers; all of them where no name is given."""
     wanted = list(names)
     for name in wanted:
-        choice("name", name, CLAIMS)
+        if name not in CLAIMS:
+            similar = nearest(name, CLAIMS)
+            question = "" if similar is None else f"did you mean {similar}? "
+            raise InputError(f"there is no claim {name!r}: {question}lookalike replicate --list shows all")
     return [claim for claim in CLAIMS.values() if not wanted or claim.name in wanted]
 
 
@@ -120,7 +123,7 @@ def try_claim(claim: Claim, budget: str, steps: Path, *, again: bool = False) ->
     except (CannotTryError, MissingPackageError, OSError) as error:
         seconds = time.perf_counter() - started
         return Replication(claim.name, budget, UNTRIED, why=str(error), seconds=seconds, **facts)
-    checks = tuple(claim.judge(numbers))
+    checks = tuple(Check(check.sentence, bool(check.held)) for check in claim.judge(numbers))
     seconds = time.perf_counter() - started
     return Replication(claim.name, budget, verdict_of(checks), tuple(numbers), checks, seconds=seconds, **facts)
 

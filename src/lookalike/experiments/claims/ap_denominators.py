@@ -44,8 +44,8 @@ def judge(numbers: Numbers) -> list[Check]:
 CLAIM = Claim(
     name="ap-denominators",
     title="AP@p is three different numbers",
-    paper="Two evaluation sections without a title, He et al. 2018, Ding et al. 2018",
-    place="eq. 2 of both; eq. 1; eq. 4",
+    paper="Two evaluation sections without a title",
+    place="eq. 2 of both; He et al. 2018, eq. 1; Ding et al. 2018, eq. 4",
     says="The sections and Ding et al. divide by the relevant items among the top p, He et al. by all relevant items.",
     protocol="Codes by ITQ; AP@p of the same codes divided by the relevant items retrieved, by at most p, and by all.",
     data="handwritten digits, pixels; CIFAR-10, embeddings of EfficientNet-Lite0",

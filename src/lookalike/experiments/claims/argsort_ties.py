@@ -62,8 +62,8 @@ def judge(numbers: Numbers) -> list[Check]:
 CLAIM = Claim(
     name="argsort-ties",
     title="An argsort gives one of many possible mAP",
-    paper="He et al. 2018, after McSherry and Najork 2008",
-    place="section A, eq. 1 to 3",
+    paper="He et al. 2018",
+    place="section A, eq. 1 to 3, after McSherry and Najork 2008",
     says="Codes tie many items, and a metric that breaks ties arbitrarily is not well defined: average over all orders.",
     protocol="Codes by ITQ; mAP by an argsort of the same codes, the gallery stored by class and shuffled; exact mean.",
     data="handwritten digits, pixels: 178 queries, 1,619 items",

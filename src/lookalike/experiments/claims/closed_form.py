@@ -103,8 +103,8 @@ CLAIM = Claim(
     data="handwritten digits, pixels: galleries of 10 items, and all 1,619",
     criterion="Errors below 1e-9 where all orders are listed; the interval over random orders covers 0.",
     settings={
-        "quick": {"bits": 6, "items": 10, "galleries": 100, "random_orders": 30, "seeds": [0, 1]},
-        "full": {"bits": 6, "items": 14, "galleries": 1000, "random_orders": 1000, "seeds": list(range(5))},
+        "quick": {"bits": 3, "items": 10, "galleries": 100, "random_orders": 30, "seeds": [0, 1]},
+        "full": {"bits": 3, "items": 14, "galleries": 1000, "random_orders": 1000, "seeds": list(range(5))},
     },
     measure=measure,
     judge=judge,

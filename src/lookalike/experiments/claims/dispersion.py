@@ -42,10 +42,17 @@ def measure(run: Run) -> Iterable[Number]:
             for title, of_title in values[name].items():
                 value = printed[0] if title == "mAP" else printed[1] if title == "mLGAP@2" else float("nan")
                 group = f"{title}, {n_bits} bits" if title in ("mAP", "mLGAP@2", "use") else ""
-                yield mean_of(f"{n_bits} bits, {name}, {title}", of_title, printed=value, group=group)
+                yield _number(f"{n_bits} bits, {name}, {title}", title, of_title, value, group)
         for name, plain in BESIDE.items():
-            for title in values[name]:
-                yield mean_of(f"{n_bits} bits, {name} less {plain}, {title}", values[name][title] - values[plain][title])
+            for title, of_title in values[name].items():
+                yield _number(f"{n_bits} bits, {name} less {plain}, {title}", title, of_title - values[plain][title])
+
+
+def _number(name: str, title: str, values: np.ndarray, printed: float = float("nan"), group: str = "") -> Number:
+    """The mean of queries with its interval; of use, which has a value for each seed, with the range of seeds."""
+    if title == "use":
+        return Number(name, float(values.mean()), float(values.min()), float(values.max()), printed, group)
+    return mean_of(name, values, printed=printed, group=group)
 
 
 def judge(numbers: Numbers) -> list[Check]:
@@ -75,9 +82,9 @@ CLAIM = Claim(
         "command (docs/guide/learning.md)."
     ),
     data="CIFAR-10: a tenth of it (quick), or setting 1 of all (full); animals and vehicles stand for superclasses",
-    criterion="The 95 % intervals of paired differences lie below 0 for mAP and above 0 for mLGAP@0 to @3 and for use.",
+    criterion="Intervals of paired differences lie below 0 for mAP, above 0 for mLGAP@0 to @3; use rises in every seed.",
     settings={
-        "quick": {"images": 6000, "training": 2000, "epochs": 10, "seeds": [0, 1]},
+        "quick": {"images": 6000, "training": 2000, "epochs": 20, "seeds": [0, 1]},
         "full": {"images": 60_000, "training": 5000, "epochs": 150, "seeds": [0, 1, 2, 3, 4]},
     },
     measure=measure,

@@ -41,6 +41,8 @@ def judge(numbers: Numbers) -> list[Check]:
         told = area.value - hits.value > 0.05
         words = f"{name}: the hit rate, which moves by {biased:.3f}, has a plainly lower coefficient"
         checks.append(Check(words, told))
+        words = f"{name}: the hit rate falls below 0.7, which is printed as robust"
+        checks.append(Check(words, hits.value < 0.7))
     return checks
 
 
@@ -53,11 +55,12 @@ CLAIM = Claim(
     protocol="Each model's own pairs are dropped and all models ordered again, by AUC and by a hit rate that is biased.",
     data="each catalogue with labels: digits, Fashion-MNIST, CIFAR-10, and others where this version has them",
     criterion=(
-        "Mean Spearman of AUC at least 0.7; and, if it is evidence, that of the biased hit rate is lower by 0.05 or more."
+        "Mean Spearman of AUC at least 0.7. If that is evidence, the biased hit rate has a coefficient that is lower by "
+        "0.05 or more, and below 0.7."
     ),
     settings={
         "quick": {"items": 1500, "queries": 200, "k": 6, "seeds": [0]},
-        "full": {"items": 20_000, "queries": 2000, "k": 6, "seeds": [0]},
+        "full": {"items": 10_000, "queries": 1000, "k": 6, "seeds": [0]},
     },
     measure=measure,
     judge=judge,

@@ -64,7 +64,7 @@ CLAIM = Claim(
     ),
     settings={
         "quick": {"items": 1500, "queries": 200, "k": 6, "seeds": [0]},
-        "full": {"items": 20_000, "queries": 2000, "k": 6, "seeds": [0]},
+        "full": {"items": 10_000, "queries": 1000, "k": 6, "seeds": [0]},
     },
     measure=measure,
     judge=judge,

@@ -55,7 +55,7 @@ CLAIM = Claim(
     data="CIFAR-10: a tenth of it (quick), or setting 1 of all (full)",
     criterion="The 95 % interval of the paired difference over queries is above 0 at each length, for each loss.",
     settings={
-        "quick": {"images": 6000, "training": 2000, "epochs": 10, "seeds": [0, 1]},
+        "quick": {"images": 6000, "training": 2000, "epochs": 20, "seeds": [0, 1]},
         "full": {"images": 60_000, "training": 5000, "epochs": 30, "seeds": [0, 1, 2, 3, 4]},
     },
     measure=measure,

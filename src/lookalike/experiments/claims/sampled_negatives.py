@@ -31,7 +31,7 @@ def measure(run: Run) -> Iterable[Number]:
         for kind, metric in KINDS.items():
             values[kind] = np.array([contest.evaluate(name, [metric])[metric].mean for name in shown.models])
             yield Number(f"{shown.name}, AUC, {kind}", float(values[kind].mean()), group=f"Mean AUC, {shown.name}",
-                         printed={"judged": 0.698, "sampled": 0.760}[kind])  # fmt: skip  # table 5, macro of micro below
+                         printed={"judged": 0.801, "sampled": 0.845}[kind])  # fmt: skip  # the six generators
             yield Number(f"{shown.name}, Kendall's tau with true AP, {kind}", agree(values[kind], true)[2],
                          group=f"Kendall's tau with true AP, {shown.name}")  # fmt: skip
 
@@ -60,7 +60,7 @@ CLAIM = Claim(
     criterion="AUC is higher, 99 % are negative, and Kendall's tau with the order by true AP is no lower.",
     settings={
         "quick": {"items": 1500, "queries": 200, "k": 6, "seeds": [0]},
-        "full": {"items": 20_000, "queries": 2000, "k": 6, "seeds": [0]},
+        "full": {"items": 10_000, "queries": 1000, "k": 6, "seeds": [0]},
     },
     measure=measure,
     judge=judge,

@@ -53,7 +53,7 @@ CLAIM = Claim(
     data="CIFAR-10: a tenth of it (quick), or setting 1 of all (full); heads as in the claim dispersion",
     criterion="The 95 % interval over classes is above 0, for the correlation and for what dispersion adds to DSH.",
     settings={
-        "quick": {"images": 6000, "training": 2000, "epochs": 10, "seeds": [0, 1]},
+        "quick": {"images": 6000, "training": 2000, "epochs": 20, "seeds": [0, 1]},
         "full": {"images": 60_000, "training": 5000, "epochs": 150, "seeds": [0, 1, 2, 3, 4]},
     },
     measure=measure,
