@@ -46,6 +46,8 @@ NOT_READ = {  # options of commands
     "images": "written, by data",
     "export file": "written",
     "leaderboard report": "written",
+    "replicate report": "written",
+    "replicate results": "written; a result that is there is read as the target replications does",
     "study new folder": "made",
     "demo source": "read as by data and report, then made a report of",
     "demo labels": "likewise",

@@ -55,7 +55,7 @@ def replicate(
 
         check_installed()
     with progress():
-        found = try_again(claims, budget, results, again=again, watch=lambda result: as_json or _line(result))
+        found = try_again(claims, budget, results, again=again, watch=None if as_json else _line)
     if report is not None:
         from lookalike.report.replication import write_replication
 
@@ -121,7 +121,11 @@ def _summary(found: "list[Replication]", results: Path) -> None:
     from lookalike.experiments.claims import VERDICTS
 
     counts = {verdict: sum(result.verdict == verdict for result in found) for verdict in VERDICTS}
-    told = ", ".join(f"{count} {verdict.replace('holds', 'hold' if count != 1 else 'holds')}"
-                     for verdict, count in counts.items() if count)  # fmt: skip
+    several = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
+    told = ", ".join(
+        f"{count} {several.get(verdict, verdict) if count > 1 else verdict}"
+        for verdict, count in counts.items()
+        if count
+    )
     seconds = sum(result.seconds for result in found if not result.kept)
     tables().print(f"\nOf {len(found)} claims: {told}. {seconds:,.0f} seconds. Results are in {results}/")

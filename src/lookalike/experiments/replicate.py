@@ -38,7 +38,7 @@ STEPS = "steps"  # the folder of what steps of claims gave
 
 logger = logging.getLogger("lookalike")
 
-__all__ = ["Replication", "choose", "fingerprint", "read_result", "read_results", "replicate", "result_path"]
+__all__ = ["Replication", "choose", "fingerprint", "read_result", "replicate", "result_path", "results_in"]
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ def replicate(
     folder: str | Path,
     *,
     again: bool = False,
-    watch: Callable[[Replication], None] = lambda result: None,
+    watch: Callable[[Replication], None] | None = None,
 ) -> list[Replication]:
     """Try claims again, each with its result in a file of the folder; what was tried before is read from there.
 
@@ -104,7 +104,8 @@ def replicate(
                 result_path(folder, claim.name, budget), json.dumps(result.to_dict(), indent=1, allow_nan=False) + "\n"
             )
         results.append(result)
-        watch(result)
+        if watch is not None:
+            watch(result)
     report("trying claims", len(claims), len(claims))
     return results
 
@@ -173,7 +174,7 @@ def result_path(folder: str | Path, name: str, budget: str) -> Path:
     return Path(folder) / f"{name}-{budget}.json"
 
 
-def read_results(folder: str | Path, budget: str) -> list[Replication]:
+def results_in(folder: str | Path, budget: str) -> list[Replication]:
     """The results of a folder, in the order of the claims."""
     paths = [result_path(folder, name, budget) for name in CLAIMS]
     return [read_result(path) for path in paths if path.is_file()]
@@ -187,18 +188,32 @@ def read_result(path: str | Path) -> Replication:
         raise FileError(f"{path} holds no result of lookalike replicate", path=path)
     check_format(saved, path)
     try:
-        numbers = tuple(
-            Number(**{name: math.nan if value is None else value for name, value in row.items()})
-            for row in saved["numbers"]
-        )
-        checks = tuple(Check(**row) for row in saved["checks"])
-        names = ("claim", "budget", "verdict", "why", "seconds", "settings", "made", "versions", "fingerprint")
-        facts = {name: saved[name] for name in names}
-    except (KeyError, TypeError, AttributeError) as error:
+        numbers = tuple(_number(row) for row in saved["numbers"])
+        checks = tuple(Check(_typed(str, row["sentence"]), _typed(bool, row["held"])) for row in saved["checks"])
+        texts = {
+            name: _typed(str, saved[name]) for name in ("claim", "budget", "verdict", "why", "made", "fingerprint")
+        }
+        facts = {name: _typed(dict, saved[name]) for name in ("settings", "versions")}
+        seconds = float(_typed((int, float), saved["seconds"]))
+    except (KeyError, TypeError) as error:
         raise FileError(f"{path} is damaged: {error}; remove it to try the claim again", path=path) from error
-    if facts["verdict"] not in VERDICTS or facts["claim"] not in CLAIMS:
-        raise FileError(f"{path} is damaged: it names no known claim or verdict; remove it", path=path)
-    return Replication(**facts, numbers=numbers, checks=checks, kept=True)
+    if texts["verdict"] not in VERDICTS or texts["claim"] not in CLAIMS or texts["budget"] not in BUDGETS:
+        raise FileError(f"{path} is damaged: it names no known claim, budget or verdict; remove it", path=path)
+    return Replication(**texts, **facts, seconds=seconds, numbers=numbers, checks=checks, kept=True)
+
+
+def _number(row: Mapping[str, Any]) -> Number:
+    """A number of a file, in which null stands for nan."""
+    values = {name: row[name] for name in ("value", "low", "high", "printed")}
+    floats = {name: math.nan if v is None else float(_typed((int, float), v)) for name, v in values.items()}
+    return Number(_typed(str, row["name"]), **floats, group=_typed(str, row["group"]))
+
+
+def _typed(kind: Any, value: Any) -> Any:
+    """A value of a file, if it is of the kind that was written."""
+    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
+        raise TypeError(f"{value!r} is not what was written there")
+    return value
 
 
 def _earlier(claim: Claim, budget: str, folder: Path) -> Replication | None:

@@ -64,10 +64,10 @@ CLAIM = Claim(
     title="An argsort gives one of many possible mAP",
     paper="He et al. 2018",
     place="section A, eq. 1 to 3, after McSherry and Najork 2008",
-    says="Codes tie many items, and a metric that breaks ties arbitrarily is not well defined: average over all orders.",
+    says="Codes tie many items; a metric that breaks ties arbitrarily is not well defined: average over all orders.",
     protocol="Codes by ITQ; mAP by an argsort of the same codes, the gallery stored by class and shuffled; exact mean.",
     data="handwritten digits, pixels: 178 queries, 1,619 items",
-    criterion="Argsort changes with the order, within the exact bounds; the exact mean does not; short codes suffer more.",
+    criterion="Argsort changes with the order, within exact bounds; the exact mean does not; short codes suffer more.",
     settings={
         "quick": {"bits": [8, 12, 24, 48], "seeds": [0, 1]},
         "full": {"bits": [8, 12, 24, 32, 48, 64], "seeds": list(range(10))},

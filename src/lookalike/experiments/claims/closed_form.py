@@ -89,7 +89,9 @@ def judge(numbers: Numbers) -> list[Check]:
     return [
         Check("AP is the mean over all orders", numbers["AP, largest error"].value < 1e-9),
         Check("DCG is the mean over all orders", numbers["DCG, largest error"].value < 1e-9),
-        Check("random orders of a whole gallery agree with it", drawn.low <= 0 <= drawn.high or abs(drawn.value) < 1e-4),
+        Check(
+            "random orders of a whole gallery agree with it", drawn.low <= 0 <= drawn.high or abs(drawn.value) < 1e-4
+        ),
     ]
 
 

@@ -23,7 +23,9 @@ def measure(run: Run) -> Iterable[Number]:
         cosine = n_bits / 2 * (1 - unit[0] @ unit[1].T)
         euclidean = n_bits / 4 * np.stack([((unit[1] - row) ** 2).sum(1) for row in unit[0]])
         yield Number(f"{n_bits} bits, Hamming less cosine form", float(np.abs(hamming - cosine).max()), printed=0.0)
-        yield Number(f"{n_bits} bits, Hamming less Euclidean form", float(np.abs(hamming - euclidean).max()), printed=0.0)
+        yield Number(
+            f"{n_bits} bits, Hamming less Euclidean form", float(np.abs(hamming - euclidean).max()), printed=0.0
+        )
         rounded = np.rint(cosine).astype(int)
         of_cosine = np.stack([np.bincount(row, minlength=n_bits + 1) for row in rounded])
         counted = count(queries, gallery, material.relevance).counts.sum(2)

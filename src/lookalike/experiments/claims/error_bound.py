@@ -31,7 +31,9 @@ def measure(run: Run) -> Iterable[Number]:
     first = (n.cumsum(1) - n == 0) & (n > 0)
     bounded = np.isfinite(inverse_rank_error_bound(n.cumsum(1) - n, n)).all(1)
     printed = relaxed_ap_as_printed(n, relevant)
-    yield Number("queries whose every tie group is bounded", float(bounded.mean()), group="Real codes, share of queries")
+    yield Number(
+        "queries whose every tie group is bounded", float(bounded.mean()), group="Real codes, share of queries"
+    )
     relevant_first = (relevant * first).any(1)
     yield Number("queries with something relevant in the first group", float(relevant_first.mean()),
                  group="Real codes, share of queries")  # fmt: skip
@@ -43,8 +45,10 @@ def judge(numbers: Numbers) -> list[Check]:
     """The bound holds behind one item and more, and does not exist in front of all."""
     return [
         Check("behind at least one item the bound holds", numbers["error over bound, largest"].value <= 1 + 1e-9),
-        Check("of real codes every tie group has a bound", numbers["queries whose every tie group is bounded"].value == 1),
-    ]  # fmt: skip
+        Check(
+            "every tie group of real codes is bounded", numbers["queries whose every tie group is bounded"].value == 1
+        ),
+    ]
 
 
 CLAIM = Claim(

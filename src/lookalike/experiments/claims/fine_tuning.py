@@ -9,7 +9,7 @@ VARIANTS = ("ID", "CAT", "ID+C", "FT")
 __all__ = ["CLAIM"]
 
 
-def measure(run: Run) -> Iterable[Number]:
+def measure(run: Run) -> Iterable[Number]:  # noqa: ARG001
     """Identification and discovery of an encoder before and after each kind of fine-tuning."""
     raise CannotTryError(
         "it needs fine-tuning of encoders by identity and category, and a catalogue with identities; this version has "
@@ -36,7 +36,7 @@ CLAIM = Claim(
     title="Fine-tuning by identity solves identification, not discovery",
     paper="Barkan et al. 2023",
     place="sections 6.4 and 6.5, tables 4, 5 and 6",
-    says="ID reaches 99.9 % in identification and does not help, or hurts, discovery; CAT hurts wild queries, FT helps.",
+    says="ID reaches 99.9 % in identification and does not help discovery; CAT hurts wild queries, FT helps them.",
     protocol="An encoder fine-tuned by identity, by category, by both and without labels, against the pretrained one.",
     data="a catalogue with identities",
     criterion="Identification of ID at least 0.99; closed AUC of ID no higher; wild AUC of CAT lower and of FT higher.",

@@ -20,7 +20,7 @@ def measure(run: Run) -> Iterable[Number]:
     for position, n_bits in enumerate(LENGTHS):
         values = {}
         for name, alpha in ALPHAS.items():
-            heads = [head(run, n_bits, seed, loss="tie-aware-ap", **alpha)["ap"] for seed in run.settings["seeds"]]
+            heads = [head(run, n_bits, seed, {"loss": "tie-aware-ap", **alpha})["ap"] for seed in run.settings["seeds"]]
             values[name] = np.mean(heads, axis=0)
             printed = PRINTED[name][position] if name in PRINTED else float("nan")
             yield mean_of(f"{n_bits} bits, {name}", values[name], printed=printed, group=f"mAP, {n_bits} bits")

@@ -52,10 +52,10 @@ CLAIM = Claim(
     paper="Barkan et al. 2023",
     place="section 6.3.1 and table 3",
     says="Without one generator's pairs the order of models hardly changes by AUC (0.70 to 1.00), so AUC is robust.",
-    protocol="Each model's own pairs are dropped and all models ordered again, by AUC and by a hit rate that is biased.",
+    protocol="Each model's own pairs are dropped and all models ordered again, by AUC and by a biased hit rate.",
     data="each catalogue with labels: digits, Fashion-MNIST, CIFAR-10, and others where this version has them",
     criterion=(
-        "Mean Spearman of AUC at least 0.7. If that is evidence, the biased hit rate has a coefficient that is lower by "
+        "Mean Spearman of AUC at least 0.7. If that is evidence, the coefficient of the biased hit rate is lower by "
         "0.05 or more, and below 0.7."
     ),
     settings={

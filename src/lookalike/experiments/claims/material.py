@@ -13,12 +13,13 @@ from lookalike.evaluation.code_space import usage, within_class_correlation
 from lookalike.evaluation.evaluate import evaluate
 from lookalike.evaluation.relevance import Relevance, same_label
 from lookalike.experiments.claims.claim import Run
+from lookalike.hashers import make
 
 VEHICLES = ("airplane", "automobile", "ship", "truck")
 LGAP = tuple(f"LGAP@{r}" for r in range(4))
 NETWORK = "efficientnet-lite0"
 
-__all__ = ["LGAP", "NETWORK", "Images", "digits", "head", "head_name", "images", "subset"]
+__all__ = ["LGAP", "NETWORK", "Images", "digits", "head", "head_name", "images", "measured", "subset", "without_labels"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,8 @@ def digits() -> Images:
 @functools.lru_cache(maxsize=4)
 def images(name: str, n_images: int, encoder: str, n_training: int) -> Images:
     """Images of a data set by the vectors of an encoder. n_training: images that are learned from; 0 for all."""
-    from lookalike.encoders import features, load as encoder_of
+    from lookalike.encoders import features
+    from lookalike.encoders import load as encoder_of
 
     dataset = subset(name, n_images)
     split = dataset.split(1)
@@ -90,10 +92,10 @@ def head_name(settings: Mapping[str, Any], n_bits: int, seed: int, options: Mapp
     return f"head cifar10 {NETWORK} {sizes} {n_bits} bits seed={seed} {target} {shown}"
 
 
-def head(run: Run, n_bits: int, seed: int, target: str = "class", **options: Any) -> dict[str, Any]:
+def head(run: Run, n_bits: int, seed: int, options: Mapping[str, Any], target: str = "class") -> dict[str, Any]:
     """Train a head of 512 units on embeddings of CIFAR-10, and measure its codes; kept as a step.
 
-    target: what is learned: the class, the kind (animal or vehicle), or both. options: of LearnedHasher.
+    options: of LearnedHasher. target: what is learned: the class, the kind (animal or vehicle), or both.
     """
     name = head_name(run.settings, n_bits, seed, options, target)
     return dict(run.keep(name, lambda: _trained(run.settings, n_bits, seed, target, options)))
@@ -114,15 +116,24 @@ def _trained(
     return measured(material, queries, gallery)
 
 
+def without_labels(run: Run, hasher: str, n_bits: int) -> dict[str, Any]:
+    """Codes of a hasher that sees no labels, on the embeddings that heads are trained on; kept as a step."""
+    n_images, n_training = run.settings["images"], run.settings["training"]
+
+    def compute() -> dict[str, Any]:
+        material = images("cifar10", n_images, NETWORK, n_training)
+        return measured(material, *material.codes(make(hasher, n_bits, 0)))
+
+    return dict(run.keep(f"hasher cifar10 {NETWORK} {n_images} {n_training} {hasher} {n_bits} bits", compute))
+
+
 def measured(material: Images, queries: Codes, gallery: Codes) -> dict[str, Any]:
     """AP of each query, mLGAP, and how the codes fill the space, as plain values."""
     result = evaluate(queries, gallery, material.relevance, ["AP", *LGAP])
     split, kinds = material.split, material.kinds
     of_kinds = evaluate(queries, gallery, same_label(kinds[split.queries], kinds[split.gallery]), ["AP", *LGAP])
     used = usage(gallery)
-    within = within_class_correlation(
-        gallery, material.gallery_labels, material.vectors[split.gallery], max_items=200
-    )
+    within = within_class_correlation(gallery, material.gallery_labels, material.vectors[split.gallery], max_items=200)
     pixels = within_class_correlation(
         gallery, material.gallery_labels, material.dataset.pixels(split.gallery), max_items=200
     )

@@ -45,9 +45,7 @@ def _gaps(shown: ShownCatalogue, k: int, seed: int) -> Iterator[dict[str, float]
         builders = [name for name in others if name not in later]
         inside, outside = (_numbers(shown, sorted(pool, key=names.index), k, seed)
                            for pool in ([*builders, model], builders))  # fmt: skip
-        yield {
-            name: _ahead(inside[name], model, later) - _ahead(outside[name], model, later) for name in inside
-        }
+        yield {name: _ahead(inside[name], model, later) - _ahead(outside[name], model, later) for name in inside}
 
 
 def _numbers(shown: ShownCatalogue, builders: list[str], k: int, seed: int) -> dict[str, dict[str, float]]:

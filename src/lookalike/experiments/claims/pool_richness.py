@@ -59,8 +59,8 @@ CLAIM = Claim(
     protocol="The top 6 of every model that can run; labels say which pairs are similar, so that p is known exactly.",
     data="each catalogue with labels: digits, Fashion-MNIST, CIFAR-10, and others where this version has them",
     criterion=(
-        "Lower ends of the 95 % intervals over queries: the pool's above 3·p, each model's above p. With ten classes no "
-        "pool can be more than ten times richer, so the printed 848 cannot be seen there."
+        "Lower ends of intervals over queries: the pool's above 3·p, each model's above p. With ten classes no pool "
+        "can be more than ten times richer, so the printed 848 cannot be seen there."
     ),
     settings={
         "quick": {"items": 1500, "queries": 200, "k": 6, "seeds": [0]},

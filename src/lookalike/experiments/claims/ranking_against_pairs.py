@@ -28,7 +28,7 @@ def measure(run: Run) -> Iterable[Number]:
         values = {}
         for loss in (OURS, *others):
             alpha = {"alpha": 1.0} if loss == OURS else {}
-            heads = [head(run, n_bits, seed, loss=loss, **alpha)["ap"] for seed in run.settings["seeds"]]
+            heads = [head(run, n_bits, seed, {"loss": loss, **alpha})["ap"] for seed in run.settings["seeds"]]
             values[loss] = np.mean(heads, axis=0)
             printed = PRINTED[loss][position] if loss in PRINTED else float("nan")
             yield mean_of(f"{n_bits} bits, {loss}", values[loss], printed=printed, group=f"mAP, {n_bits} bits")
@@ -40,9 +40,7 @@ def measure(run: Run) -> Iterable[Number]:
 def judge(numbers: Numbers) -> list[Check]:
     """Tie-aware AP is ahead at every length."""
     differences = [number for number in numbers if " less " in number.name]
-    return [
-        Check(f"{number.name.replace(' less ', ' is better than ')}", number.low > 0) for number in differences
-    ]
+    return [Check(f"{number.name.replace(' less ', ' is better than ')}", number.low > 0) for number in differences]
 
 
 CLAIM = Claim(

@@ -5,8 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from lookalike.experiments.claims.claim import Check, Claim, Number, Numbers, Run, mean_of
-from lookalike.experiments.claims.material import NETWORK, head, images, measured
-from lookalike.hashers import make
+from lookalike.experiments.claims.material import head, without_labels
 
 LEARNED = ("dsh", "tie-aware-ap")
 UNSUPERVISED = "ITQ"
@@ -21,11 +20,8 @@ def measure(run: Run) -> Iterable[Number]:
         runs = {}
         for loss in LEARNED:
             alpha = {"alpha": 1.0} if loss == "tie-aware-ap" else {}
-            runs[loss] = [head(run, n_bits, seed, loss=loss, **alpha) for seed in run.settings["seeds"]]
-        material = images("cifar10", run.settings["images"], NETWORK, run.settings["training"])
-        name = f"{UNSUPERVISED} {n_bits} {run.settings['images']} {run.settings['training']}"
-        codes = make(UNSUPERVISED, n_bits, 0)
-        runs[UNSUPERVISED] = [run.keep(f"cifar10 {NETWORK} {name}", lambda c=codes: measured(material, *material.codes(c)))]
+            runs[loss] = [head(run, n_bits, seed, {"loss": loss, **alpha}) for seed in run.settings["seeds"]]
+        runs[UNSUPERVISED] = [without_labels(run, UNSUPERVISED, n_bits)]
         for method, of_method in runs.items():
             group, ap = f"{n_bits} bits", np.mean([each["ap"] for each in of_method], axis=0)
             yield mean_of(f"{n_bits} bits, {method}, mAP", ap, group=f"mAP, {group}")

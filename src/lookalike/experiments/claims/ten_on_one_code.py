@@ -18,9 +18,10 @@ __all__ = ["CLAIM"]
 def measure(run: Run) -> Iterable[Number]:
     """AP in each of the 252 orders, and by the tally."""
     n, relevant = run.settings["items"], run.settings["relevant"]
-    values = []
-    for places in itertools.combinations(range(1, n + 1), relevant):
-        values.append(np.mean([(number + 1) / place for number, place in enumerate(places)]))
+    values = [
+        np.mean([(number + 1) / place for number, place in enumerate(places)])
+        for places in itertools.combinations(range(1, n + 1), relevant)
+    ]
     codes = Codes.pack(np.zeros((n, 4), bool))
     labels = np.arange(n) < relevant
     score = evaluate(codes[:1], codes, same_label([True], labels), ["AP"])["AP"]

@@ -36,9 +36,7 @@ def judge(numbers: Numbers) -> list[Check]:
         low = [number.high < 0.2 for number in of_encoder.ending(", mAP")]
         used = [number.value >= 0.5 for number in of_encoder.ending(", use")]
         checks.append(Check(f"{encoder}: all are below 0.20 ({sum(low)} of {len(low)} are)", all(low)))
-        checks.append(
-            Check(f"{encoder}: all use half of the codes or more ({sum(used)} of {len(used)} do)", all(used))
-        )
+        checks.append(Check(f"{encoder}: all use half of the codes or more ({sum(used)} of {len(used)} do)", all(used)))
     return checks
 
 

@@ -22,7 +22,7 @@ def measure(run: Run) -> Iterable[Number]:
             values = {}
             for name in (PLAIN, *DISPERSED):
                 target, options = LOSSES[name]
-                heads = [head(run, n_bits, seed, target, **options)[key] for seed in run.settings["seeds"]]
+                heads = [head(run, n_bits, seed, options, target)[key] for seed in run.settings["seeds"]]
                 values[name] = np.mean(np.array(heads, float), axis=0)  # of each class
                 group = f"Rank correlation with {space}, {n_bits} bits"
                 yield mean_of(f"{n_bits} bits, {space}, {name}", values[name], group=group)

@@ -23,17 +23,19 @@ def figure(claim: Claim, result: Replication, reading: str) -> Figure:
     head = ["number", "value", "95 % from", "to", "printed"]
     panels = [_panel(group, numbers) for group, numbers in groups.items()]
     table = data_table(head, rows) if rows else "<p>There are no numbers.</p>"
-    return Figure(claim.name, claim.title, text(claim.title), reading, panels, table, least="22rem", most=3)
+    return Figure(claim.name, claim.title, text(claim.title), reading, panels, table, least="22rem", most=2)
 
 
 def _panel(group: str, numbers: Sequence[Number]) -> FigurePanel:
     """Bars of ours, and hollow ones of what is printed."""
     bars, told = [], []
     for name, number in zip(short_names([number.name for number in numbers]), numbers, strict=True):
-        bars.append(Bar(name, number.value, (number.low, number.high)))
+        bars.append(Bar(name, number.value, (number.low, number.high), shown=_drawn(number.value)))
         told.append(f"{name} {_shown(number.value)}")
         if not math.isnan(number.printed):
-            bars.append(Bar(f"{name} (print)", number.printed, (math.nan, math.nan), solid=False))
+            bars.append(
+                Bar(f"{name} (print)", number.printed, (math.nan, math.nan), solid=False, shown=_drawn(number.printed))
+            )
             told.append(f"printed {_shown(number.printed)}")
     return FigurePanel(f"<span>{text(group)}</span>", f"{group}: {', '.join(told)}.", interval_bars(bars))
 
@@ -51,6 +53,11 @@ def short_names(names: Sequence[str]) -> list[str]:
         while all(len(part) > 1 and part[-1] == parts[0][-1] for part in parts):
             parts = [part[:-1] for part in parts]
     return [", ".join(part) for part in parts]
+
+
+def _drawn(value: float) -> str:
+    """A large value as text: without digits after the point that nobody reads; "" for a small one."""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.2f}" if abs(value) >= 2 else ""
 
 
 def _shown(value: float) -> str:

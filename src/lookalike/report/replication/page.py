@@ -28,7 +28,10 @@ def page(results: Sequence[Replication]) -> str:
     papers = [(paper, list(group)) for paper, group in groupby(shown, key=lambda pair: pair[0].paper)]
     figures = {claim.name: figure(claim, result, _reading(claim, result)) for claim, result in shown}
     sentence = _summary(results)
-    links = [("table", "Table"), *((f"paper-{number}", text(_short(paper))) for number, (paper, _) in enumerate(papers))]
+    links = [
+        ("table", "Table"),
+        *((f"paper-{number}", text(_short(paper))) for number, (paper, _) in enumerate(papers)),
+    ]
     parts = {
         "menu": menu([*links, ("about", "About")]),
         "summary": f"<p>{text(sentence)}</p>",
@@ -56,7 +59,12 @@ def page(results: Sequence[Replication]) -> str:
 def _summary(results: Sequence[Replication]) -> str:
     """How many claims hold, in a sentence."""
     counts = {verdict: sum(result.verdict == verdict for result in results) for verdict in VERDICTS}
-    told = "; ".join(f"{count} {verdict}" for verdict, count in counts.items() if count)
+    several = {"holds": "hold", "holds in part": "hold in part", "does not hold": "do not hold"}
+    told = ", ".join(
+        f"{count} {several.get(verdict, verdict) if count > 1 else verdict}"
+        for verdict, count in counts.items()
+        if count
+    )
     budgets = " and ".join(dict.fromkeys(result.budget for result in results))
     return f"{plural(len(results), 'claim')} tried again on real data, in the {budgets} budget: {told}."
 
