@@ -11,7 +11,7 @@ from rich.console import Console
 
 import lookalike as la
 from lookalike.cli import app
-from lookalike.experiments.claims import BUDGETS, CLAIMS, Number
+from lookalike.experiments.claims import BUDGETS, CLAIMS, MeasuredNumber
 from lookalike.experiments.replicate import Replication, results_in
 from lookalike.hashers import HASHERS
 from lookalike.metrics.metric import ALIASES, MEASURES, NUMBER, TREC_NAMES, WHOLE, Measure
@@ -147,7 +147,7 @@ def _paragraph(result: Replication) -> str:
     return "\n\n".join(lines)
 
 
-def _shown(number: Number) -> str:
+def _shown(number: MeasuredNumber) -> str:
     ends = "" if math.isnan(number.low) else f", {_figure(number.low)} to {_figure(number.high)}"
     return f"{_figure(number.value)}{ends}"
 

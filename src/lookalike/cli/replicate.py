@@ -12,7 +12,7 @@ from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import print_json, progress, prose, say_how_to_open, table, tables
 
 if TYPE_CHECKING:
-    from lookalike.experiments.claims import Claim, Number
+    from lookalike.experiments.claims import MeasuredNumber, PaperClaim
     from lookalike.experiments.replicate import Replication
 
 WIDTH = 24  # of the longest name
@@ -71,7 +71,7 @@ def replicate(
         say_how_to_open(report)
 
 
-def _list(claims: "list[Claim]", as_json: bool) -> None:
+def _list(claims: "list[PaperClaim]", as_json: bool) -> None:
     """Print the claims without trying them."""
     if as_json:
         facts = ("name", "title", "paper", "place", "says", "protocol", "data", "criterion", "settings")
@@ -91,7 +91,7 @@ def _line(result: "Replication") -> None:
     tables().print(f"{result.claim:{WIDTH}}{result.verdict:22}{seen:>16}{time:>14}{why}")
 
 
-def _detail(claim: "Claim", result: "Replication") -> None:
+def _detail(claim: "PaperClaim", result: "Replication") -> None:
     """Print what a claim says, which parts of it were seen, and the numbers."""
     say = prose().print
     say(f"\n{claim.title}\n{claim.paper}, {claim.place}: {claim.says}\n\n{claim.protocol} Data: {claim.data}. "
@@ -106,7 +106,7 @@ def _detail(claim: "Claim", result: "Replication") -> None:
     tables().print(rows)
 
 
-def _values(number: "Number") -> tuple[float, float, float, float]:
+def _values(number: "MeasuredNumber") -> tuple[float, float, float, float]:
     return number.value, number.low, number.high, number.printed
 
 

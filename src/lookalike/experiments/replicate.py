@@ -27,9 +27,9 @@ from lookalike.experiments.claims.claim import (
     VERDICTS,
     CannotTryError,
     Check,
-    Claim,
-    Number,
+    MeasuredNumber,
     Numbers,
+    PaperClaim,
     verdict_of,
 )
 
@@ -48,7 +48,7 @@ class Replication:
     claim: str
     budget: str
     verdict: str
-    numbers: tuple[Number, ...] = ()
+    numbers: tuple[MeasuredNumber, ...] = ()
     checks: tuple[Check, ...] = ()
     why: str = ""  # it cannot be tried here
     seconds: float = math.nan
@@ -67,7 +67,7 @@ class Replication:
         )
 
 
-def choose(names: Iterable[str]) -> list[Claim]:
+def choose(names: Iterable[str]) -> list[PaperClaim]:
     """The claims of these names, in the order of the papers; all of them where no name is given."""
     wanted = list(names)
     for name in wanted:
@@ -79,7 +79,7 @@ def choose(names: Iterable[str]) -> list[Claim]:
 
 
 def replicate(
-    claims: Iterable[Claim],
+    claims: Iterable[PaperClaim],
     budget: str,
     folder: str | Path,
     *,
@@ -110,7 +110,7 @@ def replicate(
     return results
 
 
-def try_claim(claim: Claim, budget: str, steps: Path, *, again: bool = False) -> Replication:
+def try_claim(claim: PaperClaim, budget: str, steps: Path, *, again: bool = False) -> Replication:
     """Measure a claim and judge the numbers."""
     started = time.perf_counter()
     facts: dict[str, Any] = {
@@ -152,7 +152,7 @@ class KeptSteps:
         return value
 
 
-def fingerprint(claim: Claim, budget: str) -> str:
+def fingerprint(claim: PaperClaim, budget: str) -> str:
     """A fingerprint of what is done for a claim: a result of another protocol is not its result."""
     facts = [claim.name, budget, dict(claim.settings[budget]), claim.protocol, claim.data, claim.criterion]
     return digest(np.array([json.dumps(facts, sort_keys=True)]))
@@ -202,11 +202,11 @@ def read_result(path: str | Path) -> Replication:
     return Replication(**texts, **facts, seconds=seconds, numbers=numbers, checks=checks, kept=True)
 
 
-def _number(row: Mapping[str, Any]) -> Number:
+def _number(row: Mapping[str, Any]) -> MeasuredNumber:
     """A number of a file, in which null stands for nan."""
     values = {name: row[name] for name in ("value", "low", "high", "printed")}
     floats = {name: math.nan if v is None else float(_typed((int, float), v)) for name, v in values.items()}
-    return Number(_typed(str, row["name"]), **floats, group=_typed(str, row["group"]))
+    return MeasuredNumber(_typed(str, row["name"]), **floats, group=_typed(str, row["group"]))
 
 
 def _typed(kind: Any, value: Any) -> Any:
@@ -216,7 +216,7 @@ def _typed(kind: Any, value: Any) -> Any:
     return value
 
 
-def _earlier(claim: Claim, budget: str, folder: Path) -> Replication | None:
+def _earlier(claim: PaperClaim, budget: str, folder: Path) -> Replication | None:
     """The result of an earlier run, if it was made by the same protocol and could be tried."""
     path = result_path(folder, claim.name, budget)
     if not path.is_file():

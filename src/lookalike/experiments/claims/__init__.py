@@ -24,7 +24,7 @@ from lookalike.experiments.claims import (
     unsupervised_hashers,
     visual_distance,
 )
-from lookalike.experiments.claims.claim import BUDGETS, VERDICTS, Check, Claim, Number, Numbers, verdict_of
+from lookalike.experiments.claims.claim import BUDGETS, VERDICTS, Check, MeasuredNumber, Numbers, PaperClaim, verdict_of
 
 MODULES = (
     distance_identity,
@@ -50,6 +50,6 @@ MODULES = (
     sampled_negatives,
     fine_tuning,
 )
-CLAIMS: dict[str, Claim] = {module.CLAIM.name: module.CLAIM for module in MODULES}
+CLAIMS: dict[str, PaperClaim] = {module.CLAIM.name: module.CLAIM for module in MODULES}
 
-__all__ = ["BUDGETS", "CLAIMS", "VERDICTS", "Check", "Claim", "Number", "Numbers", "verdict_of"]
+__all__ = ["BUDGETS", "CLAIMS", "VERDICTS", "Check", "MeasuredNumber", "Numbers", "PaperClaim", "verdict_of"]

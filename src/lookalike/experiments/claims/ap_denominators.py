@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from lookalike.evaluation.evaluate import evaluate
-from lookalike.experiments.claims.claim import Check, Claim, Number, Numbers, Run
+from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run
 from lookalike.experiments.claims.material import NETWORK, digits, images
 from lookalike.hashers import make
 
@@ -12,7 +12,7 @@ NORMS = ("retrieved", "min", "total")
 __all__ = ["CLAIM"]
 
 
-def measure(run: Run) -> Iterable[Number]:
+def measure(run: Run) -> Iterable[MeasuredNumber]:
     """AP@p of the same codes by each denominator, and what ties could make of the usual one."""
     p = run.settings["p"]
     metrics = [f"AP(norm={norm!r})@{p}" for norm in NORMS]
@@ -24,9 +24,11 @@ def measure(run: Run) -> Iterable[Number]:
             group = f"AP@{p}, {name}, {n_bits} bits"
             for norm, metric in zip(NORMS, metrics, strict=True):
                 score = result[metric]
-                yield Number(f"{name}, {n_bits} bits, {norm}", score.mean, *score.interval(resamples=500), group=group)
+                yield MeasuredNumber(
+                    f"{name}, {n_bits} bits, {norm}", score.mean, *score.interval(resamples=500), group=group
+                )
             score = result[metrics[0]]
-            yield Number(f"{name}, {n_bits} bits, range by ties", score.best - score.worst)
+            yield MeasuredNumber(f"{name}, {n_bits} bits, range by ties", score.best - score.worst)
 
 
 def judge(numbers: Numbers) -> list[Check]:
@@ -41,7 +43,7 @@ def judge(numbers: Numbers) -> list[Check]:
     return checks
 
 
-CLAIM = Claim(
+CLAIM = PaperClaim(
     name="ap-denominators",
     title="AP@p is three different numbers",
     paper="Two evaluation sections without a title",

@@ -6,7 +6,7 @@ import numpy as np
 
 from lookalike.evaluation.evaluate import evaluate
 from lookalike.evaluation.relevance import same_label
-from lookalike.experiments.claims.claim import Check, Claim, Number, Numbers, Run
+from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run
 from lookalike.experiments.claims.material import digits
 from lookalike.experiments.demo import argsort_map
 from lookalike.hashers import make
@@ -14,7 +14,7 @@ from lookalike.hashers import make
 __all__ = ["CLAIM"]
 
 
-def measure(run: Run) -> Iterable[Number]:
+def measure(run: Run) -> Iterable[MeasuredNumber]:
     """MAP by an argsort in several orders of the same gallery, and the exact mean over all orders of ties."""
     material = digits()
     query_labels, gallery_labels = (
@@ -27,17 +27,17 @@ def measure(run: Run) -> Iterable[Number]:
             orders[f"shuffled {seed}"] = np.random.default_rng(seed).permutation(len(gallery))
         group = f"mAP, {n_bits} bits"
         exact = evaluate(queries, gallery, material.relevance, ["AP"])["AP"]
-        yield Number(f"{n_bits} bits, exact mean", exact.mean, *exact.interval(resamples=500), group=group)
-        yield Number(f"{n_bits} bits, worst order", exact.worst, group=group)
-        yield Number(f"{n_bits} bits, best order", exact.best, group=group)
+        yield MeasuredNumber(f"{n_bits} bits, exact mean", exact.mean, *exact.interval(resamples=500), group=group)
+        yield MeasuredNumber(f"{n_bits} bits, worst order", exact.worst, group=group)
+        yield MeasuredNumber(f"{n_bits} bits, best order", exact.best, group=group)
         changes = []
         for name, order in orders.items():
             labels = gallery_labels[order]
             again = evaluate(queries, gallery[order], same_label(query_labels, labels), ["AP"])["AP"].mean
             changes.append(abs(again - exact.mean))
             value = argsort_map(queries, gallery[order], query_labels, labels)
-            yield Number(f"{n_bits} bits, argsort, gallery {name}", value, group=group)
-        yield Number(f"{n_bits} bits, change of the exact mean", max(changes))
+            yield MeasuredNumber(f"{n_bits} bits, argsort, gallery {name}", value, group=group)
+        yield MeasuredNumber(f"{n_bits} bits, change of the exact mean", max(changes))
 
 
 def judge(numbers: Numbers) -> list[Check]:
@@ -59,7 +59,7 @@ def judge(numbers: Numbers) -> list[Check]:
     return checks
 
 
-CLAIM = Claim(
+CLAIM = PaperClaim(
     name="argsort-ties",
     title="An argsort gives one of many possible mAP",
     paper="He et al. 2018",

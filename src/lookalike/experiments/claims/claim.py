@@ -23,9 +23,9 @@ __all__ = [
     "VERDICTS",
     "CannotTryError",
     "Check",
-    "Claim",
-    "Number",
+    "MeasuredNumber",
     "Numbers",
+    "PaperClaim",
     "Run",
     "mean_of",
     "verdict_of",
@@ -37,7 +37,7 @@ class CannotTryError(Exception):
 
 
 @dataclass(frozen=True)
-class Number:
+class MeasuredNumber:
     """A measured value, with its 95 % interval and the paper's own figure where there are such.
 
     group: the chart that it is drawn in; "" for none.
@@ -54,27 +54,27 @@ class Number:
 class Numbers:
     """The numbers of a claim by their names."""
 
-    def __init__(self, numbers: Iterable[Number]) -> None:
-        self._by_name: dict[str, Number] = {}
+    def __init__(self, numbers: Iterable[MeasuredNumber]) -> None:
+        self._by_name: dict[str, MeasuredNumber] = {}
         for number in numbers:
             if number.name in self._by_name:
                 raise AssertionError(f"there are two numbers named {number.name!r}")
             self._by_name[number.name] = number
 
-    def __getitem__(self, name: str) -> Number:
+    def __getitem__(self, name: str) -> MeasuredNumber:
         return self._by_name[name]
 
-    def __iter__(self) -> Iterator[Number]:
+    def __iter__(self) -> Iterator[MeasuredNumber]:
         return iter(self._by_name.values())
 
     def __len__(self) -> int:
         return len(self._by_name)
 
-    def ending(self, end: str) -> list[Number]:
+    def ending(self, end: str) -> list[MeasuredNumber]:
         """The numbers whose names end so."""
         return [number for number in self if number.name.endswith(end)]
 
-    def starting(self, start: str) -> list[Number]:
+    def starting(self, start: str) -> list[MeasuredNumber]:
         """The numbers whose names start so."""
         return [number for number in self if number.name.startswith(start)]
 
@@ -99,7 +99,7 @@ class Run(Protocol):
 
 
 @dataclass(frozen=True)
-class Claim:
+class PaperClaim:
     """What a paper says at some place, and how it is tried again.
 
     measure: makes the numbers. judge: from the numbers alone, which parts of the claim were seen. settings: sizes and
@@ -115,7 +115,7 @@ class Claim:
     data: str
     criterion: str
     settings: Mapping[str, Mapping[str, Any]]
-    measure: Callable[[Run], Iterable[Number]]
+    measure: Callable[[Run], Iterable[MeasuredNumber]]
     judge: Callable[[Numbers], Sequence[Check]]
 
     def seeds(self, budget: str) -> str:
@@ -136,9 +136,9 @@ def verdict_of(checks: Sequence[Check]) -> str:
     return HOLDS if all(held) else IN_PART if any(held) else FAILS
 
 
-def mean_of(name: str, values: Any, *, printed: float = math.nan, group: str = "") -> Number:
+def mean_of(name: str, values: Any, *, printed: float = math.nan, group: str = "") -> MeasuredNumber:
     """The mean of values, such as one for each query, and its bootstrap interval; nan is left out."""
     values = np.asarray(values, float)
     low, high = bootstrap_interval(values, 0.95, 0, 1000)
     known = values[~np.isnan(values)]
-    return Number(name, float(known.mean()) if len(known) else math.nan, low, high, printed, group)
+    return MeasuredNumber(name, float(known.mean()) if len(known) else math.nan, low, high, printed, group)

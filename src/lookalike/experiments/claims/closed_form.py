@@ -8,14 +8,14 @@ import numpy as np
 from lookalike.core.codes import Codes
 from lookalike.evaluation.evaluate import evaluate
 from lookalike.evaluation.relevance import same_label
-from lookalike.experiments.claims.claim import Check, Claim, Number, Numbers, Run, mean_of
+from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run, mean_of
 from lookalike.experiments.claims.material import digits
 from lookalike.hashers import make
 
 __all__ = ["CLAIM"]
 
 
-def measure(run: Run) -> Iterable[Number]:
+def measure(run: Run) -> Iterable[MeasuredNumber]:
     """The largest error on galleries whose orders can all be listed, and the mean over random orders of a real one."""
     material = digits()
     query_codes, gallery = material.codes(make("ITQ", run.settings["bits"], 0))
@@ -42,13 +42,13 @@ def measure(run: Run) -> Iterable[Number]:
             ap = (listed * listed.cumsum(1) / ranks).sum(1) / relevant.sum()
             errors["AP"].append(abs(float(ap.mean()) - result["AP"].mean))
             errors["DCG"].append(abs(float((listed / np.log2(ranks + 1)).sum(1).mean()) - result["DCG"].mean))
-    yield Number("orders listed", float(orders))
+    yield MeasuredNumber("orders listed", float(orders))
     for metric, of_metric in errors.items():
-        yield Number(f"{metric}, largest error", float(max(of_metric)), printed=0.0)
+        yield MeasuredNumber(f"{metric}, largest error", float(max(of_metric)), printed=0.0)
     yield from _sampled(run, query_codes, gallery)
 
 
-def _sampled(run: Run, queries: Codes, gallery: Codes) -> Iterator[Number]:
+def _sampled(run: Run, queries: Codes, gallery: Codes) -> Iterator[MeasuredNumber]:
     """AP of the whole gallery in random orders less the closed form, averaged over queries, for each order."""
     material = digits()
     labels, query_labels = material.gallery_labels, material.dataset.labels[material.split.queries]
@@ -95,7 +95,7 @@ def judge(numbers: Numbers) -> list[Check]:
     ]
 
 
-CLAIM = Claim(
+CLAIM = PaperClaim(
     name="closed-form",
     title="The closed form is the mean over all orders of ties",
     paper="He et al. 2018",

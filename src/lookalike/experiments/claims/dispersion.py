@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.experiments.claims.claim import Check, Claim, Number, Numbers, Run, mean_of
+from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run, mean_of
 from lookalike.experiments.claims.material import LGAP, head
 
 LENGTHS = (12, 24)
@@ -28,7 +28,7 @@ PRINTED = {  # table 1: mAP and mLGAP, whose r is not printed; the hierarchy's a
 __all__ = ["CLAIM"]
 
 
-def measure(run: Run) -> Iterable[Number]:
+def measure(run: Run) -> Iterable[MeasuredNumber]:
     """MAP, mLGAP and use of codes of each loss, and what dispersion changes, paired over queries."""
     for n_bits in LENGTHS:
         values: dict[str, dict[str, np.ndarray]] = {}
@@ -48,10 +48,12 @@ def measure(run: Run) -> Iterable[Number]:
                 yield _number(f"{n_bits} bits, {name} less {plain}, {title}", title, of_title - values[plain][title])
 
 
-def _number(name: str, title: str, values: np.ndarray, printed: float = float("nan"), group: str = "") -> Number:
+def _number(
+    name: str, title: str, values: np.ndarray, printed: float = float("nan"), group: str = ""
+) -> MeasuredNumber:
     """The mean of queries with its interval; of use, which has a value for each seed, with the range of seeds."""
     if title == "use":
-        return Number(name, float(values.mean()), float(values.min()), float(values.max()), printed, group)
+        return MeasuredNumber(name, float(values.mean()), float(values.min()), float(values.max()), printed, group)
     return mean_of(name, values, printed=printed, group=group)
 
 
@@ -70,7 +72,7 @@ def judge(numbers: Numbers) -> list[Check]:
     return checks
 
 
-CLAIM = Claim(
+CLAIM = PaperClaim(
     name="dispersion",
     title="Dispersion lowers mAP, and raises mLGAP and the use of codes",
     paper="Ding et al. 2018",

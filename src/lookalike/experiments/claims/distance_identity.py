@@ -5,14 +5,14 @@ from collections.abc import Iterable
 import numpy as np
 
 from lookalike.evaluation.count import count
-from lookalike.experiments.claims.claim import Check, Claim, Number, Numbers, Run
+from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run
 from lookalike.experiments.claims.material import digits
 from lookalike.hashers import make
 
 __all__ = ["CLAIM"]
 
 
-def measure(run: Run) -> Iterable[Number]:
+def measure(run: Run) -> Iterable[MeasuredNumber]:
     """The largest difference of the three distances, and of the tallies that are counted from bits."""
     material = digits()
     for n_bits in run.settings["bits"]:
@@ -22,14 +22,18 @@ def measure(run: Run) -> Iterable[Number]:
         unit = [side / np.linalg.norm(side, axis=1, keepdims=True) for side in (q, g)]
         cosine = n_bits / 2 * (1 - unit[0] @ unit[1].T)
         euclidean = n_bits / 4 * np.stack([((unit[1] - row) ** 2).sum(1) for row in unit[0]])
-        yield Number(f"{n_bits} bits, Hamming less cosine form", float(np.abs(hamming - cosine).max()), printed=0.0)
-        yield Number(
+        yield MeasuredNumber(
+            f"{n_bits} bits, Hamming less cosine form", float(np.abs(hamming - cosine).max()), printed=0.0
+        )
+        yield MeasuredNumber(
             f"{n_bits} bits, Hamming less Euclidean form", float(np.abs(hamming - euclidean).max()), printed=0.0
         )
         rounded = np.rint(cosine).astype(int)
         of_cosine = np.stack([np.bincount(row, minlength=n_bits + 1) for row in rounded])
         counted = count(queries, gallery, material.relevance).counts.sum(2)
-        yield Number(f"{n_bits} bits, items tallied differently", float((of_cosine != counted).sum()), printed=0.0)
+        yield MeasuredNumber(
+            f"{n_bits} bits, items tallied differently", float((of_cosine != counted).sum()), printed=0.0
+        )
 
 
 def judge(numbers: Numbers) -> list[Check]:
@@ -41,7 +45,7 @@ def judge(numbers: Numbers) -> list[Check]:
     ]
 
 
-CLAIM = Claim(
+CLAIM = PaperClaim(
     name="distance-identity",
     title="Hamming distance is a cosine and a Euclidean distance",
     paper="Two evaluation sections without a title",

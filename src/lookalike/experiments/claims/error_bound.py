@@ -5,14 +5,14 @@ from collections.abc import Iterable
 import numpy as np
 
 from lookalike.evaluation.count import count
-from lookalike.experiments.claims.claim import Check, Claim, Number, Numbers, Run
+from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run
 from lookalike.experiments.claims.material import digits
 from lookalike.hashers import make
 
 __all__ = ["CLAIM"]
 
 
-def measure(run: Run) -> Iterable[Number]:
+def measure(run: Run) -> Iterable[MeasuredNumber]:
     """The error over its bound for all small counts, and for every tie group of real codes."""
     from lookalike.learning.as_printed import inverse_rank_error_bound, relaxed_ap_as_printed
 
@@ -21,9 +21,9 @@ def measure(run: Run) -> Iterable[Number]:
     before, items = np.meshgrid(np.arange(1, most + 1), np.arange(1, most + 1))
     error = np.abs(harmonic[before + items] - harmonic[before] - np.log((before + items) / before))
     ratio = error / inverse_rank_error_bound(before, items)
-    yield Number("error over bound, largest", float(ratio.max()), printed=1.0, group="Error over its bound")
-    yield Number("error over bound, mean", float(ratio.mean()), group="Error over its bound")
-    yield Number("pairs of counts tried", float(ratio.size))
+    yield MeasuredNumber("error over bound, largest", float(ratio.max()), printed=1.0, group="Error over its bound")
+    yield MeasuredNumber("error over bound, mean", float(ratio.mean()), group="Error over its bound")
+    yield MeasuredNumber("pairs of counts tried", float(ratio.size))
     material = digits()
     queries, gallery = material.codes(make("ITQ", run.settings["bits"], 0))
     counts = count(queries, gallery, material.relevance).counts
@@ -31,13 +31,13 @@ def measure(run: Run) -> Iterable[Number]:
     first = (n.cumsum(1) - n == 0) & (n > 0)
     bounded = np.isfinite(inverse_rank_error_bound(n.cumsum(1) - n, n)).all(1)
     printed = relaxed_ap_as_printed(n, relevant)
-    yield Number(
+    yield MeasuredNumber(
         "queries whose every tie group is bounded", float(bounded.mean()), group="Real codes, share of queries"
     )
     relevant_first = (relevant * first).any(1)
-    yield Number("queries with something relevant in the first group", float(relevant_first.mean()),
+    yield MeasuredNumber("queries with something relevant in the first group", float(relevant_first.mean()),
                  group="Real codes, share of queries")  # fmt: skip
-    yield Number("queries whose AP as printed is finite", float(np.isfinite(printed).mean()),
+    yield MeasuredNumber("queries whose AP as printed is finite", float(np.isfinite(printed).mean()),
                  group="Real codes, share of queries")  # fmt: skip
 
 
@@ -51,7 +51,7 @@ def judge(numbers: Numbers) -> list[Check]:
     ]
 
 
-CLAIM = Claim(
+CLAIM = PaperClaim(
     name="error-bound",
     title="The logarithm is off by no more than its bound",
     paper="He et al. 2018",

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 
-from lookalike.experiments.claims.claim import CannotTryError, Check, Claim, Number, Numbers, Run
+from lookalike.experiments.claims.claim import CannotTryError, Check, MeasuredNumber, Numbers, PaperClaim, Run
 
 VARIANTS = ("ID", "CAT", "ID+C", "FT")
 
 __all__ = ["CLAIM"]
 
 
-def measure(run: Run) -> Iterable[Number]:  # noqa: ARG001
+def measure(run: Run) -> Iterable[MeasuredNumber]:  # noqa: ARG001
     """Identification and discovery of an encoder before and after each kind of fine-tuning."""
     raise CannotTryError(
         "it needs fine-tuning of encoders by identity and category, and a catalogue with identities; this version has "
@@ -31,7 +31,7 @@ def judge(numbers: Numbers) -> list[Check]:
     ]
 
 
-CLAIM = Claim(
+CLAIM = PaperClaim(
     name="fine-tuning",
     title="Fine-tuning by identity solves identification, not discovery",
     paper="Barkan et al. 2023",

@@ -5,23 +5,27 @@ from collections.abc import Iterable
 import numpy as np
 
 from lookalike.experiments.claims.catalogues import catalogues
-from lookalike.experiments.claims.claim import Check, Claim, Number, Numbers, Run
+from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run
 
 __all__ = ["CLAIM"]
 
 
-def measure(run: Run) -> Iterable[Number]:
+def measure(run: Run) -> Iterable[MeasuredNumber]:
     """Overlap of each two models, its mean, and the share of proposals that are repeats."""
     for shown in catalogues(run):
         pool = shown.pool(run.settings["k"])
         overlap = pool.overlap
         pairs = [(i, j) for i in range(len(overlap)) for j in range(i)]
         for i, j in pairs:
-            yield Number(f"{shown.name}, {pool.models[i]} and {pool.models[j]}", float(overlap[i, j]),
+            yield MeasuredNumber(f"{shown.name}, {pool.models[i]} and {pool.models[j]}", float(overlap[i, j]),
                          group=f"Overlap, {shown.name}")  # fmt: skip
-        yield Number(f"{shown.name}, mean overlap", float(np.mean([overlap[pair] for pair in pairs])), printed=0.10)
-        yield Number(f"{shown.name}, repeats", pool.duplication, printed=0.18)
-        yield Number(f"{shown.name}, candidates a query", pool.suspects / shown.collection.n_queries, printed=24.4)
+        yield MeasuredNumber(
+            f"{shown.name}, mean overlap", float(np.mean([overlap[pair] for pair in pairs])), printed=0.10
+        )
+        yield MeasuredNumber(f"{shown.name}, repeats", pool.duplication, printed=0.18)
+        yield MeasuredNumber(
+            f"{shown.name}, candidates a query", pool.suspects / shown.collection.n_queries, printed=24.4
+        )
 
 
 def judge(numbers: Numbers) -> list[Check]:
@@ -34,7 +38,7 @@ def judge(numbers: Numbers) -> list[Check]:
     return checks
 
 
-CLAIM = Claim(
+CLAIM = PaperClaim(
     name="generator-overlap",
     title="Models propose different candidates",
     paper="Barkan et al. 2023",

@@ -4,14 +4,14 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from lookalike.experiments.claims.claim import Check, Claim, Number, Numbers, Run
+from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run
 
 PRINTED = {"M": 2.0, "b": 1.0, "|V|": 1.0}
 
 __all__ = ["CLAIM"]
 
 
-def measure(run: Run) -> Iterable[Number]:
+def measure(run: Run) -> Iterable[MeasuredNumber]:
     """Milliseconds by batch size, bits and grades, and how fast they grow with each."""
     from lookalike.learning.cost import gradient_seconds
 
@@ -22,9 +22,11 @@ def measure(run: Run) -> Iterable[Number]:
         for size in settings[name]:
             sizes = usual | {name: size}
             seconds.append(gradient_seconds(sizes["M"], sizes["b"], sizes["|V|"], repeats=settings["repeats"]))
-            yield Number(f"{name} = {size}, milliseconds", 1e3 * seconds[-1], group=f"Milliseconds against {name}")
+            yield MeasuredNumber(
+                f"{name} = {size}, milliseconds", 1e3 * seconds[-1], group=f"Milliseconds against {name}"
+            )
         exponent = float(np.polyfit(np.log(settings[name]), np.log(seconds), 1)[0])
-        yield Number(f"exponent of {name}", exponent, printed=PRINTED[name])
+        yield MeasuredNumber(f"exponent of {name}", exponent, printed=PRINTED[name])
 
 
 def judge(numbers: Numbers) -> list[Check]:
@@ -38,7 +40,7 @@ def judge(numbers: Numbers) -> list[Check]:
     ]
 
 
-CLAIM = Claim(
+CLAIM = PaperClaim(
     name="gradient-cost",
     title="The gradient of a batch costs O(b·|V|·M²)",
     paper="He et al. 2018",

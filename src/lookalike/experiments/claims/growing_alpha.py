@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from lookalike.experiments.claims.claim import Check, Claim, Number, Numbers, Run, mean_of
+from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run, mean_of
 from lookalike.experiments.claims.material import head
 
 ALPHAS = {"α = 40": {"alpha": 40.0}, "α = 1": {"alpha": 1.0}, "α from 1 to 40": {"alpha": 1.0, "alpha_end": 40.0}}
@@ -15,7 +15,7 @@ LENGTHS = (12, 24, 32, 48)
 __all__ = ["CLAIM"]
 
 
-def measure(run: Run) -> Iterable[Number]:
+def measure(run: Run) -> Iterable[MeasuredNumber]:
     """MAP of each α at each length, and what growing adds to each fixed one, paired over queries."""
     for position, n_bits in enumerate(LENGTHS):
         values = {}
@@ -40,7 +40,7 @@ def judge(numbers: Numbers) -> list[Check]:
     ]
 
 
-CLAIM = Claim(
+CLAIM = PaperClaim(
     name="growing-alpha",
     title="A growing α is better than a fixed one",
     paper="He et al. 2018",

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from lookalike.discovery.prevalence import SECONDS, pairs_saved
-from lookalike.experiments.claims.claim import Check, Claim, Number, Numbers, Run
+from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run
 
 QUERIES, ITEMS, MODELS, K, JUDGED = 2_000, 52_712, 6, 6, 54_170  # DeepFashion in the paper
 YEAR = 365.25 * 86_400
@@ -11,15 +11,17 @@ YEAR = 365.25 * 86_400
 __all__ = ["CLAIM"]
 
 
-def measure(run: Run) -> Iterable[Number]:  # noqa: ARG001  # there is nothing to choose
+def measure(run: Run) -> Iterable[MeasuredNumber]:  # noqa: ARG001  # there is nothing to choose
     """The paper's own counts, put into its formulas."""
     saved = pairs_saved(QUERIES, ITEMS, QUERIES * MODELS * K)
-    yield Number("times fewer, were no pair proposed twice", saved, printed=1400.0, group="Times fewer pairs")
+    yield MeasuredNumber("times fewer, were no pair proposed twice", saved, printed=1400.0, group="Times fewer pairs")
     distinct = pairs_saved(QUERIES, ITEMS, JUDGED)
-    yield Number("times fewer, by the pairs that were judged", distinct, printed=1400.0, group="Times fewer pairs")
-    yield Number("years for all pairs of 10,000 items and 1,000 queries", 10**7 * SECONDS / YEAR, printed=4.5)
-    yield Number("days for 100,000 pairs", 100_000 * SECONDS / 86_400, printed=17.0)
-    yield Number("candidates a query, judged", JUDGED / QUERIES, printed=24.4)
+    yield MeasuredNumber(
+        "times fewer, by the pairs that were judged", distinct, printed=1400.0, group="Times fewer pairs"
+    )
+    yield MeasuredNumber("years for all pairs of 10,000 items and 1,000 queries", 10**7 * SECONDS / YEAR, printed=4.5)
+    yield MeasuredNumber("days for 100,000 pairs", 100_000 * SECONDS / 86_400, printed=17.0)
+    yield MeasuredNumber("candidates a query, judged", JUDGED / QUERIES, printed=24.4)
 
 
 def judge(numbers: Numbers) -> list[Check]:
@@ -36,7 +38,7 @@ def judge(numbers: Numbers) -> list[Check]:
     ]
 
 
-CLAIM = Claim(
+CLAIM = PaperClaim(
     name="judging-cost",
     title="Judging a pool costs about 1,400 times less than judging all pairs",
     paper="Barkan et al. 2023",

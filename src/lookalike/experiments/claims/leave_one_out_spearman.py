@@ -6,14 +6,14 @@ import numpy as np
 
 from lookalike.discovery import Contest, leave_one_out
 from lookalike.experiments.claims.catalogues import catalogues
-from lookalike.experiments.claims.claim import Check, Claim, Number, Numbers, Run
+from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run
 
 METRICS = {"AUC": "AUC", "HR": "VSDHR@{k}"}
 
 __all__ = ["CLAIM"]
 
 
-def measure(run: Run) -> Iterable[Number]:
+def measure(run: Run) -> Iterable[MeasuredNumber]:
     """Mean Spearman's coefficient of the models' order, and the change of the model itself, for AUC and a hit rate."""
     k = run.settings["k"]
     for shown in catalogues(run):
@@ -23,10 +23,10 @@ def measure(run: Run) -> Iterable[Number]:
             rows = leave_one_out(contest, pool, metric.format(k=k)).rows_
             printed = 0.92 if title == "AUC" else float("nan")  # micro, the mean of table 3
             spearman = [row.spearman for row in rows]
-            yield Number(f"{shown.name}, {title}, Spearman", float(np.nanmean(spearman)), printed=printed,
+            yield MeasuredNumber(f"{shown.name}, {title}, Spearman", float(np.nanmean(spearman)), printed=printed,
                          group=f"Spearman, {shown.name}")  # fmt: skip
-            yield Number(f"{shown.name}, {title}, lowest Spearman", float(np.nanmin(spearman)))
-            yield Number(f"{shown.name}, {title}, own change", float(np.mean([row.change for row in rows])),
+            yield MeasuredNumber(f"{shown.name}, {title}, lowest Spearman", float(np.nanmin(spearman)))
+            yield MeasuredNumber(f"{shown.name}, {title}, own change", float(np.mean([row.change for row in rows])),
                          group=f"Change of the model left out, {shown.name}")  # fmt: skip
 
 
@@ -46,7 +46,7 @@ def judge(numbers: Numbers) -> list[Check]:
     return checks
 
 
-CLAIM = Claim(
+CLAIM = PaperClaim(
     name="leave-one-out-spearman",
     title="Spearman’s leave-one-out shows that AUC is robust",
     paper="Barkan et al. 2023",

@@ -19,11 +19,22 @@ VEHICLES = ("airplane", "automobile", "ship", "truck")
 LGAP = tuple(f"LGAP@{r}" for r in range(4))
 NETWORK = "efficientnet-lite0"
 
-__all__ = ["LGAP", "NETWORK", "Images", "digits", "head", "head_name", "images", "measured", "subset", "without_labels"]
+__all__ = [
+    "LGAP",
+    "NETWORK",
+    "EmbeddedImages",
+    "digits",
+    "head",
+    "head_name",
+    "images",
+    "measured",
+    "subset",
+    "without_labels",
+]
 
 
 @dataclass(frozen=True, eq=False)
-class Images:
+class EmbeddedImages:
     """Images of a data set by a vector each, divided into queries, training images and gallery."""
 
     dataset: Dataset
@@ -64,13 +75,13 @@ def subset(name: str, n_images: int) -> Dataset:
     )
 
 
-def digits() -> Images:
+def digits() -> EmbeddedImages:
     """Handwritten digits by their pixels."""
     return images("digits", 10_000, "pixels", 0)
 
 
 @functools.lru_cache(maxsize=4)
-def images(name: str, n_images: int, encoder: str, n_training: int) -> Images:
+def images(name: str, n_images: int, encoder: str, n_training: int) -> EmbeddedImages:
     """Images of a data set by the vectors of an encoder. n_training: images that are learned from; 0 for all."""
     from lookalike.encoders import features
     from lookalike.encoders import load as encoder_of
@@ -82,7 +93,7 @@ def images(name: str, n_images: int, encoder: str, n_training: int) -> Images:
         each = n_training // len(dataset.classes)
         rows = np.concatenate([np.flatnonzero(labels == label)[:each] for label in range(len(dataset.classes))])
         split = replace(split, training=np.sort(split.training[rows]))
-    return Images(dataset, features(dataset, encoder_of(encoder)), split)
+    return EmbeddedImages(dataset, features(dataset, encoder_of(encoder)), split)
 
 
 def head_name(settings: Mapping[str, Any], n_bits: int, seed: int, options: Mapping[str, Any], target: str) -> str:
@@ -127,7 +138,7 @@ def without_labels(run: Run, hasher: str, n_bits: int) -> dict[str, Any]:
     return dict(run.keep(f"hasher cifar10 {NETWORK} {n_images} {n_training} {hasher} {n_bits} bits", compute))
 
 
-def measured(material: Images, queries: Codes, gallery: Codes) -> dict[str, Any]:
+def measured(material: EmbeddedImages, queries: Codes, gallery: Codes) -> dict[str, Any]:
     """AP of each query, mLGAP, and how the codes fill the space, as plain values."""
     result = evaluate(queries, gallery, material.relevance, ["AP", *LGAP])
     split, kinds = material.split, material.kinds

@@ -6,14 +6,14 @@ import numpy as np
 
 from lookalike.evaluation.evaluate import evaluate
 from lookalike.evaluation.relevance import same_label
-from lookalike.experiments.claims.claim import Check, Claim, Number, Numbers, Run
+from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run
 from lookalike.experiments.claims.material import LGAP, digits
 from lookalike.hashers import make
 
 __all__ = ["CLAIM"]
 
 
-def measure(run: Run) -> Iterable[Number]:
+def measure(run: Run) -> Iterable[MeasuredNumber]:
     """How much the order of tied items can change mAP and mLGAP, for each hasher."""
     material = digits()
     labels = material.dataset.labels
@@ -21,7 +21,9 @@ def measure(run: Run) -> Iterable[Number]:
         queries, gallery = material.codes(make(name, run.settings["bits"], 0))
         result = evaluate(queries, gallery, material.relevance, ["AP", *LGAP])
         ap = result["AP"]
-        yield Number(f"{name}, mAP: best less worst order", ap.best - ap.worst, group="Range by the order of ties")
+        yield MeasuredNumber(
+            f"{name}, mAP: best less worst order", ap.best - ap.worst, group="Range by the order of ties"
+        )
         local = [result[metric] for metric in LGAP]
         values = {metric: [result[metric].mean] for metric in LGAP}
         for seed in run.settings["seeds"]:
@@ -32,7 +34,9 @@ def measure(run: Run) -> Iterable[Number]:
                 values[metric].append(again[metric].mean)
         widest = max(float(np.ptp(of_metric)) for of_metric in values.values())
         widest = max(widest, *(score.best - score.worst for score in local))
-        yield Number(f"{name}, mLGAP: best less worst order", widest, printed=0.0, group="Range by the order of ties")
+        yield MeasuredNumber(
+            f"{name}, mLGAP: best less worst order", widest, printed=0.0, group="Range by the order of ties"
+        )
 
 
 def judge(numbers: Numbers) -> list[Check]:
@@ -45,7 +49,7 @@ def judge(numbers: Numbers) -> list[Check]:
     ]
 
 
-CLAIM = Claim(
+CLAIM = PaperClaim(
     name="order-of-ties",
     title="mLGAP does not depend on the order of tied items, mAP does",
     paper="Ding et al. 2018",

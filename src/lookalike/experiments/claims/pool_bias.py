@@ -6,7 +6,7 @@ import numpy as np
 
 from lookalike.discovery import leaderboard
 from lookalike.experiments.claims.catalogues import ShownCatalogue, catalogues
-from lookalike.experiments.claims.claim import CannotTryError, Check, Claim, Number, Numbers, Run, mean_of
+from lookalike.experiments.claims.claim import CannotTryError, Check, MeasuredNumber, Numbers, PaperClaim, Run, mean_of
 
 LATER = 2  # models that come after the pool in both cases
 FEWEST = 6  # models, so that at least three others build the pool
@@ -16,7 +16,7 @@ OWN_OUT, EQUAL = "AUC, own left out", "Bpref, equal terms"
 __all__ = ["CLAIM"]
 
 
-def measure(run: Run) -> Iterable[Number]:
+def measure(run: Run) -> Iterable[MeasuredNumber]:
     """How much more a model gets inside the pool than outside, beside models that came later in both cases."""
     gaps: dict[str, list[float]] = {}
     for shown in catalogues(run):
@@ -81,7 +81,7 @@ def judge(numbers: Numbers) -> list[Check]:
     ]
 
 
-CLAIM = Claim(
+CLAIM = PaperClaim(
     name="pool-bias",
     title="Hit rates favour the models that built the pool, AUC does not",
     paper="Barkan et al. 2023",

@@ -5,24 +5,24 @@ from collections.abc import Iterable
 import numpy as np
 
 from lookalike.experiments.claims.catalogues import catalogues
-from lookalike.experiments.claims.claim import Check, Claim, Number, Numbers, Run, mean_of
+from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run, mean_of
 
 __all__ = ["CLAIM"]
 
 
-def measure(run: Run) -> Iterable[Number]:
+def measure(run: Run) -> Iterable[MeasuredNumber]:
     """The share of positives in the pool, by model, and among all pairs, of each catalogue."""
     k = run.settings["k"]
     for shown in catalogues(run):
         pool = shown.pool(k)
         positive = shown.truth[pool.queries, pool.items]
         group = f"Share of positives, {shown.name}"
-        yield Number(f"{shown.name}, all pairs", shown.prevalence, group=group)
+        yield MeasuredNumber(f"{shown.name}, all pairs", shown.prevalence, group=group)
         yield mean_of(f"{shown.name}, pool", _by_query(pool.queries, positive, len(shown.truth)), group=group)
         times = positive.mean() / shown.prevalence
         printed = 848.0
-        yield Number(f"{shown.name}, times richer", float(times), printed=printed)
-        yield Number(f"{shown.name}, times richer at most", 1 / shown.prevalence)
+        yield MeasuredNumber(f"{shown.name}, times richer", float(times), printed=printed)
+        yield MeasuredNumber(f"{shown.name}, times richer at most", 1 / shown.prevalence)
         for column, name in enumerate(pool.models):
             own = pool.proposed[:, column]
             shares = _by_query(pool.queries[own], positive[own], len(shown.truth))
@@ -50,7 +50,7 @@ def judge(numbers: Numbers) -> list[Check]:
     return checks
 
 
-CLAIM = Claim(
+CLAIM = PaperClaim(
     name="pool-richness",
     title="What models propose is far richer in positives than chance",
     paper="Barkan et al. 2023",

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from lookalike.experiments.claims.claim import Check, Claim, Number, Numbers, Run, mean_of
+from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run, mean_of
 from lookalike.experiments.claims.material import head
 
 OURS = "tie-aware-ap"
@@ -19,7 +19,7 @@ LENGTHS = (12, 24, 32, 48)
 __all__ = ["CLAIM"]
 
 
-def measure(run: Run) -> Iterable[Number]:
+def measure(run: Run) -> Iterable[MeasuredNumber]:
     """MAP of each loss at each length, and what tie-aware AP adds, paired over queries."""
     from lookalike.learning import LOSSES
 
@@ -43,7 +43,7 @@ def judge(numbers: Numbers) -> list[Check]:
     return [Check(f"{number.name.replace(' less ', ' is better than ')}", number.low > 0) for number in differences]
 
 
-CLAIM = Claim(
+CLAIM = PaperClaim(
     name="ranking-against-pairs",
     title="Tie-aware AP learns better codes than losses of pairs",
     paper="He et al. 2018",

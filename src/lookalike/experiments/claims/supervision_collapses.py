@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from lookalike.experiments.claims.claim import Check, Claim, Number, Numbers, Run, mean_of
+from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run, mean_of
 from lookalike.experiments.claims.material import head, without_labels
 
 LEARNED = ("dsh", "tie-aware-ap")
@@ -14,7 +14,7 @@ LENGTHS = (12, 24)
 __all__ = ["CLAIM"]
 
 
-def measure(run: Run) -> Iterable[Number]:
+def measure(run: Run) -> Iterable[MeasuredNumber]:
     """MAP, use of codes, entropy, and the share of items on the ten fullest codes, with and without labels."""
     for n_bits in LENGTHS:
         runs = {}
@@ -27,7 +27,7 @@ def measure(run: Run) -> Iterable[Number]:
             yield mean_of(f"{n_bits} bits, {method}, mAP", ap, group=f"mAP, {group}")
             for key, title in (("use", "share of possible codes used"), ("ten_fullest", "items on ten codes")):
                 value = float(np.mean([each[key] for each in of_method]))
-                yield Number(f"{n_bits} bits, {method}, {title}", value, group=f"{title.capitalize()}, {group}")
+                yield MeasuredNumber(f"{n_bits} bits, {method}, {title}", value, group=f"{title.capitalize()}, {group}")
 
 
 def judge(numbers: Numbers) -> list[Check]:
@@ -47,7 +47,7 @@ def judge(numbers: Numbers) -> list[Check]:
     return checks
 
 
-CLAIM = Claim(
+CLAIM = PaperClaim(
     name="supervision-collapses",
     title="Labels raise mAP and collapse codes",
     paper="Ding et al. 2018",

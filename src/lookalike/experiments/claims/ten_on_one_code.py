@@ -8,14 +8,14 @@ import numpy as np
 from lookalike.core.codes import Codes
 from lookalike.evaluation.evaluate import evaluate
 from lookalike.evaluation.relevance import same_label
-from lookalike.experiments.claims.claim import Check, Claim, Number, Numbers, Run
+from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run
 
 GROUP = "AP of the same ten items"
 
 __all__ = ["CLAIM"]
 
 
-def measure(run: Run) -> Iterable[Number]:
+def measure(run: Run) -> Iterable[MeasuredNumber]:
     """AP in each of the 252 orders, and by the tally."""
     n, relevant = run.settings["items"], run.settings["relevant"]
     values = [
@@ -25,12 +25,12 @@ def measure(run: Run) -> Iterable[Number]:
     codes = Codes.pack(np.zeros((n, 4), bool))
     labels = np.arange(n) < relevant
     score = evaluate(codes[:1], codes, same_label([True], labels), ["AP"])["AP"]
-    yield Number("highest of all orders", float(max(values)), printed=1.0, group=GROUP)
-    yield Number("lowest of all orders", float(min(values)), printed=0.3544, group=GROUP)
-    yield Number("mean of all orders", float(np.mean(values)), group=GROUP)
-    yield Number("orders", float(len(values)))
+    yield MeasuredNumber("highest of all orders", float(max(values)), printed=1.0, group=GROUP)
+    yield MeasuredNumber("lowest of all orders", float(min(values)), printed=0.3544, group=GROUP)
+    yield MeasuredNumber("mean of all orders", float(np.mean(values)), group=GROUP)
+    yield MeasuredNumber("orders", float(len(values)))
     for name, value in (("best", score.best), ("worst", score.worst), ("expected", score.mean)):
-        yield Number(f"{name} by the tally", value, group=GROUP)
+        yield MeasuredNumber(f"{name} by the tally", value, group=GROUP)
 
 
 def judge(numbers: Numbers) -> list[Check]:
@@ -44,7 +44,7 @@ def judge(numbers: Numbers) -> list[Check]:
     ]
 
 
-CLAIM = Claim(
+CLAIM = PaperClaim(
     name="ten-on-one-code",
     title="The same ten items have an AP from 0.3544 to 1",
     paper="Ding et al. 2018",

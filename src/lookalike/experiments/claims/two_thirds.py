@@ -5,20 +5,20 @@ from collections.abc import Iterable, Iterator
 
 import numpy as np
 
-from lookalike.experiments.claims.claim import Check, Claim, Number, Numbers, Run
+from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run
 
 GROUP = "Largest share of codes in use"
 
 __all__ = ["CLAIM"]
 
 
-def measure(run: Run) -> Iterable[Number]:
+def measure(run: Run) -> Iterable[MeasuredNumber]:
     """The largest use of all codes under the premise: of all arrangements for few bits, of edges alone for more."""
     for n_bits in run.settings["exhaustive"]:
-        yield Number(f"{n_bits} bits, all arrangements", _largest(n_bits), printed=2 / 3, group=GROUP)
+        yield MeasuredNumber(f"{n_bits} bits, all arrangements", _largest(n_bits), printed=2 / 3, group=GROUP)
     for n_bits in run.settings["edges"]:
-        yield Number(f"{n_bits} bits, classes of two codes", _edges_apart(n_bits), printed=2 / 3, group=GROUP)
-        yield Number(f"{n_bits} bits, most that classes of two codes can", n_bits / (2 * n_bits - 1))
+        yield MeasuredNumber(f"{n_bits} bits, classes of two codes", _edges_apart(n_bits), printed=2 / 3, group=GROUP)
+        yield MeasuredNumber(f"{n_bits} bits, most that classes of two codes can", n_bits / (2 * n_bits - 1))
 
 
 def judge(numbers: Numbers) -> list[Check]:
@@ -107,7 +107,7 @@ def _edges_apart(n_bits: int) -> float:
     return 0.0 if found.x is None else 2 * float(np.rint(found.x).sum()) / 2**n_bits
 
 
-CLAIM = Claim(
+CLAIM = PaperClaim(
     name="two-thirds",
     title="Classes that lie apart use two thirds of all codes at most",
     paper="Ding et al. 2018",

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from lookalike.evaluation.code_space import usage
 from lookalike.evaluation.evaluate import evaluate
-from lookalike.experiments.claims.claim import Check, Claim, Number, Numbers, Run
+from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run
 from lookalike.experiments.claims.material import NETWORK, images
 from lookalike.hashers import make
 
@@ -13,7 +13,7 @@ HASHERS = ("LSH", "PCAH", "PCARR", "ITQ", "SH", "SKLSH", "SpH", "DensityDSH")  #
 __all__ = ["CLAIM"]
 
 
-def measure(run: Run) -> Iterable[Number]:
+def measure(run: Run) -> Iterable[MeasuredNumber]:
     """MAP and use of 12-bit codes of each hasher, of pixels and of embeddings."""
     for encoder in ("pixels", NETWORK):
         material = images("cifar10", run.settings["images"], encoder, 0)
@@ -21,9 +21,9 @@ def measure(run: Run) -> Iterable[Number]:
             queries, gallery = material.codes(make(name, 12, 0))
             score = evaluate(queries, gallery, material.relevance, ["AP"])["AP"]
             interval = score.interval(resamples=500)
-            yield Number(f"{encoder}, {name}, mAP", score.mean, *interval, group=f"mAP at 12 bits, {encoder}")
+            yield MeasuredNumber(f"{encoder}, {name}, mAP", score.mean, *interval, group=f"mAP at 12 bits, {encoder}")
             used = usage(gallery)
-            yield Number(
+            yield MeasuredNumber(
                 f"{encoder}, {name}, use", used.possible_utilisation, group=f"Share of possible codes used, {encoder}"
             )
 
@@ -40,7 +40,7 @@ def judge(numbers: Numbers) -> list[Check]:
     return checks
 
 
-CLAIM = Claim(
+CLAIM = PaperClaim(
     name="unsupervised-hashers",
     title="Hashers without labels use many codes and stay below 0.20",
     paper="Ding et al. 2018",

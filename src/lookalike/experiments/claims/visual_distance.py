@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from lookalike.experiments.claims.claim import Check, Claim, Number, Numbers, Run, mean_of
+from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run, mean_of
 from lookalike.experiments.claims.dispersion import LOSSES, PLAIN
 from lookalike.experiments.claims.material import head
 
@@ -15,7 +15,7 @@ LENGTHS = (12, 24)
 __all__ = ["CLAIM"]
 
 
-def measure(run: Run) -> Iterable[Number]:
+def measure(run: Run) -> Iterable[MeasuredNumber]:
     """Rank correlation of Hamming distance and distance of embeddings or pixels inside each class."""
     for n_bits in LENGTHS:
         for space, key in DISTANCES.items():
@@ -43,7 +43,7 @@ def judge(numbers: Numbers) -> list[Check]:
     return checks
 
 
-CLAIM = Claim(
+CLAIM = PaperClaim(
     name="visual-distance",
     title="Inside a class, Hamming distance follows visual distance",
     paper="Ding et al. 2018",

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from lookalike.experiments.claims import Claim, Number
+from lookalike.experiments.claims import MeasuredNumber, PaperClaim
 from lookalike.experiments.replicate import Replication
 from lookalike.report.bars import Bar, interval_bars
 from lookalike.report.figure import Figure, FigurePanel
@@ -13,9 +13,9 @@ from lookalike.report.numbers import MISSING
 __all__ = ["figure", "short_names"]
 
 
-def figure(claim: Claim, result: Replication, reading: str) -> Figure:
+def figure(claim: PaperClaim, result: Replication, reading: str) -> Figure:
     """A panel for each group of numbers, and all numbers in a table."""
-    groups: dict[str, list[Number]] = {}
+    groups: dict[str, list[MeasuredNumber]] = {}
     for number in result.numbers:
         if number.group:
             groups.setdefault(number.group, []).append(number)
@@ -26,7 +26,7 @@ def figure(claim: Claim, result: Replication, reading: str) -> Figure:
     return Figure(claim.name, claim.title, text(claim.title), reading, panels, table, least="22rem", most=2)
 
 
-def _panel(group: str, numbers: Sequence[Number]) -> FigurePanel:
+def _panel(group: str, numbers: Sequence[MeasuredNumber]) -> FigurePanel:
     """Bars of ours, and hollow ones of what is printed."""
     bars, told = [], []
     for name, number in zip(short_names([number.name for number in numbers]), numbers, strict=True):

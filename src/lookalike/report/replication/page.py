@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from typing import Any
 
-from lookalike.experiments.claims import CLAIMS, VERDICTS, Claim
+from lookalike.experiments.claims import CLAIMS, VERDICTS, PaperClaim
 from lookalike.experiments.replicate import Replication
 from lookalike.report.document import about, document, filled, resource
 from lookalike.report.html import Card, cards, menu, text
@@ -78,7 +78,7 @@ def _badge(verdict: str) -> str:
     return f'<span class="badge {BADGES[verdict]}">{text(verdict)}</span>'
 
 
-def _table(shown: Sequence[tuple[Claim, Replication]]) -> str:
+def _table(shown: Sequence[tuple[PaperClaim, Replication]]) -> str:
     """A row for each claim, with a link to its section."""
     head = "".join(
         f'<th scope="col">{name}</th>' for name in ("claim", "paper", "place", "verdict", "parts seen", "seconds")
@@ -101,7 +101,7 @@ def _short(paper: str) -> str:
     return "Two sections without a title" if paper == "Two evaluation sections without a title" else paper
 
 
-def _reading(claim: Claim, result: Replication) -> str:
+def _reading(claim: PaperClaim, result: Replication) -> str:
     """What the paper says, what was done, what would count, and which parts were seen."""
     facts = {
         "Says": f"{text(claim.says)} <small>({text(claim.place)})</small>",
