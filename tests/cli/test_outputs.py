@@ -43,6 +43,9 @@ CALLS = {
         "train --data g.npz --epochs 1 --validation 0 --bits 4 --output {other}.npz --checkpoint {output}",
         "new.pt",
     ),
+    "finetune --output": ("finetune photos --output {output}", "new.lookalike"),
+    "finetune --onnx": ("finetune photos --output {other}.lookalike --onnx {output}", "new.onnx"),
+    "finetune --checkpoint": ("finetune photos --output {other}.lookalike --checkpoint {output}", "new.pt"),
     "encode --study": ("encode photos --model pixels --study {output}", "new"),
     "search --output": ("search study i1 --html --output {output}", "new.html"),
     "pool --output": ("pool study --next 2 --output {output}", "new.csv"),
@@ -58,7 +61,8 @@ CALLS = {
     "study export FILE": ("study export study catalogue {output}", "new.csv"),
     "judge export FILE": ("judge export study {output}", "new.csv"),
 }
-SLOW = {"demo --output", "report --output", "leaderboard --report"}  # their own tests see them write
+SLOW = {"demo --output", "report --output", "leaderboard --report"}
+SLOW |= {"finetune --output", "finetune --onnx", "finetune --checkpoint"}  # their own tests see them write
 
 
 def commands(group: App = app, path: str = "") -> Iterator[tuple[str, Callable[..., Any]]]:

@@ -140,7 +140,7 @@ def test_torch_is_loaded_only_when_an_image_is_encoded() -> None:
         "import sys, lookalike, lookalike.encoders as e, json\n"
         "def loaded(): return [n for n in ('torch', 'efficientnet_lite_pytorch') if n in sys.modules]\n"
         "encoder = e.load('efficientnet-lite0'); encoder.version; first = loaded()\n"
-        "encoder.preprocess([]); print(json.dumps([first, loaded()]))"
+        "encoder.network(); print(json.dumps([first, loaded()]))"
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
     assert (json.loads(done.stdout), done.stderr) == ([[], ["torch", "efficientnet_lite_pytorch"]], "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import importlib.metadata
 import re
 import sys
@@ -17,7 +18,7 @@ from PIL import Image
 
 from helpers.encoder_images import noise, rows_of, saved
 from helpers.threads import one_thread  # noqa: F401  # of all tests here
-from lookalike.encoders import Preprocessing, encode_files, load
+from lookalike.encoders import Preprocessing, TorchEncoder, encode_files, load
 
 
 class Tiny(torch.nn.Module):
@@ -270,3 +271,33 @@ def test_what_a_library_needs_itself_is_named(monkeypatch: pytest.MonkeyPatch, t
     monkeypatch.delitem(sys.modules, "timm", raising=False)
     with pytest.raises(ModuleNotFoundError, match=r"timm:resnet18 needs no_such_vision, .*: pip install timm"):
         load("timm:resnet18").encode([noise(8, 8, 3)])
+
+
+def test_networks_of_libraries_can_be_trained(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_transformers(monkeypatch, Contrastive)
+    fake_timm(monkeypatch, lambda name, **options: Tiny())
+    pictures = [noise(32, 32, 3), noise(40, 40, 3)]
+    for name, factor in (("timm:resnet18", 2), ("hf:a/b", 5)):
+        encoder = load(name)
+        assert isinstance(encoder, TorchEncoder)
+        network, images = encoder.network(), encoder.preprocess(pictures[:1])
+        assert not network.training
+        rows = network(images)
+        np.testing.assert_allclose(rows.detach().numpy(), encoder.encode(pictures[:1]), rtol=1e-5)
+        np.testing.assert_allclose(rows.detach().numpy(), factor * images.mean((2, 3)).numpy(), rtol=1e-5)
+        (weight,) = network.parameters()
+        assert weight.requires_grad
+
+
+def test_a_copy_of_a_network_has_weights_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_timm(monkeypatch, lambda name, **options: Tiny())
+    encoder = load("timm:resnet18")
+    assert isinstance(encoder, TorchEncoder)
+    network, images = encoder.network(), encoder.preprocess([noise(8, 8, 3)])
+    before = network(images).detach().numpy()
+    other = copy.deepcopy(network)
+    with torch.no_grad():
+        next(other.parameters()).mul_(3)
+    np.testing.assert_allclose(other(images).detach().numpy(), 3 * before, rtol=1e-5)
+    np.testing.assert_array_equal(network(images).detach().numpy(), before)
+    np.testing.assert_allclose(encoder.encode([noise(8, 8, 3)]), before, rtol=1e-5)

@@ -297,6 +297,6 @@ def test_a_study_is_of_one_folder(photos: Path, tmp_path: Path) -> None:
 
 
 def test_two_at_once_do_not_disturb_each_other(photos: Path, tmp_path: Path) -> None:
-    with encode._alone(tmp_path / "study"), pytest.raises(ValueError, match="another process is encoding into"):
+    with encode.alone(tmp_path / "study"), pytest.raises(ValueError, match="another process is encoding into"):
         encode_folder(photos, tmp_path / "study", model="phash")
     assert encode_folder(photos, tmp_path / "study", model="phash").new == 6

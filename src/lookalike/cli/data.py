@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter, validators
 
-from lookalike.cli.options import FEATURES, JSON, LABELS, SEED, SETTING, SOURCE
+from lookalike.cli.options import DATA_NAMES, FEATURES, JSON, LABELS, SEED, SETTING, SOURCE
 from lookalike.cli.outputs import Output
 from lookalike.cli.tasks import level_of, load, rows_of
 from lookalike.cli.terminal import print_json, progress, tables
@@ -15,7 +15,7 @@ from lookalike.core.errors import InputError
 if TYPE_CHECKING:
     from lookalike.datasets import Dataset
 
-NAME = Annotated[str, Parameter(help="digits, cifar10, cifar100, fashion-mnist, or a folder of images")]
+NAME = Annotated[str, Parameter(help=f"{DATA_NAMES}, or a folder of images")]
 OUTPUT = Annotated[
     Path | None,
     Parameter(help="a folder for queries.npz, training.npz and gallery.npz: features and labels"),
@@ -23,12 +23,27 @@ OUTPUT = Annotated[
 ]
 IMAGES = Annotated[
     Path | None,
-    Parameter(help="a new or empty folder for the images: PNG files, a subfolder for each class"),
+    Parameter(
+        help="a new or empty folder for the images: files, a subfolder for each class; of emoji, groceries and "
+        "deepfashion also items.csv, which study new takes"
+    ),
     Output(folder=True),
 ]
 FIRST = Annotated[
     int | None,
     Parameter(help="how many of the images to write, equally many of each class", validator=validators.Number(gte=1)),
+]
+WILD = Annotated[
+    str | None,
+    Parameter(help="of emoji: a vendor whose drawings are the queries, in setting 2 and in items.csv and queries.csv"),
+]
+ACCEPT = Annotated[
+    list[str] | None,
+    Parameter(
+        help="of emoji: a vendor whose narrower licence your use is within, apple or facebook; may be given several "
+        "times",
+        negative=(),
+    ),
 ]
 
 __all__ = ["data"]
@@ -45,6 +60,8 @@ def data(
     setting: SETTING = None,
     source: SOURCE = None,
     labels: LABELS = None,
+    wild: WILD = None,
+    accept_licence: ACCEPT = None,
     seed: SEED = 0,
     as_json: JSON = False,
 ) -> None:
@@ -57,6 +74,8 @@ def data(
     Example: lookalike data fashion-mnist --images clothes --first 2000
 
     Example: lookalike data cifar100 --source cifar-100-binary.tar.gz --setting 2 --output cifar100
+
+    Example: lookalike data emoji --images emoji --wild twitter
     """
     from lookalike.datasets.export import check_new
 
@@ -66,19 +85,35 @@ def data(
         check_new(images)  # before anything is fetched
     elif first is not None:
         raise InputError("--first says how many images to write: say where with --images")
-    dataset = load(name, source, labels, features)
-    setting = 1 if setting is None else setting
+    dataset = _wild(load(name, source, labels, features, accept_licence or ()), wild)
+    setting = setting or (1 if wild is None else 2)
     split = dataset.split(setting, random_state=seed)
     rows = {"queries": split.queries, "training": split.training, "gallery": split.gallery}
     dataset = dataset.at_level(level_of(labels))  # splits are the same for fine and coarse labels
     parts = _Parts(dataset, setting, seed, rows)
-    written = None if images is None else _write_images(dataset, images, first, seed)
+    written = None if images is None else _write_images(_whole(dataset, name, source, labels), images, first, seed)
     if output is not None:
         _write_parts(parts, output, features)
     if as_json:
-        _print_facts(parts, written)
+        _print_facts(parts, written, name)
     else:
-        _show(parts, output, written)
+        _show(parts, output, written, name)
+
+
+def _wild(dataset: "Dataset", vendor: str | None) -> "Dataset":
+    """The data set, with the drawings of this vendor as its queries."""
+    return dataset if vendor is None else dataset.wild("vendor", vendor.lower())
+
+
+def _whole(dataset: "Dataset", name: str, source: Path | None, labels: Path | None) -> "Dataset":
+    """The data set with images of their full size, to write them."""
+    from lookalike import datasets
+
+    size = datasets.full_size(name)
+    if size is None:
+        return dataset
+    with progress():
+        return datasets.load(name, source=source, size=size).at_level(level_of(labels))
 
 
 @dataclass(frozen=True)
@@ -96,24 +131,34 @@ class _Parts:
         return {part: len(rows) for part, rows in self.rows.items()}
 
 
-def _print_facts(parts: _Parts, written: dict[str, Any] | None) -> None:
+def _print_facts(parts: _Parts, written: dict[str, Any] | None, name: str) -> None:
     """Print what is in the data set, and what was written, as JSON."""
+    from lookalike.datasets import licences
+
     dataset = parts.dataset
     facts = {"images": len(dataset), "shape": list(dataset.images.shape[1:]), "classes": list(dataset.classes)}
     if dataset.coarse is not None:
         facts["coarse_classes"] = list(dataset.coarse_classes)
+    if dataset.identities is not None:
+        facts["identities"] = len(set(dataset.identities.tolist()))
+    if known := licences(name):
+        facts["licences"] = known
     skipped = [{"file": str(path), "why": why} for path, why in dataset.unreadable]
     about = {"setting": parts.setting, "unreadable": skipped, "written": written}
     print_json({"name": dataset.name, **facts, **parts.sizes, **about})
 
 
-def _show(parts: _Parts, output: Path | None, written: dict[str, Any] | None) -> None:
+def _show(parts: _Parts, output: Path | None, written: dict[str, Any] | None, name: str) -> None:
     """Print what is in the data set, and what was written where."""
-    from lookalike.datasets import cache_folder
+    from lookalike.datasets import cache_folder, licences
 
     dataset, say = parts.dataset, tables().print
     within = f", within {len(dataset.coarse_classes)} coarse ones" if dataset.coarse is not None else ""
     say(repr(dataset).removeprefix("Dataset(").removesuffix(")") + within)
+    if dataset.identities is not None:
+        say(f"{len(set(dataset.identities.tolist())):,} identities")
+    if known := licences(name):
+        say("licences: " + ", ".join(f"{whose}: {licence}" for whose, licence in known.items()))
     say(f"setting {parts.setting}: " + ", ".join(f"{n:,} {part}" for part, n in parts.sizes.items()))
     if dataset.unreadable:
         say(f"{len(dataset.unreadable)} files could not be read and were left out:")
@@ -125,8 +170,16 @@ def _show(parts: _Parts, output: Path | None, written: dict[str, Any] | None) ->
         least, most = min(written["classes"].values()), max(written["classes"].values())
         each = f"{least:,}" if least == most else f"{least:,} to {most:,}"
         say(f"written to {written['folder']}: {written['images']:,} images, {each} of each class")
+        if dataset.ids is not None:
+            _say_next(Path(written["folder"]), "phase" in dataset.columns)
     if output is None and written is None:
         say(f"the cache is {cache_folder()}")
+
+
+def _say_next(folder: Path, has_phases: bool) -> None:
+    """Print how a study is made of the images that were written."""
+    queries = f"--queries {folder / 'queries.csv'} --phase gallery" if has_phases else "--draw 100"
+    tables().print(f"Next: lookalike study new STUDY --catalogue {folder / 'items.csv'} {queries}")
 
 
 def _write_parts(parts: _Parts, output: Path, features: str) -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from lookalike.cli.hashers import choose_all
-from lookalike.cli.options import JSON, LABELS, SEED, SETTING, SOURCE
+from lookalike.cli.options import DATA_NAMES, JSON, LABELS, SEED, SETTING, SOURCE
 from lookalike.cli.outputs import Output
 from lookalike.cli.tasks import task_and_shape
 from lookalike.cli.terminal import prose, say_how_to_open, tables
@@ -20,7 +20,7 @@ __all__ = ["demo"]
 
 def demo(
     *,
-    data: Annotated[str, Parameter(help="digits, cifar10, cifar100, fashion-mnist, or a folder of images")] = "digits",
+    data: Annotated[str, Parameter(help=f"{DATA_NAMES}, or a folder of images")] = "digits",
     bits: Annotated[str, Parameter(help="lengths of the codes")] = LENGTHS,
     output: Annotated[Path, Parameter(help="where to write the report"), Output(".html")] = Path("lookalike-demo.html"),
     setting: SETTING = None,

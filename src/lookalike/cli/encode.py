@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 SHOWN = 5  # files of each reason that are listed on the terminal; the study lists all
 
-FOLDER = Annotated[Path, Parameter(help="a folder of images, with folders in it; or a study made from one")]
+FOLDER = Annotated[Path, Parameter(help="a folder of images, with folders in it; or a study")]
 MODEL = Annotated[
     str,
     Parameter(
@@ -77,18 +77,29 @@ def encode(
     Example: lookalike encode photos --model phash
 
     Example: lookalike encode products --labels products.csv --study shop --model onnx:clip.onnx
+
+    Of a study that was made from a catalogue, the images that the catalogue names are encoded.
+
+    Example: lookalike encode emoji-study --model phash
     """
     from lookalike.study.encode import NothingUsableError, encode_folder
+    from lookalike.study.encode_catalogue import encode_catalogue
 
     images, study_folder = _images_and_study(folder, study)
     options = {} if size is None else {"size": size}
     started = time.monotonic()
     try:
         with progress():
-            encoded = encode_folder(
-                images, study_folder, model=model, options=options, name=name, labels=labels, folders=folders,
-                threads=threads, max_pixels=max_pixels,
-            )  # fmt: skip
+            if images is None:
+                _check_catalogue(study_folder, labels, folders)
+                encoded = encode_catalogue(
+                    study_folder, model=model, options=options, name=name, threads=threads, max_pixels=max_pixels
+                )
+            else:
+                encoded = encode_folder(
+                    images, study_folder, model=model, options=options, name=name, labels=labels, folders=folders,
+                    threads=threads, max_pixels=max_pixels,
+                )  # fmt: skip
     except NothingUsableError as error:
         _list_skipped(list(error.skipped), None)
         raise
@@ -99,16 +110,30 @@ def encode(
         _show(encoded, seconds, study_folder)
 
 
-def _images_and_study(folder: Path, study: Path | None) -> tuple[Path, Path]:
-    """The folder of images, and that of the study."""
+def _check_catalogue(folder: Path, labels: Path | None, folders: str | None) -> None:
+    """Raise for options that a study made from a catalogue does not take; say what is not done."""
+    from lookalike.study.study import Study
+
+    for option, value in (("--labels", labels), ("--folders", folders)):
+        if value is not None:
+            raise StudyError(f"{folder} was made from a catalogue, which says what images show: leave out {option}")
+    if "bbox" in Study.open(folder).catalogue.attributes:
+        remark(
+            "images are encoded whole, also where the catalogue has a box: lookalike data deepfashion-inshop --images "
+            "writes images that are cut to their boxes"
+        )
+
+
+def _images_and_study(folder: Path, study: Path | None) -> tuple[Path | None, Path]:
+    """The folder of images, None for a study made from a catalogue; and that of the study."""
     if (folder / "study.toml").is_file():
         from lookalike.study.study import Study
 
         opened = Study.open(folder)
-        if opened.folder is None:
-            raise StudyError(f"{folder} is a study that was not made from a folder of images: pass a folder of images")
         if study is not None:
             raise StudyError(f"{folder} is a study already: --study is for a folder of images")
+        if opened.folder is None:
+            return None, folder
         images = (folder / opened.folder["images"]).resolve()
         if not images.is_dir():
             raise FileNotFoundError(
@@ -148,7 +173,10 @@ def _show(encoded: "Encoded", seconds: float, study: Path) -> None:
         if count
     ]
     rate = f", {encoded.encoded / seconds:,.0f} a second" if encoded.encoded else ""
-    say(f"{len(encoded.study.catalogue):,} images: {', '.join(changes) or 'nothing new'}; model {encoded.model}")
+    images = f"{len(encoded.study.catalogue):,} images"
+    if encoded.study.wild:
+        images += f" and {len(encoded.study.queries):,} of queries"
+    say(f"{images}: {', '.join(changes) or 'nothing new'}; model {encoded.model}")
     say(f"{encoded.encoded:,} encoded in {seconds:.1f} s{rate}")
     _list_skipped(encoded.skipped, study)
     for names, what in (
@@ -160,7 +188,8 @@ def _show(encoded: "Encoded", seconds: float, study: Path) -> None:
             some = ", ".join(map(printable, names[:3])) + (", …" if len(names) > 3 else "")
             remark(f"{_counted(len(names), 'file')} {what}: {some}")
     say(f"\nThe study is {study}. Next:\n  lookalike look {study}\n  lookalike search {study} IMAGE")
-    say(f"or, for experts to judge which look alike:\n  lookalike study queries {study} --draw 100")
+    judged = f"study queries {study} --draw 100" if encoded.study.folder is not None else f"pool {study}"
+    say(f"or, for experts to judge which look alike:\n  lookalike {judged}")
 
 
 def _list_skipped(skipped: "list[ImageFile]", study: Path | None) -> None:

@@ -30,10 +30,16 @@ RAW = Annotated[
 RANDOM_TOO = Annotated[
     bool, Parameter(help="judgements: also write pairs that chance alone drew, which no metric should count")
 ]
-SOURCE = Annotated[Path | None, Parameter(help="the archive, if you have it already")]
+SOURCE = Annotated[Path | None, Parameter(help="the archive or the folder with its content, if you have it already")]
+DATA_NAMES = (
+    "digits, cifar10, cifar100, fashion-mnist, emoji, emoji:VENDOR,VENDOR, groceries, deepfashion-inshop, "
+    "deepfashion-consumer2shop"
+)
 LABELS = Annotated[
     Path | None,
-    Parameter(help="for a folder of images: a CSV with the columns file and label; for cifar100: fine or coarse"),
+    Parameter(
+        help="for a folder of images: a CSV with the columns file and label; for sets that have both: fine or coarse"
+    ),
 ]
 FEATURES = Annotated[str, Parameter(help="what stands for an image: pixels, or efficientnet-lite0")]
 SETTING = Annotated[
@@ -78,6 +84,7 @@ OPEN = Annotated[
 __all__ = [
     "ALLOW_HOST",
     "DASK",
+    "DATA_NAMES",
     "FEATURES",
     "HOST",
     "JSON",

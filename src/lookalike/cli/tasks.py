@@ -1,6 +1,6 @@
 """Data sets as tasks: what is searched for what, by which features."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -39,7 +39,9 @@ def rows_of(dataset: Any, features: str) -> Callable[[Any], Any]:
     return lambda rows: encoded[rows]
 
 
-def load(name: str, source: Path | None, labels: Path | None, features: str = "pixels") -> Any:
+def load(
+    name: str, source: Path | None, labels: Path | None, features: str = "pixels", accept_licence: Sequence[str] = ()
+) -> Any:
     """A data set with a progress bar; a folder's images are as large as an encoder needs them.
 
     Of fine and coarse labels it has both, whichever `labels` asks for.
@@ -48,7 +50,13 @@ def load(name: str, source: Path | None, labels: Path | None, features: str = "p
 
     size, level = encoders.load(features).size, level_of(labels)
     with progress():
-        dataset = datasets.load(name, source=source, labels=labels if level is None else None, size=size)
+        dataset = datasets.load(
+            name,
+            source=source,
+            labels=labels if level is None else None,
+            size=size,
+            accept_licence=accept_licence,
+        )
     dataset.at_level(level)  # raises where there is none
     return dataset
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from lookalike.cli.options import FEATURES, JSON, LABELS, SEED, SETTING, SOURCE
+from lookalike.cli.options import DATA_NAMES, FEATURES, JSON, LABELS, SEED, SETTING, SOURCE
 from lookalike.cli.outputs import Output
 from lookalike.cli.tasks import level_of, task_and_shape
 from lookalike.cli.terminal import print_json, progress, remark, table, tables
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from lookalike.experiments.task import Task
     from lookalike.learning import LearnedHasher
 
-DATA = Annotated[
-    str, Parameter(help="digits, cifar10, cifar100, fashion-mnist, a folder of images, or a file of embeddings")
-]
+DATA = Annotated[str, Parameter(help=f"{DATA_NAMES}, a folder of images, or a file of embeddings")]
 LOSS = Annotated[
     str,
     Parameter(

@@ -3,10 +3,10 @@
 import contextlib
 import functools
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ __all__ = [
     "MAX_PIXELS",
     "SUFFIXES",
     "ImageError",
+    "cut",
     "decode",
     "decode_file",
     "default_limit",
@@ -192,25 +193,42 @@ def _refused(path: Path, verb: str, *reason: str | Option) -> ImageError:
 # Images of a size that is asked for
 
 
-def square(path: Path, size: int) -> np.ndarray:
-    """The middle square of an image, (size, size, 3) of uint8; each pixel is the mean of the area that it covers."""
+def square(source: Path | IO[bytes], size: int, box: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
+    """The middle square of an image, (size, size, 3) of uint8; each pixel is the mean of the area that it covers.
+
+    box: left, top, right and bottom of the part of the image that counts.
+    """
     Image = pillow()  # noqa: N806
-    with Image.open(path) as image:
-        image.draft(None, (4 * size, 4 * size))  # a large JPEG is decoded no larger than is useful
-        turned = upright(image)
+    with Image.open(source) as image:
+        if box is None:
+            image.draft(None, (4 * size, 4 * size))  # a large JPEG is decoded no larger than is useful
+        turned = cut(upright(image), box)
     side = min(turned.size)
     left, top = ((length - side) // 2 for length in turned.size)
     box = (left, top, left + side, top + side)
     return np.array(turned.resize((size, size), Image.Resampling.BOX, box=box))
 
 
-def fitted(path: Path, size: int) -> np.ndarray:
-    """An image made to fit into size × size, (height, width, 3) of uint8; a smaller one stays as it is."""
+def fitted(path: Path, size: int, box: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
+    """An image, or a box of it, made to fit into size × size, (height, width, 3) of uint8; a smaller one stays."""
     with pillow().open(path) as image:
-        image.draft(None, (2 * size, 2 * size))
-        turned = upright(image)
+        if box is None:
+            image.draft(None, (2 * size, 2 * size))
+        turned = cut(upright(image), box)
     turned.thumbnail((size, size))
     return np.array(turned)
+
+
+def cut(image: "Image.Image", box: Sequence[int] | np.ndarray | None) -> "Image.Image":
+    """The part of an image that is in a box of left, top, right and bottom; all of it if there is no box."""
+    if box is None:
+        return image
+    left, top, right, bottom = (int(value) for value in box)
+    inside = (max(left, 0), max(top, 0), min(right, image.width), min(bottom, image.height))
+    if inside[0] >= inside[2] or inside[1] >= inside[3]:
+        size = f"{image.width} × {image.height}"
+        raise FileError(f"its box {left}, {top}, {right}, {bottom} holds nothing of its {size} pixels")
+    return image.crop(inside)
 
 
 # Orientation and colour

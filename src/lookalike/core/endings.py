@@ -7,8 +7,9 @@ ITEMS = (".npz", ".npy", ".parquet")  # codes or embeddings
 TABLES = (".csv", ".parquet")
 TREC = (".qrels", ".txt", ".trec")  # also with .gz
 JUDGEMENTS = (".json", *TABLES, *TREC)
+FINETUNED = ".lookalike"  # an encoder that was fine-tuned
 
-__all__ = ["ARRAYS", "ITEMS", "JUDGEMENTS", "JUDGEMENT_FILES", "TABLES", "TREC", "either"]
+__all__ = ["ARRAYS", "FINETUNED", "ITEMS", "JUDGEMENTS", "JUDGEMENT_FILES", "TABLES", "TREC", "either"]
 
 
 def either(endings: Collection[str]) -> str:

@@ -1,4 +1,4 @@
-"""Members of archives: tar files, Debian packages and folders are read, and never unpacked to disk."""
+"""Members of archives: tar and zip files, Debian packages and folders are read, and never unpacked to disk."""
 
 import io
 import os
@@ -13,14 +13,17 @@ __all__ = ["members"]
 
 
 def members(source: Path, wanted: Collection[str]) -> dict[str, bytes]:
-    """The contents of the wanted files, by name without folders; of a tar file, a .deb, or a folder and its folders."""
+    """The contents of the wanted files, by name without folders; of a tar, zip or .deb file, or a folder."""
     if source.is_dir():
         paths = [path for pattern in ("*/", "") for name in wanted for path in sorted(source.glob(pattern + name))]
         return {path.name: path.read_bytes() for path in paths if path.is_file()}
     if not source.is_file():
         raise FileNotFoundError(f"there is no file or folder {source}")
     with reading(source, "archive"), source.open("rb") as file:
-        return _tar_members(_data_of_deb(file) if file.read(8) == b"!<arch>\n" else file, wanted)
+        start = file.read(8)
+        if start.startswith(b"PK"):
+            return _zip_members(file, wanted)
+        return _tar_members(_data_of_deb(file) if start == b"!<arch>\n" else file, wanted)
 
 
 def _tar_members(file: IO[bytes], wanted: Collection[str]) -> dict[str, bytes]:
@@ -37,6 +40,14 @@ def _tar_members(file: IO[bytes], wanted: Collection[str]) -> dict[str, bytes]:
                 shutil.copyfileobj(content, whole)  # by pieces: a header may claim any size
                 contents[name] = whole.getvalue()
     return contents
+
+
+def _zip_members(file: IO[bytes], wanted: Collection[str]) -> dict[str, bytes]:
+    import zipfile
+
+    with zipfile.ZipFile(file) as archive:
+        names = {name.rpartition("/")[2]: name for name in archive.namelist()}
+        return {name: archive.read(names[name]) for name in wanted if name in names}
 
 
 def _data_of_deb(file: IO[bytes]) -> IO[bytes]:

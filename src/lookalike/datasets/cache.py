@@ -11,6 +11,8 @@ from lookalike.datasets.dataset import Dataset
 
 logger = logging.getLogger("lookalike")
 
+COLUMN = "column "  # what the name of a column of facts begins with in a file
+
 __all__ = ["cache_folder", "keep", "recall"]
 
 
@@ -23,7 +25,9 @@ def cache_folder() -> Path:
 
 def keep(dataset: Dataset, path: Path) -> None:
     """Write a decoded data set; a failure is only a warning, since everything works without."""
-    arrays = {"images": dataset.images, "labels": dataset.labels, "test": dataset.test, "coarse": dataset.coarse}
+    names = ("images", "labels", "test", "coarse", "ids", "identities")
+    arrays = {name: getattr(dataset, name) for name in names}
+    arrays |= {COLUMN + name: values for name, values in dataset.columns.items()}
     present = {name: array for name, array in arrays.items() if array is not None}
     about = provenance(
         "dataset",
@@ -54,6 +58,11 @@ def recall(path: Path) -> Dataset | None:
                 labels=arrays["labels"],
                 test=arrays.get("test"),
                 coarse=arrays.get("coarse"),
+                ids=arrays.get("ids"),
+                identities=arrays.get("identities"),
+                columns={
+                    name.removeprefix(COLUMN): values for name, values in arrays.items() if name.startswith(COLUMN)
+                },
             )
         problem = f"{path} was altered"
     except (ValueError, KeyError, TypeError) as error:

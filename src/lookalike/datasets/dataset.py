@@ -1,7 +1,8 @@
 """A data set of labelled images, and its division into queries, training images and gallery."""
 
 import math
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -10,10 +11,11 @@ import numpy as np
 from lookalike.core.checks import choice
 from lookalike.core.errors import InputError, Option
 
-__all__ = ["LEVELS", "Dataset", "Split"]
+__all__ = ["LEVELS", "PHASE", "Dataset", "Split"]
 
 QUERIES, TRAINING = 100, 500  # of each class, in setting 1
 LEVELS = ("fine", "coarse")  # of labels, where a class belongs to a superclass
+PHASE = "phase"  # a column: query, gallery, train, or another part that a split leaves out
 LARGE = 1000  # a class with fewer images gives a tenth of them as queries
 
 
@@ -47,6 +49,10 @@ class Dataset:
     coarse_classes: tuple[str, ...] = ()
     paths: tuple[Path, ...] = ()  # of an image folder: the file of each image
     unreadable: tuple[tuple[Path, str], ...] = ()  # files that were skipped, and why
+    ids: np.ndarray | None = None  # (n,) of text, all different: what each image is called
+    identities: np.ndarray | None = None  # (n,) of text: what each image shows, such as a product
+    columns: Mapping[str, np.ndarray] = field(default_factory=dict)  # further facts by name, (n,) of text each
+    boxes: np.ndarray | None = None  # (n, 4) of int64: left, top, right and bottom of the part of its file
 
     def __post_init__(self) -> None:
         shape = self.images.shape
@@ -62,6 +68,9 @@ class Dataset:
             raise InputError(f"test must be ({len(self)},) of bool, got {self.test.shape} of {self.test.dtype}")
         if self.paths and len(self.paths) != len(self):
             raise InputError(f"there are {len(self)} images, but {len(self.paths)} paths")
+        for name, values in {"ids": self.ids, "identities": self.identities, **self.columns}.items():
+            if values is not None and values.shape != (len(self),):
+                raise InputError(f"{name} must be ({len(self)},), got {values.shape}")
 
     def __len__(self) -> int:
         return len(self.images)
@@ -82,7 +91,7 @@ class Dataset:
         if self.paths:
             from lookalike.core.decode import fitted
 
-            return fitted(self.paths[row], size)
+            return fitted(self.paths[row], size, None if self.boxes is None else self.boxes[row])
         image = self.images[row]
         return image.copy() if image.ndim == 3 else np.repeat(image[:, :, None], 3, axis=2)
 
@@ -96,11 +105,28 @@ class Dataset:
         choice("labels", level, LEVELS)
         if self.coarse is None:
             raise InputError(
-                f"{self.name} has no coarse labels: ", Option("labels", level), " is for sets such as cifar100"
+                f"{self.name} has no coarse labels: ",
+                Option("labels", level),
+                " is for sets such as cifar100, emoji or groceries",
             )
         if level == "fine":
             return self
         return replace(self, labels=self.coarse, classes=self.coarse_classes, coarse=None, coarse_classes=())
+
+    def wild(self, column: str, value: str) -> "Dataset":
+        """The same images, of which those with this value are queries, and all others the gallery, in setting 2.
+
+        column: of `columns`, such as vendor. So every query comes from where no image of the gallery comes from.
+        """
+        if column not in self.columns:
+            raise InputError(f"{self.name} does not say the {column} of images: expected a set such as emoji")
+        values = self.columns[column]
+        there = np.unique(values).tolist()
+        choice(column, value, there)
+        if len(there) == 1:
+            raise InputError(f"all images of {self.name} are of the {column} {value}: nothing is left to search")
+        phases = np.where(values == value, "query", "gallery")
+        return replace(self, test=values == value, columns={**self.columns, PHASE: phases})
 
     def shuffled(self, random_state: int = 0) -> np.ndarray:
         """All rows at random, but classes take turns: of the first n, each class has as many, if it has enough.
@@ -121,7 +147,8 @@ class Dataset:
 
         Setting 1 draws 100 queries and 500 training images of each class; the gallery is all that is not a query.
         Of a class with fewer than 1,000 images a tenth are queries, and up to 500 of the others are for training.
-        Setting 2 takes the official test part as queries; everything else is training and gallery.
+        Setting 2 takes the official test part as queries; everything else is training and gallery. A set that says the
+        phase of each image has the queries, gallery and training images that it says.
         """
         choice("setting", setting, (1, 2))
         if setting == 1:
@@ -130,8 +157,17 @@ class Dataset:
             raise InputError(
                 f"{self.name} has no official test part, which setting 2 takes as queries: use ", Option("setting", 1)
             )
+        if PHASE in self.columns:
+            return self._by_phase()
         others = np.flatnonzero(~self.test)
         return Split(np.flatnonzero(self.test), others, others)
+
+    def _by_phase(self) -> Split:
+        """The official parts; where no image is for training, those of the gallery are."""
+        queries, training, gallery = (
+            np.flatnonzero(self.columns[PHASE] == phase) for phase in ("query", "train", "gallery")
+        )
+        return Split(queries, training if len(training) else gallery, gallery)
 
     def _drawn(self, random_state: int) -> Split:
         rng = np.random.default_rng(random_state)

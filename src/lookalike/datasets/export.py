@@ -1,4 +1,4 @@
-"""The images of a data set written out: a folder of PNG files, with a subfolder for each class."""
+"""The images of a data set written out: a folder of files, with a subfolder for each class, and a table of them."""
 
 import os
 import re
@@ -10,14 +10,17 @@ from pathlib import Path
 
 import numpy as np
 
-from lookalike.core.decode import pillow
+from lookalike.core.csv_files import write_csv
+from lookalike.core.decode import cut, pillow, upright
 from lookalike.core.errors import InputError, Option
 from lookalike.core.file_errors import naming
 from lookalike.core.locks import left_in, move_up, part_of
 from lookalike.core.progress import track
-from lookalike.datasets.dataset import Dataset
+from lookalike.datasets.dataset import PHASE, Dataset
 
-__all__ = ["check_new", "write_images"]
+ITEMS, QUERIES = "items.csv", "queries.csv"
+
+__all__ = ["ITEMS", "QUERIES", "check_new", "write_images"]
 
 
 def write_images(
@@ -25,23 +28,62 @@ def write_images(
 ) -> np.ndarray:
     """Write the images of a data set as PNG files into a new or empty folder, all or none; returns their rows.
 
-    Image 42 of class cat becomes cat/00042.png. `first` writes as many images only: the first of `dataset.shuffled`,
-    in which classes take turns.
+    Image 42 of class cat becomes cat/00042.png; where images have ids, face-smiling/google-1f600.png. `first` writes as
+    many images only: the first of `dataset.shuffled`, in which classes take turns. Photographs with boxes, those of
+    deepfashion, are cut to them and written as JPEG files of the same paths as in the official folder. Of a set with
+    ids, `items.csv` says id, identity, category, path and all else that is known of each image, as a study takes it;
+    where some images are queries by their phase, `queries.csv` says it of these.
     """
     folder = Path(folder)
     check_new(folder)
-    if dataset.paths:
+    if dataset.paths and dataset.boxes is None:
         raise InputError(f"{dataset.name} is a folder of images already: expected a data set that has a name")
     if first is not None and not 1 <= first <= len(dataset):
         text = f" must be from 1 to {len(dataset):,}, the images of {dataset.name}, got {first}"
         raise InputError(Option("first"), text)
     rows = np.sort(dataset.shuffled(random_state)[:first])
-    names = _folder_names(dataset.classes)
+    paths = _paths(dataset, rows)
     with _becoming(folder) as made:
-        for label in np.unique(dataset.labels[rows]):
-            (made / names[label]).mkdir()
-        _write(dataset, {row: made / names[dataset.labels[row]] / f"{row:05}.png" for row in rows.tolist()})
+        for above in {Path(path).parent for path in paths}:
+            (made / above).mkdir(parents=True, exist_ok=True)
+        _write(dataset, {row: made / path for row, path in zip(rows.tolist(), paths, strict=True)})
+        if dataset.ids is not None:
+            _write_tables(dataset, rows, paths, made)
     return rows
+
+
+def _paths(dataset: Dataset, rows: np.ndarray) -> list[str]:
+    """The path of the file of each row."""
+    if dataset.boxes is not None and dataset.ids is not None:
+        return [_inside(name) for name in dataset.ids[rows].tolist()]
+    names = _folder_names(dataset.classes)
+    files = [f"{row:05}" for row in rows.tolist()] if dataset.ids is None else dataset.ids[rows].tolist()
+    return [f"{names[label]}/{file}.png" for label, file in zip(dataset.labels[rows].tolist(), files, strict=True)]
+
+
+def _inside(name: str) -> str:
+    """A path from a list; raises where it leads out of the folder."""
+    if Path(name).is_absolute() or ".." in Path(name).parts:
+        raise InputError(f"cannot write {name}: the path of an image must stay below the folder")
+    return name
+
+
+def _write_tables(dataset: Dataset, rows: np.ndarray, paths: list[str], folder: Path) -> None:
+    """Write items.csv, and queries.csv if the images have phases."""
+    assert dataset.ids is not None
+    classes, coarse_classes = np.array(dataset.classes), np.array(dataset.coarse_classes)
+    columns = {"id": dataset.ids[rows]}
+    if dataset.identities is not None:
+        columns["identity"] = dataset.identities[rows]
+    if dataset.coarse is None:
+        columns["category"] = classes[dataset.labels[rows]]
+    else:
+        columns |= {"category": coarse_classes[dataset.coarse[rows]], "subcategory": classes[dataset.labels[rows]]}
+    columns |= {"path": np.array(paths)} | {name: values[rows] for name, values in dataset.columns.items()}
+    write_csv(folder / ITEMS, {name: values.tolist() for name, values in columns.items()})
+    if PHASE in columns:
+        queries = columns[PHASE] == "query"
+        write_csv(folder / QUERIES, {name: values[queries].tolist() for name, values in columns.items()})
 
 
 def _write(dataset: Dataset, files: dict[int, Path]) -> None:
@@ -50,7 +92,11 @@ def _write(dataset: Dataset, files: dict[int, Path]) -> None:
 
     def save(row: int) -> None:
         with naming(files[row]):
-            Image.fromarray(dataset.images[row]).save(files[row])
+            if dataset.boxes is None:
+                Image.fromarray(dataset.images[row]).save(files[row])
+            else:
+                with Image.open(dataset.paths[row]) as image:
+                    cut(upright(image), dataset.boxes[row]).save(files[row], "JPEG", quality=95, subsampling=0)
 
     pool = ThreadPoolExecutor(os.cpu_count())
     try:

@@ -4,7 +4,7 @@ import csv
 import io
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -18,7 +18,7 @@ from lookalike.datasets.dataset import Dataset
 
 logger = logging.getLogger("lookalike")
 
-__all__ = ["image_folder"]
+__all__ = ["decode_squares", "image_folder"]
 
 FILE_COLUMNS, LABEL_COLUMNS = ("file", "path", "filename", "image"), ("label", "class")
 
@@ -40,7 +40,7 @@ def image_folder(path: str | Path, labels: str | Path | None = None, size: int =
         classes_of = _classes_by_csv(folder, present, Path(labels))
     _check_classes(folder, set(classes_of.values()))
     files = sorted(classes_of)
-    images, reasons = _decode([folder / file for file in files], size)
+    images, reasons = decode_squares([folder / file for file in files], size)
     unreadable = tuple((folder / files[row], reason) for row, reason in reasons.items())
     readable = [file for row, file in enumerate(files) if row not in reasons]
     if not readable:
@@ -145,12 +145,16 @@ def _check_classes(folder: Path, classes: set[str]) -> None:
         raise FileError(text, path=folder)
 
 
-def _decode(files: list[Path], size: int) -> tuple[np.ndarray, dict[int, str]]:
-    """The images that can be read, and the reasons why others cannot, by row."""
+def decode_squares(
+    files: Sequence[Path], size: int, boxes: np.ndarray | None = None
+) -> tuple[np.ndarray, dict[int, str]]:
+    """The images that can be read, and the reasons why others cannot, by row. boxes: the part of each that counts."""
     images: list[np.ndarray] = []
     reasons: dict[int, str] = {}
     with default_limit(), ThreadPoolExecutor(os.cpu_count()) as pool:
-        decoded = pool.map(lambda file: _square_or_reason(file, size), files)
+        decoded = pool.map(
+            lambda file, box: _square_or_reason(file, size, box), files, [None] * len(files) if boxes is None else boxes
+        )
         for row, result in enumerate(track(decoded, len(files), "reading images")):
             if isinstance(result, str):
                 reasons[row] = result
@@ -159,11 +163,11 @@ def _decode(files: list[Path], size: int) -> tuple[np.ndarray, dict[int, str]]:
     return np.array(images, np.uint8).reshape(-1, size, size, 3), reasons
 
 
-def _square_or_reason(file: Path, size: int) -> np.ndarray | str:
+def _square_or_reason(file: Path, size: int, box: np.ndarray | None) -> np.ndarray | str:
     try:
         if not file.stat().st_size:
             return "the file is empty"
-        return square(file, size)
+        return square(file, size, box)
     except MemoryError:
         return "it takes more memory than there is"
     except Exception as error:  # readers of images raise whatever a broken file provokes

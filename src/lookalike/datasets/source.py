@@ -23,12 +23,13 @@ class Origin:
     elsewhere: str  # what to get if nothing can be fetched
     fetched: Archive | None = None
     installed: Path | None = None  # where the system's package manager puts it
+    cached: str | None = None  # what the decoded set is called in the cache, if not by its name
 
 
 def obtain(origin: Origin, source: str | Path | None = None) -> Dataset:
     """Load a data set: from `source` if the user names one, else from the nearest source that has it."""
     folder = cache_folder()
-    decoded = folder / f"{origin.name}.npz"
+    decoded = folder / f"{origin.cached or origin.name}.npz"
     if source is None:
         kept = recall(decoded)
         if kept is not None:

@@ -6,17 +6,20 @@ from typing import Any
 
 from lookalike.core.checks import nearest
 from lookalike.core.decode import MAX_PIXELS, decode
+from lookalike.core.endings import FINETUNED
 from lookalike.core.errors import InputError
 from lookalike.encoders.base import Encoder
 from lookalike.encoders.cached_features import features
 from lookalike.encoders.colour import Colour
 from lookalike.encoders.efficientnet import EfficientNetLite0
+from lookalike.encoders.finetuned import FineTuned
 from lookalike.encoders.onnx import Onnx
 from lookalike.encoders.perceptual_hashes import DHash, PHash
 from lookalike.encoders.pixels import Pixels
 from lookalike.encoders.preprocessing import Preprocessing
 from lookalike.encoders.pretrained import HuggingFace, OpenClip, Timm
 from lookalike.encoders.stream import EncodedFiles, encode_files
+from lookalike.encoders.torch_encoder import TorchEncoder
 
 ENCODERS: dict[str, type[Encoder]] = {cls.name: cls for cls in (Pixels, EfficientNetLite0, PHash, DHash, Colour)}
 KINDS: dict[str, type[Encoder]] = {"onnx": Onnx, "timm": Timm, "open_clip": OpenClip, "hf": HuggingFace}  # KIND:NAME
@@ -30,6 +33,7 @@ __all__ = [
     "EfficientNetLite0",
     "EncodedFiles",
     "Encoder",
+    "FineTuned",
     "HuggingFace",
     "Onnx",
     "OpenClip",
@@ -37,6 +41,7 @@ __all__ = [
     "Pixels",
     "Preprocessing",
     "Timm",
+    "TorchEncoder",
     "decode",
     "encode_files",
     "features",
@@ -46,13 +51,15 @@ __all__ = [
 
 
 def load(name: str, **options: Any) -> Encoder:
-    """An encoder by its name, in whatever case, or as onnx:FILE, timm:NAME, open_clip:NAME or hf:NAME.
+    """An encoder by its name, in whatever case, or as FILE.lookalike, onnx:FILE, timm:NAME, open_clip:NAME or hf:NAME.
 
     options are those of its class, such as the size of efficientnet-lite0 or the threads of onnx.
 
     >>> load("pixels").name
     'pixels'
     """
+    if name.endswith(FINETUNED):
+        return _create(FineTuned, name, name, **options)
     kind, colon, model = name.partition(":")
     if colon and kind.lower() in KINDS:
         if not model:
@@ -61,8 +68,8 @@ def load(name: str, **options: Any) -> Encoder:
     if name.lower() in ENCODERS:
         return _create(ENCODERS[name.lower()], name, **options)
     raise InputError(
-        f"there is no encoder {name!r}: {_hint(name)}Known are {', '.join(ENCODERS)}, and onnx:FILE, timm:NAME, "
-        "open_clip:NAME, hf:NAME"
+        f"there is no encoder {name!r}: {_hint(name)}Known are {', '.join(ENCODERS)}, and FILE.lookalike, onnx:FILE, "
+        "timm:NAME, open_clip:NAME, hf:NAME"
     )
 
 
@@ -72,6 +79,8 @@ def kind_of(name: str) -> type[Encoder]:
     >>> kind_of("phash").gives_codes
     True
     """
+    if name.endswith(FINETUNED):
+        return FineTuned
     kind, colon, _ = name.lower().partition(":")
     return KINDS[kind] if colon else ENCODERS[kind]
 

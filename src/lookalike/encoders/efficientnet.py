@@ -5,17 +5,17 @@ import functools
 import hashlib
 import importlib
 import importlib.metadata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lookalike.core.checks import whole_number
 from lookalike.core.errors import missing_package
-from lookalike.encoders.base import Encoder
 from lookalike.encoders.preprocessing import Preprocessing
+from lookalike.encoders.torch_encoder import TorchEncoder
 
 if TYPE_CHECKING:
     import torch
@@ -27,7 +27,7 @@ MEAN, SPREAD = 127 / 255, 128 / 255  # of pixels, as the network's authors have 
 STRIDE = 32  # pixels for each cell of the last feature map: with fewer there is less than one
 
 
-class EfficientNetLite0(Encoder):
+class EfficientNetLite0(TorchEncoder):
     """The 1280 pooled features of EfficientNet-Lite0 (Tan and Le 2019; Liu 2020), of the middle made size × size."""
 
     name = "efficientnet-lite0"
@@ -49,16 +49,7 @@ class EfficientNetLite0(Encoder):
         return 1280
 
     def network(self) -> "torch.nn.Module":
-        """The network alone: what `preprocess` gives to (n, 1280); for fine-tuning, call its `train()`."""
         return _lite0().pretrained(_weights())
-
-    def preprocess(self, images: np.ndarray | Sequence[Any]) -> "torch.Tensor":
-        """Images as the network takes them, (n, 3, size, size) of float32 from about -1 to 1."""
-        pictures = self._pictures(images)
-        prepared = np.empty((len(pictures), self.size, self.size, 3), np.float32)
-        for row, picture in enumerate(pictures):
-            prepared[row] = self._prepare(picture)
-        return _lite0().batch(prepared)
 
     @functools.cached_property
     def _folded(self) -> "torch.nn.Module":

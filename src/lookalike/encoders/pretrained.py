@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 import numpy as np
 
 from lookalike.core.errors import InputError, MissingPackageError
-from lookalike.encoders.base import Encoder
 from lookalike.encoders.preprocessing import Preprocessing
+from lookalike.encoders.torch_encoder import TorchEncoder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,16 +29,16 @@ LONGEST = 64  # times as long as wide, up to which a picture is resized before i
 
 
 class Loaded(NamedTuple):
-    """A network, how it makes rows of images, and how images are prepared for it."""
+    """A network, how it or a copy of it makes rows of images, and how images are prepared for it."""
 
     network: "torch.nn.Module"
-    rows: "Callable[[torch.Tensor], torch.Tensor]"
+    rows: "Callable[[torch.nn.Module, torch.Tensor], torch.Tensor]"
     prepare: "Callable[[np.ndarray], np.ndarray]"
     size: int
     unused: frozenset[str] = frozenset()  # names of weights that were never trained
 
 
-class _Library(Encoder):
+class _Library(TorchEncoder):
     """What networks of libraries share: the package is needed at once, the network is loaded when it is first used."""
 
     kind: ClassVar[str]  # what stands before the colon
@@ -54,13 +54,24 @@ class _Library(Encoder):
     def _load(self, library: Any) -> Loaded:
         """The network of this name, by the library that has it."""
 
-    @functools.cached_property
-    def _loaded(self) -> Loaded:
+    def _load_anew(self) -> Loaded:
         with self._needed():
             library = importlib.import_module(self.module)
         loaded = self._load(library)
-        loaded.network.eval().requires_grad_(False)
+        loaded.network.eval()
         return loaded
+
+    @functools.cached_property
+    def _loaded(self) -> Loaded:
+        loaded = self._load_anew()
+        loaded.network.requires_grad_(False)
+        return loaded
+
+    def network(self) -> "torch.nn.Module":
+        from lookalike.encoders.torch_network import Rows
+
+        loaded = self._load_anew()
+        return Rows(loaded.network, loaded.rows).eval()
 
     @functools.cached_property
     def version(self) -> str:
@@ -89,7 +100,7 @@ class _Library(Encoder):
     def _rows(self, prepared: list[np.ndarray]) -> np.ndarray:
         from lookalike.encoders.torch_network import batch, run
 
-        return run(self._loaded.rows, batch(prepared))
+        return run(functools.partial(self._loaded.rows, self._loaded.network), batch(prepared))
 
     def _missing(self, module: str | None) -> MissingPackageError:
         text = f"{self.name} needs {module}, which is not installed: pip install {self.package}"
@@ -146,7 +157,7 @@ class Timm(_Library):
             crop=wants["crop_pct"],
             interpolation=_interpolation(wants),
         )
-        return Loaded(network, network, preprocessing, preprocessing.shorter)
+        return Loaded(network, lambda network, images: network(images), preprocessing, preprocessing.shorter)
 
 
 class OpenClip(_Library):
@@ -176,7 +187,7 @@ class OpenClip(_Library):
             interpolation=_interpolation(wants),
             fill=wants.get("fill_color") or 0,
         )
-        return Loaded(network, network.encode_image, preprocessing, preprocessing.shorter)
+        return Loaded(network, _image_rows, preprocessing, preprocessing.shorter)
 
 
 class HuggingFace(_Library):
@@ -196,7 +207,7 @@ class HuggingFace(_Library):
         if needed := [name for name in sorted(untrained) if "pooler" not in name]:
             raise InputError(f"{self.name} lacks weights of its network, {needed[0]} among them: it is not complete")
 
-        def rows(images: "torch.Tensor") -> "torch.Tensor":
+        def rows(network: Any, images: "torch.Tensor") -> "torch.Tensor":
             if hasattr(network, "get_image_features"):
                 features = network.get_image_features(pixel_values=images)
                 return features if hasattr(features, "shape") else features.pooler_output
@@ -215,6 +226,11 @@ class HuggingFace(_Library):
             return np.asarray(values["pixel_values"][0], np.float32).transpose(1, 2, 0)
 
         return Loaded(network, rows, prepare, _size(processor), untrained)
+
+
+def _image_rows(network: Any, images: "torch.Tensor") -> "torch.Tensor":
+    """The rows of images, by a network that encodes texts too."""
+    return network.encode_image(images)
 
 
 def _interpolation(wants: Mapping[str, Any]) -> str:

@@ -7,9 +7,20 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-__all__ = ["batch", "fingerprint", "run"]
+__all__ = ["Rows", "batch", "fingerprint", "run"]
 
 AT_ONCE = 16  # images: with 64, memory goes back to the system after each layer, and each takes 1.4 times as long
+
+
+class Rows(nn.Module):
+    """A network of a library, called as it makes rows of images: a module as all others, which can be copied."""
+
+    def __init__(self, network: nn.Module, rows: Callable[[nn.Module, Tensor], Tensor]) -> None:
+        super().__init__()
+        self.network, self.rows = network, rows
+
+    def forward(self, images: Tensor) -> Tensor:
+        return self.rows(self.network, images)
 
 
 def batch(prepared: np.ndarray | Sequence[np.ndarray]) -> Tensor:

@@ -20,6 +20,10 @@ TITLES = {
     "cifar10": "CIFAR-10",
     "cifar100": "CIFAR-100",
     "fashion-mnist": "Fashion-MNIST",
+    "emoji": "Emoji",
+    "groceries": "Groceries",
+    "deepfashion-inshop": "DeepFashion In-shop",
+    "deepfashion-consumer2shop": "DeepFashion Consumer-to-shop",
 }
 
 __all__ = ["Picture", "Task", "dataset_task", "items_task"]

@@ -1,4 +1,4 @@
-"""Learning hash functions: losses, networks, training, and the learned hasher, in PyTorch."""
+"""Learning in PyTorch: hash functions with their losses and networks, and fine-tuning of encoders."""
 
 from lookalike.core.errors import missing_package
 
@@ -9,6 +9,7 @@ except ModuleNotFoundError as error:
 
 from lookalike.learning import losses, networks
 from lookalike.learning.as_printed import inverse_rank_error_bound, relaxed_ap_as_printed, relaxed_dcg_as_printed
+from lookalike.learning.finetuning import FinetuneSettings, FineTuning, finetune
 from lookalike.learning.hasher import LearnedHasher
 from lookalike.learning.objectives import LOSSES
 from lookalike.learning.training import Training, TrainingSettings, train
@@ -17,10 +18,13 @@ Settings = TrainingSettings  # its name in the documentation and in users' progr
 
 __all__ = [
     "LOSSES",
+    "FineTuning",
+    "FinetuneSettings",
     "LearnedHasher",
     "Settings",
     "Training",
     "TrainingSettings",
+    "finetune",
     "inverse_rank_error_bound",
     "losses",
     "networks",

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.core.codes import Codes
+from lookalike.core.endings import FINETUNED
 from lookalike.core.errors import Option, StudyError
 from lookalike.core.files import read_arrays
 from lookalike.core.locks import take
@@ -30,7 +31,16 @@ from lookalike.study.study import Study
 
 logger = logging.getLogger("lookalike")
 
-__all__ = ["Encoded", "NothingUsableError", "encode_folder", "model_name"]
+__all__ = [
+    "Encoded",
+    "NothingUsableError",
+    "alone",
+    "anywhere",
+    "check_model",
+    "encode_folder",
+    "model_name",
+    "vectors_of_model",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,12 +100,12 @@ def encode_folder(
     root, location = Path(folder).resolve(), Path(study).resolve()
     if not root.is_dir():
         raise FileNotFoundError(f"there is no folder {folder}")
-    encoder = load(_anywhere(model), **options or {})
+    encoder = load(anywhere(model), **options or {})
     name = name or model_name(model, options or {})
     check_name(name, "a model")
     if location.is_dir():
         _existing(location)  # raises if there is something else, before anything is written there
-    with _alone(location) as unfinished:
+    with alone(location) as unfinished:
         opened = _existing(location)
         update = _Update(
             root, location, unfinished, opened, _origin(opened, location, root, labels, folders),
@@ -109,7 +119,11 @@ def model_name(model: str, options: Mapping[str, Any]) -> str:
 
     >>> model_name("onnx:exported/CLIP B32.onnx", {}), model_name("efficientnet-lite0", {"size": 224})
     ('CLIP-B32', 'efficientnet-lite0-224')
+    >>> model_name("trained/Shop ID.lookalike", {})
+    'Shop-ID'
     """
+    if model.endswith(FINETUNED):
+        model = f"onnx:{model}"
     kind, colon, rest = model.partition(":")
     short = Path(rest).stem if colon and kind.lower() == "onnx" else f"{kind.lower()}-{rest}" if colon else kind.lower()
     name = "-".join([short, *map(str, options.values())])
@@ -154,7 +168,8 @@ class _Update:
         """Go through the files, encode what is new of them, and write the study."""
         recipe = Recipe(encoder.name, encoder.version, dict(options))
         _ = self.labels  # read now: what is wrong with them is said before anything is encoded
-        self._check_model(name, recipe)
+        if self.opened is not None:
+            check_model(self.opened, name, recipe)
         files = files_below(self.root, self.before, leave_out=self.location)
         files, left_out = self._held(files) if self.has_pool else (files, [])
         self._check_followers([file for file in files if file.state == PRESENT and not self._was_skipped(file)])
@@ -183,23 +198,6 @@ class _Update:
         )  # fmt: skip
 
     # Before anything is encoded
-
-    def _check_model(self, name: str, recipe: Recipe) -> None:
-        """Raise if the study has another model of this name; if only the version is another, it is encoded again."""
-        if name not in self.recipes:
-            return
-        before = self.recipes[name]
-        if before is None or replace(before, version=recipe.version) != recipe:
-            other = "was not encoded here" if before is None else f"is of {before.encoder}, made otherwise"
-            raise StudyError(f"the study has a model {name!r} that {other}: choose another ", Option("name"))
-        assert self.opened is not None
-        if before.version != recipe.version and (pooled := self.opened.pooled(name)):
-            raise StudyError(
-                f"the encoder {recipe.encoder} has changed since {name!r} was made, but the pool has what {pooled!r} "
-                "proposed: choose another ",
-                Option("name"),
-                f", and add that with lookalike pool {self.location.name} --top-up",
-            )
 
     def _check_followers(self, items: Sequence[ImageFile]) -> None:
         """Raise if the items change, but a model came from a file and cannot be made of the new items."""
@@ -251,7 +249,7 @@ class _Update:
         from lookalike.encoders import load
 
         images = read_encoded(self.unfinished, name, recipe, self.max_pixels, encoder)
-        images.add(_vectors_of_model(self.location, name, recipe))
+        images.add(vectors_of_model(self.location, name, recipe))
         if encoder is not None or not images.missing(files):
             return images
         assert recipe.encoder is not None
@@ -321,8 +319,27 @@ class _Update:
         return left
 
 
-def _anywhere(model: str) -> str:
+def check_model(study: Study, name: str, recipe: Recipe) -> None:
+    """Raise if a study has another model of this name; if only the version is another, it is encoded again."""
+    if name not in study.models():
+        return
+    before = study.recipe(name)
+    if before is None or replace(before, version=recipe.version) != recipe:
+        other = "was not encoded here" if before is None else f"is of {before.encoder}, made otherwise"
+        raise StudyError(f"the study has a model {name!r} that {other}: choose another ", Option("name"))
+    if before.version != recipe.version and (pooled := study.pooled(name)):
+        raise StudyError(
+            f"the encoder {recipe.encoder} has changed since {name!r} was made, but the pool has what {pooled!r} "
+            "proposed: choose another ",
+            Option("name"),
+            f", and add that with lookalike pool {study.path.name} --top-up",
+        )
+
+
+def anywhere(model: str) -> str:
     """The name of an encoder, with the whole path if it is a file, so that it can be used from any folder."""
+    if model.endswith(FINETUNED):
+        return str(Path(model).resolve())
     kind, _, rest = model.partition(":")
     is_file = rest and kind.lower() in ("onnx", "hf") and Path(rest).exists()
     return f"{kind}:{Path(rest).resolve()}" if is_file else model
@@ -369,7 +386,7 @@ def _origin(
 
 
 @contextlib.contextmanager
-def _alone(location: Path) -> Iterator[Path]:
+def alone(location: Path) -> Iterator[Path]:
     """The folder for what is encoded but not yet a model, held by this process alone."""
     if not location.parent.is_dir():
         raise StudyError(f"cannot make a study in {location}: the folder {location.parent} does not exist")
@@ -395,7 +412,7 @@ def _alone(location: Path) -> Iterator[Path]:
         os.close(handle)
 
 
-def _vectors_of_model(location: Path, name: str, recipe: Recipe) -> dict[str, np.ndarray]:
+def vectors_of_model(location: Path, name: str, recipe: Recipe) -> dict[str, np.ndarray]:
     """The vectors that a model of the study has already, by content, if its encoder has not changed."""
     path = location / "models" / f"{name}.npz"
     if not path.is_file():

@@ -17,7 +17,7 @@ PRESENT, SKIPPED, REMOVED = "present", "skipped", "removed"
 SMALL = 1 << 20  # bytes that are read at once
 BLOCK = 64  # files that a thread reads at a time
 
-__all__ = ["PRESENT", "REMOVED", "SKIPPED", "ImageFile", "files_below", "read_files", "write_files"]
+__all__ = ["PRESENT", "REMOVED", "SKIPPED", "ImageFile", "files_below", "files_named", "read_files", "write_files"]
 
 
 @dataclass(frozen=True)
@@ -71,6 +71,14 @@ def files_below(folder: Path, before: Mapping[str, ImageFile], *, leave_out: Pat
         for block in track(read, len(blocks), "reading files"):
             files += block
     return sorted(files, key=lambda file: file.path)
+
+
+def files_named(folder: Path, names: Sequence[str]) -> list[ImageFile]:
+    """The files of these names, seen from a folder, in their order; a name may be a whole path."""
+    blocks = [names[start : start + BLOCK] for start in range(0, len(names), BLOCK)]
+    with ThreadPoolExecutor(2 * (os.cpu_count() or 1)) as pool:
+        read = pool.map(lambda block: [_read(folder, name, None) for name in block], blocks)
+        return [file for block in track(read, len(blocks), "reading files") for file in block]
 
 
 def _walk(root: str, leave_out: str) -> Iterator[tuple[str, str]]:
@@ -127,7 +135,7 @@ def _text(name: str) -> str:
 
 def _read(folder: Path, name: str, before: ImageFile | None) -> ImageFile:
     """A file as it is now, with a fingerprint of its content."""
-    path = f"{folder}/{name}"
+    path = name if name.startswith("/") else f"{folder}/{name}"
     try:
         status = os.stat(path)  # noqa: PTH116
         if not stat.S_ISREG(status.st_mode):  # a pipe would be waited for
