@@ -2,6 +2,7 @@
 
 import inspect
 import io
+import math
 import re
 import sys
 from pathlib import Path
@@ -10,6 +11,8 @@ from rich.console import Console
 
 import lookalike as la
 from lookalike.cli import app
+from lookalike.experiments.claims import BUDGETS, CLAIMS, MeasuredNumber
+from lookalike.experiments.replicate import Replication, results_in
 from lookalike.hashers import HASHERS
 from lookalike.metrics.metric import ALIASES, MEASURES, NUMBER, TREC_NAMES, WHOLE, Measure
 
@@ -86,6 +89,73 @@ def command_pages() -> str:
     return "\n\n".join(re.sub(r" +$", "", page, flags=re.MULTILINE) for page in pages)
 
 
+def replication() -> str:
+    """The verdicts on all claims, then a paragraph on each; of every budget that results are kept of."""
+    found = {budget: results_in(ROOT / "docs" / "understanding" / "replication", budget) for budget in BUDGETS}
+    parts = []
+    for budget, results in found.items():
+        if results:
+            parts += [f"## Verdicts, {budget} budget", _made(results), _verdicts(results)]
+    latest = {result.claim: result for results in found.values() for result in results}
+    paper = ""
+    for name, claim in CLAIMS.items():
+        if name in latest:
+            if claim.paper != paper:
+                paper = claim.paper
+                parts.append(f"## {paper}")
+            parts.append(_paragraph(latest[name]))
+    return "\n\n".join(parts)
+
+
+def _made(results: list[Replication]) -> str:
+    dates = sorted({result.made for result in results})
+    versions = ", ".join(f"{name} {version}" for name, version in results[-1].versions.items())
+    seconds = sum(result.seconds for result in results)
+    command = f"`lookalike replicate --budget {results[0].budget}`"
+    return (
+        f"Made by {command} on {' to '.join(dict.fromkeys([dates[0], dates[-1]]))}, {seconds:,.0f} seconds: {versions}."
+    )
+
+
+def _verdicts(results: list[Replication]) -> str:
+    rows = ["| claim | name | place | verdict | parts seen | seconds |", "|---|---|---|---|---|---|"]
+    for result in results:
+        claim = CLAIMS[result.claim]
+        seen = f"{sum(check.held for check in result.checks)} of {len(result.checks)}" if result.checks else "–"
+        where = f"{claim.paper}: {claim.place}"
+        cells = (claim.title, f"`{claim.name}`", where, f"**{result.verdict}**", seen, f"{result.seconds:.1f}")
+        rows.append(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in cells)} |")
+    return "\n".join(rows)
+
+
+def _paragraph(result: Replication) -> str:
+    claim = CLAIMS[result.claim]
+    lines = [
+        f"### {claim.title}",
+        f"*{claim.paper}, {claim.place}.* {claim.says} Tried: {claim.protocol} Data: {claim.data}. Seeds: "
+        f"{claim.seeds(result.budget)}. It holds if: {claim.criterion} **It {result.verdict}** ({result.budget} budget)"
+        + (f": {result.why}." if result.why else "."),
+    ]
+    for word, held in (("Seen", True), ("Not seen", False)):
+        sentences = [check.sentence for check in result.checks if check.held is held]
+        if sentences:
+            lines.append(f"{word}: {'; '.join(sentences)}.")
+    beside = [number for number in result.numbers if not math.isnan(number.printed)]
+    if beside:
+        shown = [f"{number.name}: {_shown(number)} (printed {_figure(number.printed)})" for number in beside]
+        lines.append(f"Beside the print: {'; '.join(shown)}.")
+    return "\n\n".join(lines)
+
+
+def _shown(number: MeasuredNumber) -> str:
+    ends = "" if math.isnan(number.low) else f", {_figure(number.low)} to {_figure(number.high)}"
+    return f"{_figure(number.value)}{ends}"
+
+
+def _figure(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"
+
+
 def main() -> None:
     """Update every file that has a generated part."""
     parts = {
@@ -94,6 +164,7 @@ def main() -> None:
         "hashers": hasher_table,
         "commands": command_pages,
         "python": public_names,
+        "replication": replication,
     }
     stale = []
     for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:

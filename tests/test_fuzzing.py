@@ -50,6 +50,8 @@ NOT_READ = {  # options of commands
     "finetune checkpoint": "read as by train",
     "finetune source": "read as by data",
     "leaderboard report": "written",
+    "replicate report": "written",
+    "replicate results": "written; a result that is there is read as the target replications does",
     "study new folder": "made",
     "demo source": "read as by data and report, then made a report of",
     "demo labels": "likewise",

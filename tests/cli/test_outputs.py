@@ -51,6 +51,8 @@ CALLS = {
     "pool --output": ("pool study --next 2 --output {output}", "new.csv"),
     "leaderboard --output": ("leaderboard study --metrics P@1 --output {output}", "new.json"),
     "leaderboard --report": ("leaderboard study --metrics P@1 --report {output}", "new.html"),
+    "replicate --results": ("replicate ten-on-one-code --results {output}", "new"),
+    "replicate --report": ("replicate ten-on-one-code --results {other} --report {output}", "new.html"),
     "shard OUTPUT": ("shard g.npz {output}", "new"),
     "rank OUTPUT": ("rank q.npz gallery {output} --k 2", "new.run"),
     "data --output": ("data digits --output {output}", "new"),

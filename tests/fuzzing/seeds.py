@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.experiments.replicate import choose, replicate
+
 N_QUERIES, N_ITEMS = 4, 12
 KEY = bytes(range(32))  # of links and sessions
 
@@ -84,6 +86,7 @@ def evaluations(folder: Path) -> None:
     la.count(*packed, relevance, radius=2).save(place / "codes.npz")
     la.count(queries, gallery, relevance).save(place / "scores.npz")
     la.evaluate(*packed, relevance, ["AP", "nDCG@5", "P(radius=2)"]).to_json(place / "evaluation.json")
+    replicate(choose(["ten-on-one-code"]), "quick", place)
     run = {f"q{q}": {f"i{n}": float(gallery[n] @ queries[q]) for n in range(N_ITEMS)} for q in range(N_QUERIES)}
     rows = [(f"q{q}", f"i{n}", int(wanted[q] == labels[n])) for q in range(N_QUERIES) for n in range(N_ITEMS)]
     for ending in ("", ".gz"):

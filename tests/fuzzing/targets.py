@@ -226,6 +226,12 @@ def use_votes(path: Path) -> None:
     found.write(path.with_name("again.csv"))
 
 
+def use_replication(path: Path) -> None:
+    from lookalike.experiments.replicate import read_result
+
+    read_result(path).to_dict()
+
+
 def use_judgements(path: Path) -> None:
     from lookalike.discovery import Judgements, formats
 
@@ -328,6 +334,7 @@ TARGETS = [
     reader("codes", "items/*-saved.npz", la.Codes.load),
     reader("tallies", "evaluations/*.npz", use_tally, 2),
     reader("evaluations", "evaluations/evaluation.json", use_evaluation, 2),
+    reader("replications", "evaluations/*-quick.json", use_replication, 0.5),
     reader("runs", "evaluations/*run*", use_run, 2),
     reader("qrels", "evaluations/*qrels*", use_run),
     reader("schedulers", "evaluations/scheduler.json", _address_in, 0.5),

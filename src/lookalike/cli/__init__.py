@@ -18,6 +18,7 @@ from lookalike.cli import (
     look,
     pool,
     rank,
+    replicate,
     report,
     search,
     shard,
@@ -57,6 +58,7 @@ for command in (
     shard.shard,
     rank.rank,
     data.data,
+    replicate.replicate,
 ):
     app.command(command, name=command.__name__.removesuffix("_items"))
 app.command(judge.judge)

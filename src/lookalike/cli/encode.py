@@ -23,8 +23,8 @@ FOLDER = Annotated[Path, Parameter(help="a folder of images, with folders in it;
 MODEL = Annotated[
     str,
     Parameter(
-        help="efficientnet-lite0, phash, FILE.lookalike (of finetune), onnx:FILE, timm:NAME, open_clip:NAME/TAG, hf:NAME "
-        "or another of lookalike encoders"
+        help="efficientnet-lite0, phash, FILE.lookalike (of finetune), onnx:FILE, timm:NAME, open_clip:NAME/TAG, "
+        "hf:NAME or another of lookalike encoders"
     ),
 ]
 STUDY_FOLDER = Annotated[

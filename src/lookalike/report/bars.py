@@ -23,14 +23,15 @@ class Bar(NamedTuple):
     value: float
     interval: tuple[float, float]
     solid: bool = True
+    shown: str = ""  # the value as text, if not with three digits
 
 
 def interval_bars(values: Iterable[Bar]) -> Spec | None:
     """A bar for each model that has a value, in this order, with its interval; None where there is none."""
     bars, whiskers = [], []
-    for model, value, (low, high), solid in values:
+    for model, value, (low, high), solid, shown in values:
         if not math.isnan(value):
-            bars.append({"model": model, "value": value, "shown": number(value), "solid": solid})
+            bars.append({"model": model, "value": value, "shown": shown or number(value), "solid": solid})
             if not math.isnan(low):
                 bars[-1] |= {"low": low, "high": high}
                 whiskers.append({"model": model, "low": low, "high": high})

@@ -1,0 +1,2 @@
+// Nothing to choose: the charts are drawn.
+await draw();
