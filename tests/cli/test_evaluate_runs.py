@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import lookalike as la
-from helpers.commands import assert_refused, numbers, run
+from helpers.commands import assert_refused, numbers, refused, run
 from lookalike.core.endings import JUDGEMENTS, TREC
 from lookalike.discovery import Votes
 from lookalike.discovery.formats import write_judgements
@@ -188,3 +188,17 @@ def test_a_curve_is_csv_and_overwrites_nothing_that_is_read(
     command = f"evaluate --run {ranked.name} --qrels j.csv --curve "
     assert_refused(capsys, tmp_path, command + "c.txt", "the name of this output must end in .csv")
     assert_refused(capsys, tmp_path, command + "j.csv", "it is read by the same command")
+
+
+def test_a_relevance_that_cannot_be_is_told_before_anything_is_written(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(0)
+    np.savez(
+        tmp_path / "a.npz", embeddings=rng.normal(size=(9, 3)), labels=np.arange(9) % 3, attributes=np.eye(9, dtype=int)
+    )
+    ask = ["evaluate", str(tmp_path / "a.npz"), "--metrics", "AP nDCG", "--output", str(tmp_path / "a.json")]
+    each = ["--relevance", "AP:labels nDCG:attributes", "--curve", str(tmp_path / "a.csv")]
+    refused(capsys, "--curve is of one kind of relevance", *ask, *each)
+    refused(capsys, "--relevance names 'AP' twice", *ask, "--relevance", "AP:labels AP:attributes")
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]

@@ -126,6 +126,8 @@ def evaluate(
     if interval is not None and not 0 < interval < 1:
         raise InputError(f"--interval must be between 0 and 1, got {interval}")
     label_files, kinds = (query_labels, gallery_labels), metrics_by_kind(relevance, names)
+    if curve is not None and len(kinds) > 1:
+        raise InputError("--curve is of one kind of relevance: pass one --relevance for all metrics")
     policies: dict[str, Any] = {"undefined": undefined, "unjudged": unjudged}
     asked = _Asked(queries, gallery, label_files, names, kinds, policies, similarity, exclude_self, zero, labels)
     of_runs, of_vectors = {"unlisted": unlisted, "ties": ties}, {"threads": threads, "partials": partials}
@@ -214,8 +216,6 @@ def _write_curve(path: Path, result: "Evaluation", asked: _Asked, search: "Calla
     from lookalike.core.csv_files import write_csv
     from lookalike.evaluation.curve_points import curve_metrics, curve_table
 
-    if len(asked.by_kind) > 1:
-        raise InputError("--curve is for one kind of relevance: pass one --relevance for all metrics")
     metrics = curve_metrics(result)
     by_kind = dict.fromkeys(asked.by_kind, metrics)
     policies = asked.policies | {"undefined": "skip"}

@@ -29,6 +29,11 @@ def metrics_by_kind(text: str | None, metrics: list[Metric]) -> dict[str | None,
         return {text: metrics}
     kinds: dict[Metric, str] = {}
     named = [_named(word, metrics) for word in words]
+    names = [word.rpartition(":")[0] for word in words]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise InputError(
+            Option("relevance"), f" names {twice[0]!r} twice: a metric has one relevance; run the command for each"
+        )
     for _, of_word, kind in sorted(named, key=lambda entry: entry[0]):  # families first: one metric's own word wins
         kinds |= dict.fromkeys(of_word, kind)
     groups: dict[str | None, list[Metric]] = {}
