@@ -166,7 +166,7 @@ def test_a_file_of_both_labels_is_learned_from(
         ("train --data {plain} --labels coarse", "has no coarse labels: add an array 'coarse_labels'"),
         ("evaluate {plain} {plain} --labels coarse", "has no coarse labels: add an array 'coarse_labels'"),
         ("report {plain} {plain} --labels coarse --output {folder}/r.html", "has no coarse labels"),
-        ("train --data cifar100 --source {plain}", "plain.npz is not a readable archive"),
+        ("train --data cifar100 --source {plain}", "plain.npz is not cifar-100-binary.tar.gz, or not all of it"),
         ("train --data cifar100 --source {other}", "is not cifar-100-binary.tar.gz, or not all of it: it has no"),
         ("train --data digits --drop 0.4", "--drop is for --schedule step, not for cosine"),
         ("train --data digits --schedule step --drop 1.5", "--drop must be below 1"),

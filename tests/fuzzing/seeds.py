@@ -21,7 +21,7 @@ KEY = bytes(range(32))  # of links and sessions
 
 def make_seeds(folder: Path) -> None:
     """Fill a folder: below it, one for each group of readers."""
-    for make in (items, evaluations, discovery, shards, learned, images, studies, datasets):
+    for make in (items, evaluations, discovery, shards, learned, images, studies, datasets, catalogues):
         make(folder)
 
 
@@ -334,3 +334,13 @@ def datasets(folder: Path) -> None:
         {"rows": rows},
         provenance("features", dataset="a", encoder="b", encoder_version="c", digest=digest(rows)),
     )
+
+
+def catalogues(folder: Path) -> None:
+    from helpers.catalogues import consumer_folder, emoji_folder, groceries_wheel, in_shop_folder
+
+    place = _below(folder, "catalogues")
+    emoji_folder(place / "emoji")
+    groceries_wheel(place / "groceries.whl")
+    in_shop_folder(place / "inshop")
+    consumer_folder(place / "consumer2shop")
