@@ -199,6 +199,6 @@ def test_a_relevance_that_cannot_be_is_told_before_anything_is_written(
     )
     ask = ["evaluate", str(tmp_path / "a.npz"), "--metrics", "AP nDCG", "--output", str(tmp_path / "a.json")]
     each = ["--relevance", "AP:labels nDCG:attributes", "--curve", str(tmp_path / "a.csv")]
-    refused(capsys, "--curve is of one kind of relevance", *ask, *each)
+    refused(capsys, "--curve is for one kind of relevance", *ask, *each)
     refused(capsys, "--relevance names 'AP' twice", *ask, "--relevance", "AP:labels AP:attributes")
     assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]

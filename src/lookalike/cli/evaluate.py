@@ -123,11 +123,8 @@ def evaluate(
     from lookalike.metrics.metric import parse_all
 
     names = parse_all(metrics)  # a misspelt name is told before any file is read
-    if interval is not None and not 0 < interval < 1:
-        raise InputError(f"--interval must be between 0 and 1, got {interval}")
     label_files, kinds = (query_labels, gallery_labels), metrics_by_kind(relevance, names)
-    if curve is not None and len(kinds) > 1:
-        raise InputError("--curve is of one kind of relevance: pass one --relevance for all metrics")
+    _check_options(interval, curve, len(kinds))
     policies: dict[str, Any] = {"undefined": undefined, "unjudged": unjudged}
     asked = _Asked(queries, gallery, label_files, names, kinds, policies, similarity, exclude_self, zero, labels)
     of_runs, of_vectors = {"unlisted": unlisted, "ties": ties}, {"threads": threads, "partials": partials}
@@ -142,6 +139,14 @@ def evaluate(
         _write_curve(curve, result, asked, search)
     tell = _print_scores if as_json else _show_scores
     tell(result, interval)
+
+
+def _check_options(interval: float | None, curve: Path | None, n_kinds: int) -> None:
+    """Raise for options that cannot be met, before anything is read or written. n_kinds: of relevance."""
+    if interval is not None and not 0 < interval < 1:
+        raise InputError(f"--interval must be between 0 and 1, got {interval}")
+    if curve is not None and n_kinds > 1:
+        raise InputError("--curve is for one kind of relevance: pass one --relevance for all metrics")
 
 
 @dataclass(frozen=True)
