@@ -173,6 +173,15 @@ def learned(folder: Path) -> None:
     train(checkpoint).save(place / "learned.npz")
     np.savez(checkpoint.parent / "training.npz", embeddings=rows)
     (checkpoint.parent / "labels.txt").write_text("".join(f"{label}\n" for label in labels))
+    from helpers.tiny_encoder import Tiny
+    from lookalike.encoders import ENCODERS
+    from lookalike.encoders.finetuned import write_finetuned
+
+    ENCODERS["tiny"] = Tiny
+    try:
+        write_finetuned(_below(folder, "finetuned") / "own.lookalike", Tiny(), Tiny().network(), training={"seed": 0})
+    finally:
+        del ENCODERS["tiny"]
     place = _below(folder, "indexes")
     codes = Codes.pack(np.random.default_rng(0).integers(0, 2, (200, 16)))
     vectors = np.random.default_rng(0).normal(size=(200, 6)).astype(np.float32)

@@ -304,6 +304,18 @@ def use_onnx(path: Path) -> None:
     encoder.version, encoder.n_features, encoder.encode(np.zeros((2, 20, 20, 3), np.uint8))
 
 
+def use_finetuned(path: Path) -> None:
+    from helpers.tiny_encoder import Tiny
+    from lookalike.encoders import ENCODERS, load
+
+    ENCODERS["tiny"] = Tiny
+    try:
+        encoder = load(str(path))
+        encoder.version, encoder.n_features, encoder.encode(np.zeros((2, 20, 20, 3), np.uint8))
+    finally:
+        del ENCODERS["tiny"]
+
+
 def use_kept(path: Path) -> None:
     from lookalike.datasets import cache
     from lookalike.encoders.cached_features import _recall
@@ -340,6 +352,7 @@ TARGETS = [
     reader("databases", "databases/shop/judging/database", use_database, 0.5),
     reader("pictures", "images/*", use_decoder, 3),
     reader("onnx", "onnx/*", use_onnx, 2),
+    reader("fine-tuned encoders", "finetuned/*.lookalike", use_finetuned),
     reader("kept", "datasets/[kf]*.npz", use_kept, 2),
     Target("pages of judge", visits.judge, visits.judge_plainly, 2),
     Target("pages of look", visits.look, visits.look_plainly, 2),

@@ -23,7 +23,8 @@ FOLDER = Annotated[Path, Parameter(help="a folder of images, with folders in it;
 MODEL = Annotated[
     str,
     Parameter(
-        help="efficientnet-lite0, phash, dhash, pixels, colour, onnx:FILE, timm:NAME, open_clip:NAME/TAG or hf:NAME"
+        help="efficientnet-lite0, phash, dhash, pixels, colour, FILE.lookalike (of finetune), onnx:FILE, timm:NAME, "
+        "open_clip:NAME/TAG or hf:NAME"
     ),
 ]
 STUDY_FOLDER = Annotated[

@@ -76,7 +76,7 @@ def finetune(
     size: SIZE = None,
     epochs: EPOCHS = 50,
     batch_size: BATCH_SIZE = 64,
-    learning_rate: LEARNING_RATE = 1e-4,
+    learning_rate: LEARNING_RATE = 3e-4,
     schedule: SCHEDULE = "constant",
     weight_decay: WEIGHT_DECAY = 5e-5,
     momentum: MOMENTUM = 0.0,

@@ -68,8 +68,8 @@ def load(name: str, **options: Any) -> Encoder:
     if name.lower() in ENCODERS:
         return _create(ENCODERS[name.lower()], name, **options)
     raise InputError(
-        f"there is no encoder {name!r}: {_hint(name)}Known are {', '.join(ENCODERS)}, and FILE.lookalike, onnx:FILE, "
-        "timm:NAME, open_clip:NAME, hf:NAME"
+        f"there is no encoder {name!r}: {_hint(name)}Known are {', '.join(ENCODERS)}, and onnx:FILE, timm:NAME, "
+        "open_clip:NAME, hf:NAME, FILE.lookalike"
     )
 
 

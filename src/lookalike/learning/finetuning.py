@@ -50,7 +50,7 @@ class FinetuneSettings:
     objective: str | None = None  # "cross-entropy" or "tie-aware-ap" of labels; "dino" without labels
     epochs: int = 50
     batch_size: int = 64
-    learning_rate: float = 1e-4
+    learning_rate: float = 3e-4
     schedule: str = "constant"  # of the learning rate; or "cosine", down to 0
     weight_decay: float = 5e-5
     momentum: float = 0.0  # of Adam, its first beta

@@ -6,6 +6,7 @@ import logging
 import warnings
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -38,7 +39,7 @@ def write_onnx(path: str | Path, encoder: TorchEncoder, network: nn.Module) -> N
     """Write a network that takes any number of images at once; both files whole or not at all."""
     preprocessing = check_exportable(encoder, path)
     example = encoder.preprocess([np.zeros((64, 64, 3), np.uint8)] * 2).contiguous()
-    content = io.BytesIO()
+    content: Any = io.BytesIO()  # torch writes to it, though it does not say so
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of shapes that become constants, as they should

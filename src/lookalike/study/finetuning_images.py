@@ -41,8 +41,10 @@ def study_images(study: Study, size: int) -> StudyImages:
     if not usable.any():
         raise StudyError(f"no image of the study {study.name!r} can be read: {skipped[0][0]}: {skipped[0][1]}")
     images = np.stack([result for result in read if not isinstance(result, str)])
-    columns = (None if column is None else column[usable] for column in (items.identities, items.categories))
-    return StudyImages(images, *columns, skipped)
+    identities, categories = (
+        None if column is None else column[usable] for column in (items.identities, items.categories)
+    )
+    return StudyImages(images, identities, categories, skipped)
 
 
 def _square_or_reason(path: Path, size: int) -> np.ndarray | str:
