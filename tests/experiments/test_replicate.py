@@ -144,16 +144,17 @@ def test_some_parts_make_a_claim_hold_in_part() -> None:
 
 def test_fine_tuning_is_judged_by_identification_and_discovery() -> None:
     def numbers(identified: float, closed: float, cat: float, ft: float) -> Numbers:
-        rows = [MeasuredNumber("pretrained, identification", 0.3), MeasuredNumber("ID, identification", identified)]
-        for task, values in (("closed", {"ID": closed}), ("wild", {"CAT": cat, "FT": ft})):
-            names = ("pretrained", "ID", "CAT", "ID+C", "FT")
-            rows += [MeasuredNumber(f"{name}, {task}", values.get(name, 0.7)) for name in names]
+        changes = {"ID, identification": identified - 0.3, "ID, closed": closed, "CAT, wild": cat, "FT, wild": ft}
+        rows = [MeasuredNumber("ID, identification", identified)]
+        for name, value in changes.items():
+            variant, task = name.split(", ")
+            rows.append(MeasuredNumber(f"{variant} less pretrained, {task}", value, value, value))
         return Numbers(rows)
 
     judge = CLAIMS["fine-tuning"].judge
-    assert verdict_of(judge(numbers(0.999, 0.6, 0.6, 0.8))) == HOLDS
-    assert verdict_of(judge(numbers(0.999, 0.8, 0.6, 0.8))) == IN_PART
-    assert verdict_of(judge(numbers(0.5, 0.8, 0.8, 0.6))) == FAILS
+    assert verdict_of(judge(numbers(0.999, -0.1, -0.1, 0.1))) == HOLDS
+    assert verdict_of(judge(numbers(0.999, 0.1, -0.1, 0.1))) == IN_PART
+    assert verdict_of(judge(numbers(0.2, 0.1, 0.1, -0.1))) == FAILS
 
 
 def test_a_mean_has_the_interval_of_what_is_known() -> None:
@@ -225,6 +226,9 @@ def test_a_claim_that_lacks_something_says_what(tmp_path: Path) -> None:
         (result,) = replicate([claim], "quick", tmp_path)
         assert (result.verdict, result.why, result.numbers) == (UNTRIED, words, ())
     claim, _ = made(steps=["a"])
+    unknown = replace(claim, measure=lambda run: [MeasuredNumber("x", math.nan)])
+    (result,) = replicate([unknown], "quick", tmp_path)
+    assert (result.verdict, result.why.split(":")[0]) == (UNTRIED, "x has no value")  # not a verdict on nothing
     assert replicate([claim], "quick", tmp_path)[0].verdict == HOLDS  # what could not be tried is tried anew
 
 

@@ -121,6 +121,8 @@ def try_claim(claim: PaperClaim, budget: str, steps: Path, *, again: bool = Fals
     }
     try:
         numbers = Numbers(claim.measure(KeptSteps(claim.settings[budget], steps, again)))
+        if unknown := [number.name for number in numbers if math.isnan(number.value)]:
+            raise CannotTryError(f"{unknown[0]} has no value: there is nothing to compute it from")
     except (CannotTryError, MissingPackageError, OSError) as error:
         seconds = time.perf_counter() - started
         return Replication(claim.name, budget, UNTRIED, why=str(error), seconds=seconds, **facts)

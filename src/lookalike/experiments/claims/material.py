@@ -70,9 +70,8 @@ def subset(name: str, n_images: int) -> Dataset:
     if n_images >= len(dataset):
         return dataset
     rows = np.sort(dataset.shuffled(0)[:n_images])
-    return replace(
-        dataset, name=f"{name}-{n_images}", images=dataset.images[rows], labels=dataset.labels[rows], test=None
-    )
+    images, labels = dataset.images[rows], dataset.labels[rows]
+    return Dataset(f"{name}-{n_images}", images, labels, dataset.classes)
 
 
 def digits() -> EmbeddedImages:
