@@ -13,7 +13,7 @@ test: .venv/installed-test | /usr/bin/chromium
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python docs/generate.py --check
-	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -q -n logical --maxprocesses 4 --dist loadfile
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest -q -n 3 --dist loadfile
 
 docs: .venv/installed-test
 	$(BIN)/python docs/generate.py

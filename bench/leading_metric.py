@@ -444,7 +444,7 @@ def trec(folder: Path, qrels: Path) -> World:
 def worlds(kind: str, count: int, options: argparse.Namespace) -> Iterator[tuple[int, World, list[int], int]]:
     """Number of the world, the world, who builds its pool, and how deep."""
     runs = trec(options.runs, options.qrels) if kind == "runs" else None
-    for seed in range(count):
+    for seed in range(options.first, options.first + count):
         generator = np.random.default_rng([seed, 5])
         if runs is not None:
             for size in (4, 6, 8):
@@ -507,6 +507,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="+", choices=[*KINDS, "runs"], default=KINDS)
     parser.add_argument("--runs", type=Path, help="a folder of TREC runs")
     parser.add_argument("--qrels", type=Path, help="their judgements")
+    parser.add_argument("--first", type=int, default=0, help="the first seed; worlds from 1000 on chose nothing")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     options = parser.parse_args()
     warnings.simplefilter("ignore", RuntimeWarning)  # no query has a value

@@ -43,7 +43,8 @@ READS = re.compile(r"read|load|open|recall|decode|from_json|members|faiss_vector
 NOT_READ = {  # options of commands
     "output": "written",
     "save": "written",
-    "images": "written, by data",
+    "data images": "written",
+    "evaluate curve": "written",
     "export file": "written",
     "leaderboard report": "written",
     "study new folder": "made",

@@ -114,12 +114,11 @@ def test_smoothing_is_an_option_wherever_the_rule_is(
             done(capsys, *command, str(file), "--rule", "dawid-skene", "--with-random", *given)
             written = {(query, item): grade for query, item, grade in read_judgements(file)}
             assert written == expected
-        told = json.loads(
-            done(capsys, "leaderboard", str(study), "--rule", "dawid-skene", "--with-random", "--json", *given)
-        )
+        ruled = ["--rule", "dawid-skene", "--with-random", *given]
+        told = json.loads(done(capsys, "leaderboard", str(study), *ruled, "--json"))
         assert told["positives"] == sum(expected.values())
     assert sum(expected.values()) != sum(dawid_skene(votes).by_pair.values())  # so much smoothing is seen
-    wrong = "--smoothing is of --rule dawid-skene, and the rule is majority"
+    wrong = "--smoothing is for --rule dawid-skene, and the rule is majority"
     refused(capsys, wrong, "leaderboard", str(study), "--smoothing", "2")
     refused(capsys, wrong, "study", "export", str(study), "judgements", str(file), "--smoothing", "2")
     refused(capsys, wrong, "judge", "export", str(study), str(file), "--smoothing", "2")

@@ -144,14 +144,20 @@ def test_values_that_never_vary_have_no_order() -> None:
 
 def assert_left_out(world: World, grades: dict[Pair, int], k: int, random: int, level: str) -> None:
     """Every figure of both areas, from rankings, sets of pairs and plain sums."""
-    shop, names = world.shop, list(world.given)
+    shop, builders = world.shop, list(world.given)
     pool = Pool.build(world.given, world.collection, k=k, random=random, seed=3)
     drawn = {pair for pair, yes in zip(pool.pairs, pool.random, strict=True) if yes}
+    proposed = slow.provenance_of(shop, world.rankings, k)
+    names = [name for name in builders if slow.helped(proposed, name, builders, grades, drawn)]
     contest = Contest(world.given, world.collection, judgements_of(grades), depth=k, level=level)
+    if len(names) < 2:
+        with pytest.raises(ValueError, match=r"two models whose proposals were judged|none of the models that built"):
+            leave_one_out(contest, pool)
+        return
     found = leave_one_out(contest, pool, ["AUC(average='micro')", "AUC"])
     rows = {(str(row.metric), row.model): row for row in found.rows_}
     assert list(rows) == [(metric, name) for metric in ("AUC(average='micro')", "AUC") for name in names]
-    provenance = slow.provenance_of(shop, world.rankings, k)
+    provenance = slow.provenance_of(shop, {name: world.rankings[name] for name in names}, k)
     for metric, average in (("AUC(average='micro')", "micro"), ("AUC", "macro")):
 
         def values(left_out: str | None, average: str = average) -> list[float]:
@@ -262,13 +268,13 @@ def test_the_table_of_leaving_one_out_shows_itself() -> None:
     assert table["change"].tolist() == [row.change for row in found.rows_]
 
 
-def test_a_model_may_have_proposed_all_that_was_judged() -> None:
-    """Nothing is left without it: no number, no warning."""
+def test_a_model_may_have_proposed_all_that_is_relevant() -> None:
+    """Nothing relevant is left without it: no number, no warning."""
     collection = Collection(["q"], list("abcd"))
     models = {name: np.array([row]) for name, row in {"one": [4.0, 3, 2, 1], "two": [1.0, 2, 3, 4]}.items()}
-    judged = Judgements.of([("q", "a", 1), ("q", "b", 0)])
+    judged = Judgements.of([("q", "a", 1), ("q", "b", 0), ("q", "c", 0)])
     rows = leave_one_out(Contest(models, collection, judged, depth=2), Pool.build(models, collection, k=2), "AUC").rows_
-    assert [row.dropped for row in rows] == [2, 0]
+    assert [row.dropped for row in rows] == [2, 1]
     assert math.isnan(rows[0].value)
     assert rows[1].value == rows[1].full == 0
 

@@ -38,16 +38,15 @@ def test_own_left_out(case: Case, data: st.DataObject, random: int) -> None:
     assume(random <= len(world.shop.pairs))
     k = data.draw(st.integers(1, world.fewest_candidates), label="k")
     pool = Pool.build({name: world.given[name] for name in builders}, world.collection, k=k, random=random, seed=5)
-    provenance = slow.provenance_of(world.shop, {name: world.rankings[name] for name in builders}, k)
+    proposed = slow.provenance_of(world.shop, {name: world.rankings[name] for name in builders}, k)
     by_chance = {pair for pair, yes in zip(pool.pairs, pool.random, strict=True) if yes}
+    helped = {name: slow.helped(proposed, name, builders, case.grades, by_chance) for name in world.given}
+    assume(any(helped.values()))
+    judged_builders = {name: world.rankings[name] for name in builders if helped[name]}  # the pool as it was judged
+    provenance = slow.provenance_of(world.shop, judged_builders, k)
     drawn = by_chance - set(provenance)
     counts = {pair: grade for pair, grade in case.grades.items() if pair not in drawn}
     assume(any(not world.shop.own(*pair) for pair in counts))
-    helped = {name: slow.helped(provenance, name, builders, counts, by_chance) for name in world.given}
-    assume(any(helped.values()))
-    built = provenance
-    for name in (name for name in builders if not helped[name]):
-        built = slow.without(built, name)
     board = leaderboard(
         world.given,
         judgements_of(case.grades),
@@ -60,7 +59,7 @@ def test_own_left_out(case: Case, data: st.DataObject, random: int) -> None:
     assert board.about["random_left_out"] == len(case.grades) - len(counts)
     for name, ranking in world.rankings.items():
         assert board.helped[name] == helped[name]
-        own = slow.alone(built, name)
+        own = slow.alone(provenance, name)
         left = {pair: grade for pair, grade in counts.items() if pair not in own}
         known = slow.inherited(world.shop, left) if case.level == "product" else left
         for average in ("macro", "micro"):

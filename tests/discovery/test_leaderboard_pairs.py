@@ -18,6 +18,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import average_precision_score, roc_auc_score
 
+import lookalike as la
 from helpers.contests import (
     AREAS,
     DENSE,
@@ -259,3 +260,18 @@ def test_a_pair_that_was_judged_in_both_orders_ties(similarity: str, kind: str) 
         metrics=["AUC(average='micro')", "PRAUC(average='micro')"],
     )  # fmt: skip
     assert [score.mean for score in board["net"].scores.values()] == pytest.approx([0.5, 0.5], abs=1e-14)
+
+
+@pytest.mark.parametrize("metric", ["AUC", "PRAUC", "Bpref"])
+def test_pairs_of_a_query_tie_as_they_do_in_an_evaluation(metric: str) -> None:
+    """Cosines of so few float32 numbers often round to the same float, and rarely in the order of exact cosines."""
+    generator = np.random.default_rng(5)
+    queries, gallery = (generator.normal(size=(n, 2)).astype(np.float32) for n in (6, 3000))
+    names = [f"q{i}" for i in range(6)], [f"i{i}" for i in range(3000)]
+    rows = [(q, i, int(generator.random() < 0.3)) for q in names[0] for i in names[1]]
+    board = leaderboard(
+        {"m": (queries, gallery)}, Judgements.of(rows), Collection(*names), metrics=[metric], resamples=1
+    )
+    options = {"query_ids": names[0], "gallery_ids": names[1], "similarity": "cosine"}
+    alone = la.evaluate(queries, gallery, la.judged(rows), [metric], **options)
+    np.testing.assert_array_equal(board["m"][metric].per_query, alone[metric].per_query)

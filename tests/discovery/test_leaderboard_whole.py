@@ -181,6 +181,29 @@ def test_galleries_in_shards(tmp_path: Path, kind: str) -> None:
         single.evaluate("there", "AP")
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean"])
+def test_embeddings_of_many_digits(tmp_path: Path, similarity: str, dtype: type) -> None:
+    """Ranks are of scores that are rounded in one way, areas of scores rounded in another."""
+    rng = np.random.default_rng(1)
+    vectors = rng.normal(size=(240, 24)).astype(dtype)
+    ids = np.array([f"i{n}" for n in range(200)])
+    queries = [f"q{n}" for n in range(40)]
+    rows = [(query, str(item), int(rng.integers(0, 2))) for query in queries for item in rng.permutation(ids)[:20]]
+    shards = written(tmp_path / "shop", {"embeddings": vectors[40:], "ids": ids}, rows=70)
+    models = {"here": (vectors[:40], vectors[40:], similarity), "there": (vectors[:40], shards, similarity)}
+    board = leaderboard(models, Judgements.of(rows), Collection(queries, ids), metrics="AP nDCG")
+    options: dict[str, Any] = {"query_ids": queries, "gallery_ids": ids, "unjudged": "irrelevant"}
+    expected = la.evaluate(
+        vectors[:40], vectors[40:], la.judged(rows), ["AP", "nDCG"], similarity=similarity, **options
+    )
+    for name in models:
+        for metric in ("AP", "nDCG"):
+            found = board[name][metric]
+            assert found.per_query.tolist() == pytest.approx(expected[metric].per_query.tolist(), abs=1e-12)
+            assert found.best == found.worst
+
+
 def test_no_list_of_everything_is_made() -> None:
     """300 queries × 20,000 items as a list take 144 MB; a block of scores takes 8 MB in each thread."""
     rng = np.random.default_rng(0)
@@ -193,3 +216,25 @@ def test_no_list_of_everything_is_made() -> None:
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 60e6
+
+
+@pytest.mark.parametrize("one_per_identity", [False, True])
+@pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean"])
+def test_embeddings_that_do_not_tie_have_every_judged_pair_in_its_place(
+    tmp_path: Path, similarity: str, one_per_identity: bool
+) -> None:
+    """Scores of judged pairs alone are rounded alike in both orders of a pair, those of rankings are not."""
+    rng = np.random.default_rng(5)
+    ids, identities = np.array([f"i{n}" for n in range(60)]), (np.arange(60) // 2).astype(str)
+    vectors = rng.normal(size=(60, 7)).astype(np.float32)
+    judged = judgements_of({(f"i{q}", f"i{i}"): int(rng.integers(0, 2)) for q in range(9) for i in range(q % 3, 60, 3)})
+    shards = written(tmp_path / "shop", {"embeddings": vectors, "ids": ids}, rows=17)
+    models = {"here": (vectors[:9], vectors, similarity), "there": (vectors[:9], shards, similarity)}
+    collection = Collection(ids[:9], ids, identities[:9], identities)
+    if one_per_identity:
+        del models["there"]
+    contest = Contest(models, collection, judged, depth=60, one_per_identity=one_per_identity)
+    for name in models:
+        for whole, cut in (("AP", "AP(norm='total')@60"), ("nDCG", "nDCG@60"), ("RR", "RR@60"), ("RBP", "RBP@60")):
+            one, other = contest.evaluate(name, whole)[whole], contest.evaluate(name, cut)[cut]
+            np.testing.assert_allclose(one.per_query, other.per_query, atol=TOLERANCE, err_msg=f"{name} {whole}")

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookalike.discovery import Collection, Judgements, Leaderboard, Pool, leaderboard
+from lookalike.discovery import Collection, Judgements, Leaderboard, Pool, leaderboard, leave_one_out
 from lookalike.discovery.standing import Number, Placing, leaders_of, leading_number, placing
 from lookalike.discovery.standing_text import place_text, standing_table, who_leads
 from lookalike.evaluation.results import Evaluation, Score
@@ -94,6 +94,21 @@ def test_interval_and_p_value_are_bonferronis(n_models: int) -> None:
         assert (gap.low, gap.high) == pytest.approx((difference.mean() - wide, difference.mean() + wide), abs=0.002)
         assert gap.p_value == pytest.approx(expected, rel=0.2, abs=0.002)
     assert ("corrected for 5 comparisons" in who_leads(found)) == (n_models == 6)
+
+
+def test_queries_weigh_in_the_lead_as_in_the_number() -> None:
+    """AP(empty='skip') counts a query by its chance of a hit; the interval is that of the normal approximation."""
+    rng = np.random.default_rng(0)
+    queries, items = [f"q{n}" for n in range(200)], [f"i{n}" for n in range(30)]
+    models = {name: rng.integers(0, 3, (200, 30)).astype(float) for name in ("one", "two")}
+    judged = Judgements.of([(query, item, int(rng.random() < 0.1)) for query in queries for item in items])
+    board = leaderboard(models, judged, Collection(queries, items), metrics="AP(empty=skip)@3")
+    first, second = (board[model]["AP(empty=skip)@3"] for model in board.placing.ranking)
+    (gap,) = board.placing.gaps
+    error = float((first.influence - second.influence).std()) / math.sqrt(200)
+    assert gap.difference == first.mean - second.mean
+    assert (gap.low + gap.high) / 2 == pytest.approx(gap.difference, abs=0.1 * error)
+    assert gap.high - gap.low == pytest.approx(2 * 1.96 * error, rel=0.05)
 
 
 def test_equal_numbers_share_a_place() -> None:
@@ -238,3 +253,20 @@ def test_a_run_that_lists_little_is_not_told_to_be_judged() -> None:
     lists, unjudged = leaderboard({"short": run}, half, collection, metrics="P@20", resamples=5).warnings
     assert lists.startswith("short lists only 10 items a query")
     assert unjudged.startswith("short: 50% of its top 20 was judged")
+
+
+def test_a_top_up_that_nobody_judged_changes_no_number_though_chance_drew_some_of_it() -> None:
+    models, collection, pool, judged = pooled(random=1500)
+    grown = pool.with_model("m2", models["m2"])
+    both = grown.random & ~grown.proposed[:, :2].any(1) & grown.proposed[:, 2]
+    assert both.any()  # judged because chance drew them, and proposed by the new model alone
+    shared = grown.proposed[:, 2] & (grown.proposed[:, :2].sum(1) == 1)
+    assert shared.any()  # judged because one builder alone proposed them
+    before, after = (
+        leaderboard(models, judged, collection, pool=some, metrics="AUC Bpref P@4", resamples=20)
+        for some in (pool, grown)
+    )
+    assert after.helped == {"m0": True, "m1": True, "m2": False}
+    assert after.rows() == before.rows()
+    assert after.placing == before.placing
+    assert str(leave_one_out(after.contest, grown)) == str(leave_one_out(before.contest, pool))

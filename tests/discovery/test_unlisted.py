@@ -155,11 +155,11 @@ def test_the_rule_is_told_only_where_it_matters() -> None:
     relevance = la.judged({"q": {"a": 1, "b": 0, "c": 1}})
     short, whole = {"q": {"a": 2.0, "b": 1.0}}, {"q": {"a": 3.0, "b": 2.0, "c": 1.0}}
     told = "AUC: judged items that the run does not list tie below all that it lists (unlisted='out' leaves them out)"
-    assert la.evaluate_run(short, relevance, "AUC AP").notes() == [told]
-    assert la.evaluate_run(short, relevance, "AP").notes() == []
-    assert la.evaluate_run(whole, relevance, "AUC").notes() == []
+    assert la.evaluate_run(short, relevance, "AUC AP").conventions() == [told]
+    assert la.evaluate_run(short, relevance, "AP").conventions() == []
+    assert la.evaluate_run(whole, relevance, "AUC").conventions() == []
     out = la.evaluate_run(short, relevance, "PRAUC", unlisted="out")
-    assert out.notes() == ["PRAUC: judged items that the run does not list are left out"]
+    assert out.conventions() == ["PRAUC: judged items that the run does not list are left out"]
     with pytest.raises(ValueError, match="unlisted must be one of 'below', 'out', got 'last'"):
         la.evaluate_run(short, relevance, "AUC", unlisted="last")
 
@@ -191,4 +191,4 @@ def test_a_saved_result_keeps_the_rule(tmp_path: Path) -> None:
     result = la.evaluate_run({"q": {"a": 2.0}}, la.judged({"q": {"a": 1, "b": 0}}), "AUC")
     result.to_json(tmp_path / "x.json")
     assert json.loads((tmp_path / "x.json").read_text())["unlisted"] == "below"
-    assert la.Evaluation.from_json(tmp_path / "x.json").notes() == result.notes() != []
+    assert la.Evaluation.from_json(tmp_path / "x.json").conventions() == result.conventions() != []

@@ -215,6 +215,8 @@ def test_spherical_distances_are_those_of_loops() -> None:
                 wanted = 0.0 if different == 0 else different / common if common else math.inf
                 assert distance == wanted
     refused("are of Codes", hashers.spherical_distances, ours, theirs)
+    one, two = (la.Codes(la.Codes.pack(ours).words, 65, hasher=name) for name in ("one", "two"))
+    refused("made by another hasher", hashers.spherical_distances, one, two)
     refused(
         "have 65 bits, queries have 3", hashers.spherical_distances, la.Codes.pack(ours[:, :3]), la.Codes.pack(ours)
     )

@@ -168,13 +168,9 @@ def alone(provenance: Provenance, model: str, drawn: Collection[Pair] = ()) -> s
 
 
 def helped(
-    provenance: Provenance,
-    model: str,
-    builders: Sequence[str],
-    judged: Collection[Pair],
-    drawn: Collection[Pair] = (),
+    provenance: Provenance, model: str, builders: Sequence[str], judged: Collection[Pair], drawn: Collection[Pair] = ()
 ) -> bool:
-    """Whether a pair is judged that this model brought, before any other and not chance; or all its pairs, without one.
+    """Whether a pair is judged that this model brought, before any other and not chance; or all, if it brought none.
 
     >>> pairs = {("q", "a"): {"one": (1, 1.0)}, ("q", "b"): {"two": (1, 1.0)}}
     >>> [helped(pairs, model, ["one", "two"], {("q", "a")}) for model in ("one", "two", "three")]
@@ -184,7 +180,7 @@ def helped(
         return False
     earlier = builders[: list(builders).index(model)]
     mine = proposals(provenance, model)
-    brought = {pair for pair in mine if not any(other in provenance[pair] for other in earlier) and pair not in drawn}
+    brought = {pair for pair in mine if not any(other in provenance[pair] for other in earlier)} - set(drawn)
     return any(pair in judged for pair in brought) if brought else all(pair in judged for pair in mine)
 
 

@@ -19,8 +19,6 @@ from lookalike.core.errors import InputError
 from lookalike.evaluation.evaluate import DEFAULT_METRICS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from lookalike import Evaluation
     from lookalike.evaluation.relevance import Relevance
     from lookalike.metrics.metric import Metric
@@ -59,7 +57,7 @@ QRELS = Annotated[
 ]
 TIES = Annotated[
     Literal["expected", "trec_eval"],
-    Parameter(help="of a run: all orders of ties, or the one that trec_eval takes, to check old numbers"),
+    Parameter(help="for a run: all orders of ties, or the one that trec_eval takes, to check old numbers"),
 ]
 CURVE = Annotated[
     Path | None,
@@ -217,7 +215,7 @@ def _write_curve(path: Path, result: "Evaluation", asked: _Asked, search: "Calla
     from lookalike.evaluation.curve_points import curve_metrics, curve_table
 
     if len(asked.by_kind) > 1:
-        raise InputError("--curve is of one kind of relevance: pass one --relevance for all metrics")
+        raise InputError("--curve is for one kind of relevance: pass one --relevance for all metrics")
     metrics = curve_metrics(result)
     by_kind = dict.fromkeys(asked.by_kind, metrics)
     policies = asked.policies | {"undefined": "skip"}
@@ -291,13 +289,12 @@ def _of_each_kind(
     """Evaluate the metrics of each kind of relevance, and join them in the order in which they were asked for."""
     import lookalike as la
 
-    by_kind = {kind: relevance(kind) for kind in asked.by_kind}
-    for found in by_kind.values():
-        if asked.level == "coarse" and found.kind == "labels":
-            found.kind = "coarse labels"
-    results = [
-        la.evaluate(queries, gallery, by_kind[kind], metrics, **options) for kind, metrics in asked.by_kind.items()
-    ]
+    results = []
+    for kind, metrics in asked.by_kind.items():
+        relevant = relevance(kind)
+        if asked.level == "coarse" and relevant.kind == "labels":
+            relevant.kind = "coarse labels"
+        results.append(la.evaluate(queries, gallery, relevant, metrics, **options))
     joined = la.Evaluation.joined(*results)
     return replace(joined, scores={metric: joined.scores[metric] for metric in asked.metrics})
 

@@ -50,7 +50,7 @@ WITH_RANDOM = Annotated[
 ALL = Annotated[bool, Parameter(name="--all", help="also show every metric, and what it does to models of the pool")]
 P = Annotated[
     Literal["exact", "t"],
-    Parameter(help="of --leave-one-out, the p-value of Spearman's coefficient: by all orders, or by Student's t"),
+    Parameter(help="for --leave-one-out: the p-value of Spearman's coefficient: by all orders, or by Student's t"),
 ]
 IDENTIFICATION = Annotated[
     bool,
@@ -162,7 +162,7 @@ class _Checks:
     compare: "Metric | None"
     rules: bool
     smoothing: float | Literal["crowd"]  # of the rule of Dawid and Skene
-    leave_one_out: bool
+    leave_one_out: bool | None  # None: where it can be
     p: str
 
 
@@ -204,12 +204,12 @@ def _write_files(contest: _Contestants, outcome: _Outcome, output: Path | None, 
         _write_page(report, contest, outcome)
 
 
-def _leaves_one_out(asked: bool | None, contest: _Contestants, report: Path | None, p: str) -> bool:
-    """Whether each model is compared without the pairs that it alone proposed; by default where a page is written."""
-    if asked is None:
-        asked = report is not None and contest.pool is not None and len(contest.pool.models) > 1
-    if p != "exact" and not asked:
-        raise InputError(f"--p {p} is of --leave-one-out: pass that too")
+def _leaves_one_out(asked: bool | None, contest: _Contestants, report: Path | None, p: str) -> bool | None:
+    """Whether models are compared without the pairs that each alone proposed; None: where a page can show it."""
+    if asked is None and report is None:
+        asked = False
+    if p != "exact" and (asked is False or contest.pool is None):
+        raise InputError(f"--p {p} is for --leave-one-out: pass that too")
     if asked and contest.pool is None:
         raise InputError("--leave-one-out needs a pool, which knows who proposed what: lookalike pool STUDY")
     return asked
@@ -230,7 +230,10 @@ def _compare_models(contest: _Contestants, checks: _Checks, wanted: Wanted, opti
     )
     board = with_tables(board, contest.models, contest.judgements, pool, wanted, options)
     without_own = by_rule = on_gold = coverage = agreement = None
-    if checks.leave_one_out and pool is not None:
+    leaves_out = checks.leave_one_out
+    if leaves_out is None:  # nobody asked, but a page shows it where it can be
+        leaves_out = pool is not None and len(board.contest.as_judged(pool).models) > 1
+    if leaves_out and pool is not None:
         without_own = discovery.leave_one_out(board.contest, pool, checks.metrics or OWN_OUT, p=checks.p)
     compared = board.compare(by) if by is not None else None
     if study is not None:
@@ -281,7 +284,7 @@ def _show(outcome: _Outcome, *, every_metric: bool) -> None:
 
 def _rules_table(by_rule: dict[str, "Leaderboard"], on_gold: "dict[str, GoldScore] | None") -> Any:
     """A row for each rule: the AUC of every model, Kendall's tau with the majority's order, and gold pairs, if any."""
-    from lookalike.discovery.bias import agree
+    from lookalike.discovery.bias import agree, or_dash
 
     aucs = {
         name: [evaluation["AUC"].mean for evaluation in board.evaluations.values()] for name, board in by_rule.items()
@@ -290,8 +293,8 @@ def _rules_table(by_rule: dict[str, "Leaderboard"], on_gold: "dict[str, GoldScor
     columns = [*by_rule["majority"].evaluations, "Kendall", *(["gold pairs right"] if gold else [])]
     rows = table(*((name, "") for name in columns), first="rule")
     for name, means in aucs.items():
-        tau = agree(aucs["majority"], means)[2]
-        rows.add_row(name, *(f"{value:.4f}" for value in means), f"{tau:.3f}", *([gold[name]] if gold else []))
+        tau = or_dash(agree(aucs["majority"], means)[2], ".3f")
+        rows.add_row(name, *(or_dash(value, ".4f") for value in means), tau, *([gold[name]] if gold else []))
     return rows
 
 

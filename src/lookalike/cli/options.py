@@ -20,8 +20,8 @@ RULE = Annotated[
 SMOOTHING = Annotated[
     float | Literal["crowd"] | None,
     Parameter(
-        help="of --rule dawid-skene: crowd (the default), or a number of votes that each expert gets as right, and as "
-        "many as wrong (docs/guide/discovery.md)"
+        help="for --rule dawid-skene: crowd (the default), or how many right votes, and as many wrong ones, to add to "
+        "each expert's (docs/guide/discovery.md)"
     ),
 ]
 RAW = Annotated[
@@ -105,7 +105,7 @@ __all__ = [
 def check_smoothing(smoothing: float | str | None, rule: str | None, *, rules: bool = False) -> None:
     """Raise where smoothing is given for a rule that knows none; `rules`: all of them are asked for."""
     if smoothing is not None and rule != "dawid-skene" and not rules:
-        raise InputError(f"--smoothing is of --rule dawid-skene, and the rule is {rule or 'majority'}")
+        raise InputError(f"--smoothing is for --rule dawid-skene, and the rule is {rule or 'majority'}")
 
 
 def check_raw(raw: bool, file: Path | None) -> None:

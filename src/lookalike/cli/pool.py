@@ -26,11 +26,11 @@ RANDOM = Annotated[int, Parameter(help="pairs to draw by chance, for estimating 
 ERROR = Annotated[
     float | None,
     Parameter(
-        help="in place of --random: draw as many pairs as Chebyshev's inequality asks for to estimate a share of "
-        "positives that is smaller than this to within this"
+        help="in place of --random: draw enough pairs to estimate a share of positives below this to within this, by "
+        "Chebyshev's inequality"
     ),
 ]
-RISK = Annotated[float, Parameter(help="the probability with which the estimate may be off by more")]
+RISK = Annotated[float, Parameter(help="how likely the estimate may be off by --error or more")]
 ONE_PER_IDENTITY = Annotated[bool, Parameter(help="propose only the best image of an identity")]
 MODELS = Annotated[str | None, Parameter(help="names of the models to pool; by default all of the study")]
 TOP_UP = Annotated[str | None, Parameter(help="add this model to the pool, and list what of it nobody judged")]
@@ -170,11 +170,12 @@ def _promise(drawn: int, risk: float) -> str:
     error = chebyshev_error(drawn, risk)
     if error >= 1:
         return (
-            f"{drawn:,} pairs drawn by chance are too few for Chebyshev's inequality to promise anything: see --error"
+            f"{drawn:,} pairs drawn by chance are too few for Chebyshev's inequality to promise anything: --error says "
+            "how many are enough"
         )
     return (
         f"by Chebyshev's inequality {drawn:,} pairs drawn by chance estimate a share of positives below {error:.3g} to "
-        f"within {error:.3g}, but for a risk of {risk:.3g}: b = 1/(error × risk)"
+        f"within {error:.3g}, except with a probability of {risk:.3g}"
     )
 
 

@@ -398,7 +398,7 @@ def _is_catalogue(path: Path) -> bool:
     from lookalike.core.files import read_json
 
     if path.suffix != ".json" or not path.is_file():
-        return path.suffix in (".csv", ".parquet", ".json")
+        return path.suffix in (*TABLES, ".json")
     content = read_json(path.read_bytes(), path)
     return isinstance(content, dict) and "images" in content
 

@@ -54,13 +54,13 @@ MARGIN = Annotated[
 ]
 BUFFERS = Annotated[
     Literal["one", "printed"] | None,
-    Parameter(help="of dispersed-dsh-hierarchy: what a pair of a class pays, one buffer, or both as printed"),
+    Parameter(help="for dispersed-dsh-hierarchy: what a pair of a class pays, one buffer, or both as printed"),
 ]
 GAIN = Annotated[Literal["exponential", "linear"] | None, Parameter(help="of a grade, in tie-aware-dcg")]
 DISCOUNT = Annotated[Literal["log2", "reciprocal"] | None, Parameter(help="of a rank, in tie-aware-dcg")]
 RELAXATION = Annotated[
     Literal["exact", "paper"] | None,
-    Parameter(help="of the tie-aware losses: exact on codes, or with the paper's logarithms, shifted by 1/2"),
+    Parameter(help="for the tie-aware losses: exact on codes, or with the paper's logarithms, shifted by 1/2"),
 ]
 VALIDATION = Annotated[
     float | None,

@@ -34,7 +34,7 @@ BY_T = (
 )
 P_VALUES = {"exact": EXACT, "t": BY_T}
 
-__all__ = ["LeftOut", "agree", "by_rule", "identification", "leave_one_out"]
+__all__ = ["LeftOut", "agree", "by_rule", "identification", "leave_one_out", "or_dash"]
 
 
 @dataclass(frozen=True)
@@ -95,17 +95,22 @@ class LeaveOneOut:
 
 def _cells(row: LeftOut) -> list[str]:
     figures = [
-        _or_dash(row.spearman, ".3f"),
-        "<0.001" if row.p_value < 0.0005 else _or_dash(row.p_value, ".3f"),
-        _or_dash(row.kendall, ".3f"),
-        _or_dash(row.change, "+.4f"),
-        _or_dash(row.shift, "+g"),
+        or_dash(row.spearman, ".3f"),
+        "<0.001" if row.p_value < 0.0005 else or_dash(row.p_value, ".3f"),
+        or_dash(row.kendall, ".3f"),
+        or_dash(row.change, "+.4f"),
+        or_dash(row.shift, "+g"),
     ]
-    spread = f"{_or_dash(row.mean, '.4f')} ± {_or_dash(row.deviation, '.4f')}"
-    return [row.metric.label, row.model, f"{row.dropped:,}", _or_dash(row.full, ".4f"), spread, *figures]
+    spread = f"{or_dash(row.mean, '.4f')} ± {or_dash(row.deviation, '.4f')}"
+    return [row.metric.label, row.model, f"{row.dropped:,}", or_dash(row.full, ".4f"), spread, *figures]
 
 
-def _or_dash(value: float, form: str) -> str:
+def or_dash(value: float, form: str) -> str:
+    """A number in a table; a dash where it could not be computed.
+
+    >>> or_dash(0.5, ".3f"), or_dash(float("nan"), ".3f")
+    ('0.500', '–')
+    """
     return "–" if math.isnan(value) else f"{value:{form}}"
 
 
@@ -114,19 +119,21 @@ def leave_one_out(
 ) -> LeaveOneOut:
     """For each model of the pool, drop the pairs that it alone proposed and evaluate all models of the pool again.
 
-    Models of the pool that are not in the contest, since they were removed, are left aside; their pairs stay.
+    Models of the pool that are not in the contest, since they were removed, are left aside; their pairs stay. So are
+    models of a top-up that nobody judged yet.
     Spearman's coefficient stays high even for plainly biased metrics, so look at the change and the shift of the model
     that was left out. p: how its p-value is computed, see `agree`.
     """
     choice("p", p, P_VALUES)
+    contest.check_pool(pool)
+    pool = contest.as_judged(pool)
     names = [name for name in pool.models if name in contest.entries]
     if not names:
         raise InputError(
             f"none of the models that built the pool is evaluated: {', '.join(pool.models) or 'it has none'}"
         )
     if len(pool.models) < 2:
-        raise InputError("leaving one out needs a pool of at least two models")
-    contest.check_pool(pool)
+        raise InputError("leaving one out needs a pool of at least two models whose proposals were judged")
     wanted = parse_all(metrics)
     masks = {name: ~proposed_alone(contest, pool, name) for name in names}
 

@@ -35,7 +35,7 @@ class Entry:
 
     top: Ranked
     top_units: np.ndarray  # the judged unit of each row of `top`, -1 where there is none
-    scores: np.ndarray
+    scores: np.ndarray  # (pairs, 2), of the judged pairs: in the ranking of a query, and as all queries' pairs compare
     sampled_scores: np.ndarray
 
 
@@ -79,10 +79,9 @@ class Contest:
         self.unlisted = unlisted
         self.depth = min(depth, collection.n_items)
         self._models = {name: as_model(model, collection, name) for name, model in models.items()}
-        self.random_counts, self._drawn = pool is None, np.zeros(0, np.int64)
+        self.random_counts, self._pool = pool is None, pool
         if pool is not None:
             self.check_pool(pool)
-            self._drawn = collection.keys(pool.queries, pool.items)[pool.random_alone]
         self._judge(judgements)
         self.sampled_queries, self.sampled_items = np.zeros(0, np.int64), np.zeros(0, np.int64)
         if negatives:
@@ -111,8 +110,11 @@ class Contest:
     def _judge(self, judgements: Judgements) -> None:
         """Take judgements. Pairs drawn by chance alone do not count, but are known: they are no sampled negatives."""
         units = judged_units(judgements, self.collection, self.level)
-        self._known = units.pair_keys
-        counts = ~np.isin(units.judged, self._drawn)
+        self._known, self._every = units.pair_keys, units.judged
+        counts = np.ones(len(units.judged), bool)
+        if self._pool is not None:
+            pool = self.as_judged(self._pool)
+            counts = ~np.isin(units.judged, self.collection.keys(pool.queries, pool.items)[pool.random_alone])
         self.random_left_out = int((~counts).sum())
         if not counts.any():
             raise InputError(
@@ -132,6 +134,21 @@ class Contest:
         """A number for each judged pair, as `Collection.keys` gives it."""
         return self._units.judged
 
+    def as_judged(self, pool: Pool) -> Pool:
+        """The pool as it was judged: without models of a top-up that nobody judged yet.
+
+        A model helped to build it if a pair is judged that it proposed, and no earlier model nor chance did. A model
+        that brought no such pair helped if all that it proposed is judged.
+        """
+        judged = np.isin(self.collection.keys(pool.queries, pool.items), self._every)
+        out = pool
+        for column, model in enumerate(pool.models):
+            proposed = pool.proposed[:, column]
+            new = proposed & ~pool.proposed[:, :column].any(1) & ~pool.random
+            if not (judged[new].any() if new.any() else judged[proposed].all()):
+                out = out.without(model)
+        return out
+
     def check_pool(self, pool: Pool) -> None:
         """Raise where a pool is not of these queries and items."""
         if pool.collection.digest != self.collection.digest:
@@ -140,14 +157,15 @@ class Contest:
     @property
     def inputs(self) -> dict[str, Any]:
         """Fingerprints of what the numbers come from: of a model, what it ranks first and its scores of the pairs."""
-        models = {name: digest(entry.top.items, entry.scores) for name, entry in self.entries.items()}
+        models = {name: digest(entry.top.items, entry.scores[:, 0].copy()) for name, entry in self.entries.items()}
         return {"judgements": self.judgements.digest, "collection": self.collection.digest, "models": models}
 
     def _entry(self, name: str) -> Entry:
         top, units = self._tops[name], self._units
         queries = np.concatenate([units.pair_queries, self.sampled_queries])
         items = np.concatenate([units.pair_items, self.sampled_items])
-        scores = self._models[name].scores(queries, items)
+        model = self._models[name]
+        scores = np.stack([model.scores_in_ranking(queries, items), model.scores(queries, items)], axis=1)
         return Entry(top, units.units(top.queries, top.items), *np.split(scores, [len(units.pair_queries)]))
 
     def evaluate(
@@ -209,11 +227,11 @@ class Contest:
         )  # fmt: skip
 
     def _whole_ranking(self, name: str) -> WholeRanking:
-        units, scores = self._units, self.entries[name].scores
+        units, model, scores = self._units, self._models[name], self.entries[name].scores[:, 0]
         order = np.argsort(units.pair_queries, kind="stable")
         pairs = PairsToPlace(units.pair_queries[order], units.pair_items[order], scores[order])
         options: dict[str, Any] = {"one_per_identity": self.one_per_identity, "threads": self._threads}
-        return whole_ranking(pairs, self._models[name].places(self.collection, pairs, **options))
+        return whole_ranking(pairs, model.places(self.collection, pairs, **options))
 
     def _unranked(
         self, queries: np.ndarray, items: np.ndarray, grades: np.ndarray, unit_grades: np.ndarray
@@ -245,12 +263,14 @@ class Contest:
         parts = [(units.pair_queries[kept], entry.scores[kept], grades[kept])]
         if negatives != "judged":
             parts.append(self._sampled_rows(entry, units.pair_queries[grades >= 0], negatives))
-        queries, scores, all_grades = (np.concatenate(column) for column in zip(*parts, strict=True))
+        queries, both, all_grades = (np.concatenate(column) for column in zip(*parts, strict=True))
+        scores, pooled = both.T
         order = np.lexsort((-scores, queries))
         gone = np.isneginf(scores)
         unranked = Unranked(queries[gone], np.arange(gone.sum()).astype(str), all_grades[gone])
         order = order[~gone[order]]
-        return tally_of(self.collection, queries[order], scores[order], all_grades[order], units.max_grade, unranked)
+        rows = queries[order], scores[order], all_grades[order]
+        return tally_of(self.collection, *rows, units.max_grade, unranked, pooled[order])
 
     def _sampled_rows(
         self, entry: Entry, judged_queries: np.ndarray, negatives: str
@@ -276,8 +296,12 @@ def tally_of(
     grades: np.ndarray,
     max_grade: int,
     unranked: Unranked | None = None,
+    pooled: np.ndarray | None = None,
 ) -> Tally:
-    """The tally of rows sorted by query and falling score; grade -1 is unjudged."""
+    """The tally of rows sorted by query and falling score; grade -1 is unjudged.
+
+    pooled: scores that rows of different queries are compared by; of a tie group the highest.
+    """
     first = np.concatenate([[True], queries[1:] != queries[:-1]]) if len(queries) else np.zeros(0, bool)
     new = first | np.concatenate([[True], scores[1:] != scores[:-1]]) if len(queries) else first
     number = np.cumsum(new) - 1
@@ -287,7 +311,7 @@ def tally_of(
     flat = (queries * shape[1] + group) * shape[2] + column
     counts = np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
     of_group = np.full(shape[:2], np.nan)
-    of_group[queries, group] = scores
+    np.fmax.at(of_group, (queries, group), scores if pooled is None else pooled)
     return Tally(
         query_ids=collection.query_ids, counts=counts[:, :, :-1], unjudged=counts[:, :, -1], scores=of_group,
         method="pairs", unranked=unranked,

@@ -80,9 +80,9 @@ def dawid_skene(
     smoothing: the votes that are added to those of every expert, of similar pairs and of others, so that few votes move
     little, and no probability is 0 or 1. "crowd" adds two votes that are right as often as those of all experts
     together, and twelve, nine of them right, that all experts share: of three experts each gets three right and one
-    wrong. A number adds this many right and this many wrong votes to each. docs/guide/discovery.md compares them. The
-    log-likelihood plus the log of the prior never falls, and the estimate ends when no probability changes by more than
-    `tolerance`.
+    wrong. A number adds this many right and this many wrong votes to each. docs/reference/smoothing.md compares them.
+    The log-likelihood plus the log of the prior never falls, and the estimate ends when no probability changes by more
+    than `tolerance`.
 
     >>> items, experts = list("abcdef") * 3, ["ann"] * 6 + ["bob"] * 6 + ["eve"] * 6
     >>> votes = Votes(["q"] * 18, items, experts, [1, 1, 0, 0, 0, 1,  1, 1, 0, 0, 0, -1,  0, 1, 0, 1, 1, 0])

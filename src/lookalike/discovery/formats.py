@@ -227,7 +227,7 @@ def write_judgements(
         for row, (query, item, value) in enumerate(zip(*sides, values, strict=True))
     )
     rows = _distinct("judgements", numbered_rows)
-    if sources is None or Path(path).suffix not in (".csv", ".parquet"):
+    if sources is None or Path(path).suffix not in TABLES:
         write(path, rows)
         return
     by_pair = dict(zip(zip(*sides, strict=True), list(sources), strict=True))

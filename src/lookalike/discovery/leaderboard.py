@@ -21,7 +21,8 @@ from lookalike.discovery.pool import Pool
 from lookalike.discovery.standing import Placing, numbers_of, placing, value_of
 from lookalike.discovery.standing_text import standing_table, who_leads
 from lookalike.evaluation.compare import Comparison, compare
-from lookalike.evaluation.results import Evaluation, Score, as_table, shown, unlisted_note, without_nan
+from lookalike.evaluation.result_text import unlisted_note
+from lookalike.evaluation.results import Evaluation, Score, as_table, shown, without_nan
 from lookalike.metrics.metric import Metric, parse_all
 
 if TYPE_CHECKING:
@@ -298,12 +299,13 @@ def board_of(
     resamples: int = 1000, seed: int = 0,
 ) -> Leaderboard:  # fmt: skip
     """The leaderboard of a contest on all judgements, or on those that are kept."""
+    given = pool
     if pool is not None:
         contest.check_pool(pool)
+        pool = contest.as_judged(pool)
     names = list(contest.entries)
     evaluations = {name: contest.evaluate(name, metrics, kept=kept) for name in names}
-    helped = {name: pool is not None and helped_to_build(contest, pool, name) for name in names}
-    built = None if pool is None else as_built(contest, pool)
+    helped = {name: pool is not None and name in pool.models for name in names}
     areas = [metric for metric in parse_all(list(OWN_OUT)) if metric in metrics]
     own_out, upper, judged, own = {}, {}, {}, {}
     of_ranks = [metric for metric in metrics if metric.name not in OF_PAIRS]
@@ -312,8 +314,8 @@ def board_of(
     nothing = Evaluation({}, contest.collection.query_ids, {"items": contest.collection.n_items})
     for name in names:
         stays = np.ones(len(contest.judgements), bool) if kept is None else kept
-        if built is not None and helped[name]:
-            own[name] = proposed_alone(contest, built, name)
+        if pool is not None and helped[name]:
+            own[name] = proposed_alone(contest, pool, name)
             stays = stays & ~own[name]
         judged[name] = contest.evaluate(name, [f"Judged@{k}" for k in cutoffs], kept=kept) if cutoffs else nothing
         own_out[name] = contest.evaluate(name, areas, kept=stays) if areas and any(helped.values()) else nothing
@@ -325,7 +327,7 @@ def board_of(
         "one_per_identity": contest.one_per_identity, "depth": contest.depth, "seed": seed, "resamples": resamples,
         "sampled": len(contest.sampled_queries), "random_left_out": contest.random_left_out,
         "random_counted": random_counted(contest, pool),
-        "inputs": contest.inputs | {"pool": None if pool is None else pool.digest},
+        "inputs": contest.inputs | {"pool": None if given is None else given.digest},
     }  # fmt: skip
     if any(metric.area for metric in metrics) and not contest.lists_all:
         about["unlisted"] = contest.unlisted
@@ -336,28 +338,6 @@ def board_of(
     return Leaderboard(
         evaluations, helped, own_out, upper, contest, about, ends[0], ends[1], judged, listed, equal_terms, ends[2]
     )
-
-
-def helped_to_build(contest: Contest, pool: Pool, model: str) -> bool:
-    """Whether a model is one of those whose proposals were judged, and not one of a top-up that nobody judged yet.
-
-    It helped if a pair is judged that it proposed, and that no earlier model proposed nor chance drew: those would be
-    judged without it. A model that brought no such pair helped if all that it proposed is judged.
-    """
-    if model not in pool.models:
-        return False
-    column = pool.models.index(model)
-    proposed = pool.proposed[:, column]
-    judged = np.isin(contest.collection.keys(pool.queries, pool.items), contest.judged)
-    new = proposed & ~pool.proposed[:, :column].any(1) & ~pool.random
-    return bool(judged[new].any() if new.any() else judged[proposed].all())
-
-
-def as_built(contest: Contest, pool: Pool) -> Pool:
-    """The pool of the models that helped to build it: what nobody judged yet takes no pair from those that did."""
-    for model in [name for name in pool.models if not helped_to_build(contest, pool, name)]:
-        pool = pool.without(model)
-    return pool
 
 
 def proposed_alone(contest: Contest, pool: Pool, model: str) -> np.ndarray:
@@ -383,7 +363,7 @@ def intervals_of(
     if columns:
         scores = [evaluations[name][metric] for name, metric in columns]
         values = np.stack([score.per_query for score in scores], axis=1)
-        weights = np.stack([np.ones(len(values)) if s.weights is None else s.weights for s in scores], axis=1)
+        weights = np.stack([score.mean_weights for score in scores], axis=1)
         ends = bootstrap_intervals(values, level, seed, resamples, weights)
         for (name, metric), (low, high) in zip(columns, ends.tolist(), strict=True):
             intervals[name][metric] = (low, high)

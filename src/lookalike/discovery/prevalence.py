@@ -236,12 +236,12 @@ class Prevalence:
         proposed = _shown(self.p_lower_proposed)
         least_positive = f"at least {_shown(self.p_lower)} are positive ({proposed} of proposed pairs alone)"
         in_all = f"of all {self.n_pairs:,} pairs {least_positive}, {more}"
-        richer = [f"the pool is {_times(self.enrichment)} times richer ({least} to {most})"]
+        richer = f"the pool is {_times(self.enrichment)} times richer ({least} to {most})"
         takes = (
             f"judging {self.to_judge:,} takes {cost(self.to_judge, self.seconds)} at {self.seconds:.3g} seconds a pair"
         )
         whole = f"judging all {cost(self.n_pairs, self.seconds)}, {times(self.saved)} times as long"
-        return "\n".join([aligned(table), in_all, *(richer if self.random.judged else []), f"{takes}, {whole}"])
+        return "\n".join([aligned(table), in_all, *([richer] if self.random.judged else []), f"{takes}, {whole}"])
 
     __repr__ = __str__
 

@@ -61,6 +61,10 @@ class Model(ABC):
     def scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
         """Scores of single pairs of positions, -inf for what is not ranked."""
 
+    def scores_in_ranking(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        """Scores of single pairs to the last bit as `top` and `places` rank by them."""
+        return self.scores(queries, items)
+
     def places(
         self, collection: Collection, pairs: PairsToPlace, *, one_per_identity: bool = False, threads: int | None = None
     ) -> Places:
@@ -163,10 +167,23 @@ class EmbeddingModel(Dense):
 
     def scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
         # a score depends on its two embeddings alone, whichever of them is the query's
+        return self._of_pairs(queries, items, lambda small: small.symmetric_rows(slice(0, 1))[0])
+
+    def scores_in_ranking(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        def of_rows(small: Embeddings) -> np.ndarray:
+            row = small.rows(slice(0, 1))[0].astype(float)
+            return row if small.query_lengths is None else np.asarray(row / small.query_lengths[0])
+
+        return self._of_pairs(queries, items, of_rows)
+
+    def _of_pairs(
+        self, queries: np.ndarray, items: np.ndarray, score: Callable[[Embeddings], np.ndarray]
+    ) -> np.ndarray:
         out = np.empty(len(queries))
         for query, rows in _by_query(queries):
-            small = Embeddings(self._queries[query : query + 1], self._gallery[items[rows]], self._similarity)
-            out[rows] = small.symmetric_rows(slice(0, 1))[0]
+            out[rows] = score(
+                Embeddings(self._queries[query : query + 1], self._gallery[items[rows]], self._similarity)
+            )
         return out
 
 

@@ -124,11 +124,12 @@ class PairScores(Arrays):
 
 @dataclass(frozen=True)
 class Scoring:
-    """Work: the scores of some pairs of a query and an item."""
+    """Work: the scores of some pairs of a query and an item. in_ranking: to the last bit as items are ranked."""
 
     queries: Codes | np.ndarray
     similarity: str
     pairs: tuple[np.ndarray, np.ndarray]
+    in_ranking: bool = False
     columns: tuple[str, ...] = ()
     blocks: Sequence[slice] = field(default=(slice(0, 1),))
     gives = PairScores
@@ -136,7 +137,8 @@ class Scoring:
     @property
     def digest(self) -> str:
         queries = self.queries.digest if isinstance(self.queries, Codes) else digest(self.queries)
-        return digest(np.array(["scores", queries, self.similarity]), *self.pairs)
+        what = "scores in ranking" if self.in_ranking else "scores"
+        return digest(np.array([what, queries, self.similarity]), *self.pairs)
 
     def do(self, part: ShardPart, block: slice) -> PairScores:  # noqa: ARG002
         queries, items = self.pairs
@@ -144,7 +146,8 @@ class Scoring:
         scores = np.zeros(len(items))
         if len(rows):
             model = _model(self.queries, part.vectors, self.similarity)
-            scores[rows] = model.scores(queries[rows], items[rows] - part.start)
+            score = model.scores_in_ranking if self.in_ranking else model.scores
+            scores[rows] = score(queries[rows], items[rows] - part.start)
         return PairScores(scores)
 
 
@@ -236,7 +239,13 @@ class ShardModel(Model):
         return Places(counts.above, counts.tied, np.ones(len(pairs.queries), bool), counts.n_ranked)
 
     def scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
-        work = Scoring(self._queries, self._similarity, (queries, items))
+        return self._of_pairs(queries, items, in_ranking=False)
+
+    def scores_in_ranking(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        return self._of_pairs(queries, items, in_ranking=True)
+
+    def _of_pairs(self, queries: np.ndarray, items: np.ndarray, *, in_ranking: bool) -> np.ndarray:
+        work = Scoring(self._queries, self._similarity, (queries, items), in_ranking)
         (pairs,) = gather(self._shards, work, threads=n_threads(None), what="scoring")
         return np.asarray(pairs.scores)
 

@@ -187,24 +187,23 @@ class Placing:
 def placing(board: "Leaderboard", number: Number | None = None) -> Placing:
     """The places of a leaderboard's models by a number, by default the leading one."""
     chosen = leading_number(board) if number is None else number
-    scores = {model: score_of(board, model, chosen) for model in board.evaluations}
-    n_queries = len(next(iter(board.evaluations.values())).query_ids)
-    nothing = np.full(n_queries, np.nan)
-    columns = {model: nothing if score is None else score.per_query for model, score in scores.items()}
     places = places_of(board, chosen)
-    defined = [place.model for place in places if not math.isnan(place.value)]
-    has_value = np.zeros(n_queries, bool)
-    for model in defined:
-        has_value |= ~np.isnan(columns[model])
+    scores = {place.model: score_of(board, place.model, chosen) for place in places if not math.isnan(place.value)}
+    measured = [score for score in scores.values() if score is not None]
     gaps: list[Gap] = []
-    if len(defined) > 1:
-        values = {place.model: place.value for place in places}
-        ends = _resampled([columns[model] for model in defined], int(board.about["seed"]))
-        gaps = [
-            Gap(model, values[defined[0]] - values[model], *end) for model, end in zip(defined[1:], ends, strict=True)
-        ]
-    counted = [n_queries - score.undefined for score in scores.values() if score is not None]  # Bpref has 0, not nan
-    return Placing(chosen, places, gaps, min(int(has_value.sum()), max(counted, default=0)))
+    if len(measured) > 1:
+        first, *others = places[: len(measured)]
+        ends = _resampled(measured, int(board.about["seed"]))
+        gaps = [Gap(place.model, first.value - place.value, *end) for place, end in zip(others, ends, strict=True)]
+    return Placing(chosen, places, gaps, _telling_queries(measured))
+
+
+def _telling_queries(scores: list[Score]) -> int:
+    """How many queries have a value for some model. A query without a positive has 0 by Bpref, and does not count."""
+    if not scores:
+        return 0
+    has_value = np.any([~np.isnan(score.per_query) for score in scores], axis=0)
+    return min(int(has_value.sum()), max(len(has_value) - score.undefined for score in scores))
 
 
 def places_of(board: "Leaderboard", number: Number) -> list[Place]:
@@ -229,24 +228,25 @@ def _equal(first: float, second: float) -> bool:
     return bool(abs(first - second) <= EQUAL) or (math.isnan(first) and math.isnan(second))
 
 
-def _resampled(columns: list[np.ndarray], seed: int) -> list[tuple[float, float, float]]:
-    """Interval and p-value of the mean of the first column less that of each other one, over resampled queries.
+def _resampled(scores: list[Score], seed: int) -> list[tuple[float, float, float]]:
+    """Interval and p-value of the mean of the first score less that of each other one, over resampled queries.
 
     Queries without a value come and go with the others. Bonferroni's correction is in both. The ends are resampled
     differences themselves, chosen by their rank so that they exclude 0 exactly where the p-value is below 0.05.
     """
-    n_others, n = len(columns) - 1, len(columns[0])
+    n_others, n = len(scores) - 1, len(scores[0].per_query)
     resamples = max(RESAMPLES + 1, 200 * n_others) - 1  # for many models the ends lie farther out
-    filled = np.stack([np.nan_to_num(column) for column in columns], axis=1)
-    defined = np.stack([~np.isnan(column) for column in columns], axis=1).astype(float)
+    values = np.stack([score.per_query for score in scores], axis=1)
+    weights = np.where(np.isnan(values), 0.0, np.stack([score.mean_weights for score in scores], axis=1))
+    weighted = np.nan_to_num(values) * weights
     generator = np.random.default_rng(seed)
     parts = []
     step = max(1, 5_000_000 // n)
     for done in range(0, resamples, step):
         size = min(step, resamples - done)
         times = generator.multinomial(n, np.full(n, 1 / n), size=size).astype(float)
-        counts = times @ defined
-        means = np.divide(times @ filled, counts, out=np.full(counts.shape, np.nan), where=counts > 0)
+        counts = times @ weights
+        means = np.divide(times @ weighted, counts, out=np.full(counts.shape, np.nan), where=counts > 0)
         parts.append(means[:, :1] - means[:, 1:])
     differences = np.nan_to_num(np.round(np.concatenate(parts), 12))  # 0 but for rounding, or unknown: 0, no lead
     return [_ends(column, n_others) for column in differences.T]

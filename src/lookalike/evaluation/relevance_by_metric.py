@@ -4,7 +4,7 @@ import re
 
 from lookalike.core.checks import choice, nearest
 from lookalike.core.errors import InputError, Option
-from lookalike.metrics.metric import ALIASES, Metric
+from lookalike.metrics.metric import ALIASES, Metric, our_name
 
 KINDS = ("labels", "tags", "attributes")
 
@@ -18,6 +18,8 @@ def metrics_by_kind(text: str | None, metrics: list[Metric]) -> dict[str | None,
 
     >>> metrics_by_kind("AP:labels nDCG:attributes", [Metric.parse(name) for name in ("AP", "nDCG@10", "AP@5", "RR")])
     {'labels': [AP, AP@5], 'attributes': [nDCG@10], None: [RR]}
+    >>> metrics_by_kind("map:labels P_5:tags", [Metric.parse(name) for name in ("map", "P_5", "P_10")])
+    {'labels': [AP], 'tags': [P@5], None: [P@10]}
     """
     if text is None:
         return {None: metrics}
@@ -27,9 +29,7 @@ def metrics_by_kind(text: str | None, metrics: list[Metric]) -> dict[str | None,
         return {text: metrics}
     kinds: dict[Metric, str] = {}
     named = [_named(word, metrics) for word in words]
-    for _, of_word, kind in sorted(
-        named, key=lambda entry: entry[0]
-    ):  # families first: what is said of one metric wins
+    for _, of_word, kind in sorted(named, key=lambda entry: entry[0]):  # families first: one metric's own word wins
         kinds |= dict.fromkeys(of_word, kind)
     groups: dict[str | None, list[Metric]] = {}
     for metric in metrics:
@@ -45,7 +45,7 @@ def _named(word: str, metrics: list[Metric]) -> tuple[bool, list[Metric], str]:
             Option("relevance"), f" is one of {', '.join(KINDS)}, or METRIC:{KINDS[0]} for some, got {word!r}"
         )
     choice("relevance", kind, KINDS)
-    family = re.fullmatch(r"\w+", name) is not None
+    family = re.fullmatch(r"\w+", name) is not None and our_name(name) == name  # map_cut_10 is one metric
     wanted = [metric for metric in metrics if metric.name == ALIASES.get(name, name)]
     if not family:
         wanted = [metric for metric in metrics if metric == Metric.parse(name)]

@@ -2,7 +2,7 @@
 
 import json
 import reprlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +13,7 @@ from lookalike.core.bootstrap import bootstrap_interval
 from lookalike.core.errors import FileError, InputError, InputTypeError, MissingPackageError, Option
 from lookalike.core.files import check_format, fingerprints, provenance, read_json, write_text
 from lookalike.core.ids import id_array
+from lookalike.evaluation.result_text import relevance_text, unlisted_note, vectors_text
 from lookalike.metrics.metric import Metric
 from lookalike.metrics.micro_average import ratio_of_sums
 from lookalike.metrics.values import Values
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 FILLERS = (0, 1)  # what an undefined query may count
 LONGEST_IDS = 1 << 28  # letters of all query ids that are read, each as long as the longest
 
-__all__ = ["Evaluation", "Score", "as_table", "shown", "unlisted_note", "without_nan"]
+__all__ = ["Evaluation", "Score", "as_table", "shown", "without_nan"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,6 +81,11 @@ class Score:
         return _mean(self.worst_per_query)
 
     @property
+    def mean_weights(self) -> np.ndarray:
+        """What each query weighs in the mean, (n_queries,): 1 for most metrics."""
+        return np.ones(len(self.per_query)) if self.weights is None else self.weights
+
+    @property
     def influence(self) -> np.ndarray:
         """Values of each query whose plain mean is `mean`: of a weighted mean, the whole plus the query's influence."""
         if self.weights is None:
@@ -116,7 +122,7 @@ class Evaluation:
     @property
     def basis(self) -> str:
         """What was evaluated, in a line: how many queries and items, what they were taken as, what is relevant."""
-        facts = [text for text in (_vectors(self.about), _relevant_by(self.about.get("relevance", ""))) if text]
+        facts = [text for text in (vectors_text(self.about), relevance_text(self.about.get("relevance", ""))) if text]
         return f"{len(self.query_ids):,} queries, {self.about['items']:,} items" + ": " * bool(facts) + ", ".join(facts)
 
     def relevance_of(self, metric: Metric) -> str:
@@ -352,47 +358,10 @@ def _checked(name: str, value: Any, *kinds: type) -> Any:
     return value
 
 
-def _vectors(about: dict[str, Any]) -> str:
-    """What queries and items were taken as; nothing where it is not known."""
-    if "bits" in about:
-        return f"codes of {about['bits']} bits"
-    if "similarity" not in about:
-        return ""
-    size = f" of {about['columns']} numbers" if "columns" in about else ""
-    return f"embeddings{size}, {about['similarity']}"
-
-
-def _relevant_by(kinds: str | dict[str, str]) -> str:
-    """What makes an item relevant, for all metrics or for each.
-
-    >>> _relevant_by({"AP": "labels", "nDCG": "attributes", "P@5": "labels"})
-    'relevant by labels (AP, P@5) and attributes (nDCG)'
-    """
-    if isinstance(kinds, str):
-        return f"relevant by {kinds}" if kinds else ""
-    names: dict[str, list[str]] = {}
-    for metric, kind in kinds.items():
-        names.setdefault(kind, []).append(metric)
-    return "relevant by " + " and ".join(f"{kind} ({', '.join(metrics)})" for kind, metrics in names.items())
-
-
 def _of_each(evaluation: Evaluation, name: str) -> dict[str, str]:
     """What is said for each metric, where it may be said for all at once."""
     said = evaluation.about.get(name, "")
     return said if isinstance(said, dict) else dict.fromkeys(map(str, evaluation.scores), said)
-
-
-def unlisted_note(areas: Iterable[str], policy: str, of_run: bool, spell: Callable[[Option], str] = str) -> str:
-    """What became of judged items without a rank in areas under curves.
-
-    >>> unlisted_note(["AUC"], "below", True)
-    "AUC: judged items that the run does not list tie below all that it lists (unlisted='out' leaves them out)"
-    """
-    where, others = ("that the run does not list", "that it lists") if of_run else ("not in the gallery", "in it")
-    if policy == "out":
-        return f"{', '.join(areas)}: judged items {where} are left out"
-    option = f" ({spell(Option('unlisted', 'out'))} leaves them out)" if of_run else ""
-    return f"{', '.join(areas)}: judged items {where} tie below all {others}{option}"
 
 
 def as_table(columns: Any) -> "pandas.DataFrame":

@@ -12,7 +12,12 @@ from lookalike.hashers.spherical import SpH, spherical_distances
 
 HASHERS: dict[str, type[Hasher]] = {cls.__name__: cls for cls in (LSH, PCAH, PCARR, ITQ, SH, SKLSH, SpH, DensityDSH)}
 LEARNED = (  # by a network, from labels
-    *("tie-aware-ap", "tie-aware-dcg", "dsh", "dispersed-dsh", "dispersed-dsh-hierarchy", "cross-entropy"),
+    "tie-aware-ap",
+    "tie-aware-dcg",
+    "dsh",
+    "dispersed-dsh",
+    "dispersed-dsh-hierarchy",
+    "cross-entropy",
 )
 
 __all__ = [

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from lookalike.core.checks import whole_number
+from lookalike.core.checks import same_bits, same_hasher, whole_number
 from lookalike.core.codes import Codes
 from lookalike.core.errors import InputError, InputTypeError, Option
 from lookalike.core.kernels import bend_kernels
@@ -124,10 +124,8 @@ def spherical_distances(queries: Codes, gallery: Codes) -> np.ndarray:
         raise InputTypeError(
             f"spherical distances are of Codes, got {type(queries).__name__} and {type(gallery).__name__}"
         )
-    if queries.n_bits != gallery.n_bits:
-        raise InputError(
-            f"gallery codes have {gallery.n_bits} bits, queries have {queries.n_bits}: encode both with the same hasher"
-        )
+    same_bits(queries.n_bits, gallery.n_bits)
+    same_hasher(queries.hasher, gallery.hasher)
     ours, theirs = queries.unpack().astype(np.float32), gallery.unpack().astype(np.float32)
     common = (ours @ theirs.T).astype(np.float64)
     different = ours.sum(1, dtype=np.float64)[:, None] + theirs.sum(1, dtype=np.float64) - 2 * common

@@ -30,7 +30,7 @@ TREC_NAMES = {  # what trec_eval calls a metric, with K for a cutoff, and what i
 
 LONGEST = 300  # letters of a name
 
-__all__ = ["ALIASES", "MEASURES", "NUMBER", "TREC_NAMES", "WHOLE", "Measure", "Metric", "parse_all"]
+__all__ = ["ALIASES", "MEASURES", "NUMBER", "TREC_NAMES", "WHOLE", "Measure", "Metric", "our_name", "parse_all"]
 
 _NAME = re.compile(r"\s*(?P<name>\w+)\s*(?:\((?P<parameters>[^()]*)\))?\s*(?:@\s*(?P<cutoff>[^\s@]+))?\s*")
 
@@ -58,7 +58,7 @@ class Metric:
             raise InputTypeError(f"a metric is named by a string such as 'AP@1000', got {text!r}")
         if len(text) > LONGEST:  # comparing a very long text with names takes long
             raise InputError(f"a metric has a name of at most {LONGEST} letters, got {len(text):,}: {text[:20]!r}…")
-        match = _NAME.fullmatch(_of_trec(text))
+        match = _NAME.fullmatch(our_name(text))
         if match is None:
             raise InputError(f"{text!r} is not the name of a metric: write NAME, NAME@k or NAME(parameter=value)@k")
         name = ALIASES.get(match["name"], match["name"])
@@ -141,10 +141,10 @@ def parse_all(metrics: str | Metric | Iterable[str | Metric]) -> list[Metric]:
     return parsed
 
 
-def _of_trec(text: str) -> str:
+def our_name(text: str) -> str:
     """Our name of a metric of trec_eval, with further parameters if there are some; other texts as they are.
 
-    >>> _of_trec("ndcg_cut_10"), _of_trec("P_5(rel=2)"), _of_trec("nDCG@10")
+    >>> our_name("ndcg_cut_10"), our_name("P_5(rel=2)"), our_name("nDCG@10")
     ("nDCG(gain='linear')@10", 'P(rel=2)@5', 'nDCG@10')
     """
     match = re.fullmatch(r"\s*(?P<name>\w+?)(?:_(?P<cutoff>\d+))?\s*(?:\((?P<parameters>[^()]*)\))?\s*", text)

@@ -28,11 +28,8 @@ class InShards(Relevance):
         self.columns = [column.name for column in columns]
         self.n_queries, self.n_gallery = len(self._queries[0]), -1
         made = self.of_nothing()
-        self.kind, self.max_grade, self.n_levels = (
-            made.kind,
-            made.max_grade,
-            made.n_levels,
-        )  # grades may be more, as the shards have it
+        self.kind = made.kind
+        self.max_grade, self.n_levels = made.max_grade, made.n_levels  # grades may be more, as the shards have it
 
     def _made(self, values: list[np.ndarray]) -> Relevance:
         if self._several:

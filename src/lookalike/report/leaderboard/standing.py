@@ -12,7 +12,6 @@ from lookalike.discovery.standing import (
     main_metric,
     numbers_of,
     places_of,
-    placing,
     value_of,
 )
 from lookalike.metrics.metric import Metric
@@ -41,7 +40,7 @@ class Standing:
         self.grouped = any(board.helped.values()) and not all(board.helped.values())
         self.has_pool = any(board.helped.values())
         self.numbers = numbers_of(board)
-        self.placing = placing(board)
+        self.placing = board.placing
         self.lead = self.placing.number
 
     @property
