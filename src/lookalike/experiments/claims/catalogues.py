@@ -13,6 +13,7 @@ from lookalike.experiments.claims.material import subset
 
 WANTED = ("digits", "fashion-mnist", "cifar10", "groceries", "emoji")  # those that this version has
 FEWEST = 4  # models
+READY = ("pixels", "efficientnet-lite0", "phash", "dhash", "colour")  # encoders that need nothing to be fetched
 LARGE = 28  # pixels of a picture that image hashes can be made of
 
 __all__ = ["WANTED", "ShownCatalogue", "catalogues"]
@@ -83,12 +84,12 @@ def _catalogue(name: str, n_items: int, n_queries: int, seed: int) -> ShownCatal
 
 def _vectors(dataset: "object") -> dict[str, np.ndarray]:
     """The embeddings of each model that can run, without what does not vary."""
-    from lookalike.encoders import ENCODERS, features, load
+    from lookalike.encoders import features, load
     from lookalike.hashers import make
 
     images = dataset.images  # type: ignore[attr-defined]
     found: dict[str, np.ndarray] = {}
-    for name in ENCODERS:
+    for name in READY:
         if min(images.shape[1:3]) < LARGE and name not in ("pixels", "efficientnet-lite0"):
             continue  # an image hash of 8 × 8 pixels is the pixels
         if images.ndim == 3 and name == "colour":
