@@ -188,7 +188,7 @@ def test_a_command_that_was_interrupted_and_killed_goes_on(
         ("train --data items.npz --output hasher.txt", "must end in .npz"),
         ("train --data items.npz --checkpoint items.npz", "it is read by the same command"),
         ("train --data items.npz --checkpoint plain.npz", "not a checkpoint"),
-        ("train --data digits --features efficientnet", "did you mean efficientnet-lite0"),
+        ("train --data digits --features efficientnet", "did you mean efficientnet-lite"),
         ("train", "--data"),
     ],
 )

@@ -172,7 +172,8 @@ class Leaderboard:
         if not score.mean < LOW:
             return
         listed = self.listed.get(name, {}).get(k, float(k))
-        if listed < k - 1e-9 and self.contest.lists_some(name):
+        short = listed < k - 1e-9 and self.contest.lists_some(name)
+        if short:
             yield f"{name} lists only {listed:.3g} items a query: metrics of the top {k} count the rest as not found"
         if self.judged_share(name, k) < LOW:
             cut = score.best * k >= LOW * listed  # in the best order of tied items: judging more would not end this
@@ -180,7 +181,7 @@ class Leaderboard:
             pooled = any(self.helped.values())
             own = "Bpref on equal terms or by " if pooled else ""
             more = "" if cut else ", or judge its top-up" if pooled else ", or judge more of it"
-            top = f"its top {k}" if listed > k - 1e-9 else "the items that it lists"
+            top = "the items that it lists" if short else f"its top {k}"
             yield (
                 f"{name}: {self.judged_share(name, k):.0%} of {top} was judged{why}, so metrics of ranks "
                 f"count what nobody judged as wrong: compare models by {own}AUC with sampled negatives{more}"
