@@ -31,6 +31,7 @@ from lookalike.encoders import ENCODERS, PACKAGED, PackagedNetwork, TorchEncoder
 from lookalike.encoders.packaged import alexnet, augnet, efficientnet_lite, inception_v3, mobilenet_v2, resnet50, vgg16
 from lookalike.encoders.packaged.networks import MobileNetV2
 from lookalike.encoders.packaged.resnet import ResNet
+from lookalike.learning import FinetuneSettings, finetune
 
 RNG = np.random.default_rng(0)
 IMAGES = torch.from_numpy(RNG.standard_normal((2, 3, 80, 80)).astype(np.float32))
@@ -117,6 +118,16 @@ def test_a_network_is_its_callers_own(monkeypatch: pytest.MonkeyPatch) -> None:
             weight.mul_(2)
     np.testing.assert_array_equal(encoder.encode(pictures), rows)
     assert encoder.classifier() is None
+
+
+def test_it_can_be_fine_tuned(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    encoder, identities = small_mobilenet(monkeypatch), np.arange(16) // 4
+    images = [noise(36, 36, 3, seed=int(number)) for number in identities]
+    settings = FinetuneSettings(epochs=2, batch_size=8, validation=0.0)
+    tuning = finetune(encoder, images, identities=identities, settings=settings)
+    rows = tuning.save(tmp_path / "own.lookalike").encode(images)
+    np.testing.assert_array_equal(load(str(tmp_path / "own.lookalike")).encode(images), rows)
+    assert np.abs(rows - encoder.encode(images)).max() > 1e-3
 
 
 # Weights of each network, in files as its package has them

@@ -143,18 +143,23 @@ def test_some_parts_make_a_claim_hold_in_part() -> None:
 
 
 def test_fine_tuning_is_judged_by_identification_and_discovery() -> None:
-    def numbers(identified: float, closed: float, cat: float, ft: float) -> Numbers:
+    def of_encoder(encoder: str, identified: float, closed: float, cat: float, ft: float) -> list[MeasuredNumber]:
         changes = {"ID, identification": identified - 0.3, "ID, closed": closed, "CAT, wild": cat, "FT, wild": ft}
-        rows = [MeasuredNumber("ID, identification", identified)]
+        rows = [MeasuredNumber(f"{encoder}: ID, identification", identified)]
         for name, value in changes.items():
             variant, task = name.split(", ")
-            rows.append(MeasuredNumber(f"{variant} less pretrained, {task}", value, value, value))
-        return Numbers(rows)
+            rows.append(MeasuredNumber(f"{encoder}: {variant} less pretrained, {task}", value, value, value))
+        return rows
+
+    def numbers(*values: float) -> Numbers:
+        return Numbers(of_encoder("a", *values))
 
     judge = CLAIMS["fine-tuning"].judge
     assert verdict_of(judge(numbers(0.999, -0.1, -0.1, 0.1))) == HOLDS
     assert verdict_of(judge(numbers(0.999, 0.1, -0.1, 0.1))) == IN_PART
     assert verdict_of(judge(numbers(0.2, 0.1, 0.1, -0.1))) == FAILS
+    two = Numbers([*of_encoder("a", 0.999, -0.1, -0.1, 0.1), *of_encoder("b", 0.999, -0.1, 0.1, 0.1)])
+    assert [check.sentence for check in judge(two) if not check.held] == ["b: CAT hurts wild queries"]
 
 
 def test_a_mean_has_the_interval_of_what_is_known() -> None:

@@ -7,6 +7,7 @@ centre that is never used, outputs that collapse to one or to all alike, views t
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -113,6 +114,17 @@ def test_outputs_do_not_collapse() -> None:
     with torch.inference_mode():
         rows = tuning.network(Tiny(32).preprocess(images)).numpy()
     assert np.abs(rows - rows.mean(0)).mean() > 0.01
+
+
+def test_a_teacher_that_stays_where_it_is_is_noticed_before_learning(caplog: pytest.LogCaptureFixture) -> None:
+    images, _ = stripes(6)
+    slow = FinetuneSettings(labels="none", epochs=2, batch_size=12, outputs=32, local_crops=0, validation=0.0)
+    tuning = finetune(Tiny(32), images, settings=slow)
+    (note,) = tuning.notes
+    assert note.startswith("the teacher hardly moves in 6 steps with a momentum of 0.996")
+    assert note.endswith("give one of about 0.5, or more epochs")
+    assert [record.getMessage() for record in caplog.records] == list(tuning.notes)
+    assert not finetune(Tiny(32), images, settings=replace(slow, teacher_momentum=0.5)).notes
 
 
 # Views

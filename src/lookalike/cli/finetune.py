@@ -57,6 +57,9 @@ AUGMENT = Annotated[
     Parameter(help="of labelled images: none, light (crops, mirror images), strong (other colours and blur too)"),
 ]
 LOCAL_CROPS = Annotated[int, Parameter(help="of dino: small crops of each image")]
+TEACHER_MOMENTUM = Annotated[
+    float, Parameter(help="without labels: how much of itself the teacher keeps at each step; few steps need less")
+]
 VALIDATION = Annotated[float, Parameter(help="part of the images that is held out, to be searched for")]
 PATIENCE = Annotated[int | None, Parameter(help="epochs without a better one after which to stop")]
 
@@ -82,6 +85,7 @@ def finetune(
     momentum: MOMENTUM = 0.0,
     augment: AUGMENT = "light",
     local_crops: LOCAL_CROPS = 4,
+    teacher_momentum: TEACHER_MOMENTUM = 0.996,
     validation: VALIDATION = 0.1,
     patience: PATIENCE = None,
     setting: SETTING = None,
@@ -106,7 +110,7 @@ def finetune(
     course: dict[str, Any] = {"labels": labels, "objective": objective, "epochs": epochs, "batch_size": batch_size}
     course |= {"learning_rate": learning_rate, "schedule": schedule, "weight_decay": weight_decay, "seed": seed}
     course |= {"momentum": momentum, "augment": augment, "local_crops": local_crops, "validation": validation}
-    settings = FinetuneSettings(**course, patience=patience)
+    settings = FinetuneSettings(**course, teacher_momentum=teacher_momentum, patience=patience)
     network = _encoder(encoder, size)
     if onnx is not None:
         check_exportable(network, onnx)
@@ -186,8 +190,6 @@ def _tuned(
         if checkpoint.exists():
             remark(f"stopped; the same command goes on from {checkpoint}")
         raise
-    for note in tuning.notes:
-        remark(note)
     return tuning, time.perf_counter() - started
 
 

@@ -14,9 +14,13 @@ from lookalike.experiments.claims.material import subset
 WANTED = ("digits", "fashion-mnist", "cifar10", "groceries", "emoji")  # those that this version has
 FEWEST = 4  # models
 READY = ("pixels", "efficientnet-lite0", "phash", "dhash", "colour")  # encoders that need nothing to be fetched
+SMALL = ["mobilenet-v2", "alexnet"]  # further networks, whose weights are fetched
+SIZE = 112  # pixels that networks see, as EfficientNet-Lite0 does by default
+QUICK = {"items": 1500, "queries": 200, "k": 6, "networks": SMALL}
+FULL = {"items": 3000, "queries": 500, "k": 6, "networks": [*SMALL, "efficientnet-lite2", "resnet50", "augnet"]}
 LARGE = 28  # pixels of a picture that image hashes can be made of
 
-__all__ = ["WANTED", "ShownCatalogue", "catalogues"]
+__all__ = ["FULL", "QUICK", "WANTED", "ShownCatalogue", "catalogues"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,12 +59,12 @@ class ShownCatalogue:
 
 def catalogues(run: Run, seed: int = 0) -> list[ShownCatalogue]:
     """Every catalogue that is there; raises where none is. A query is an item, and does not find itself."""
-    found, missing = [], []
+    found, missing, settings = [], [], run.settings
     for name in WANTED:
         if name not in NAMES:
             continue
         try:
-            found.append(_catalogue(name, run.settings["items"], run.settings["queries"], seed))
+            found.append(_catalogue(name, settings["items"], settings["queries"], tuple(settings["networks"]), seed))
         except (OSError, MissingPackageError) as error:
             missing.append(f"{name}: {error}")
     if not found:
@@ -69,20 +73,20 @@ def catalogues(run: Run, seed: int = 0) -> list[ShownCatalogue]:
 
 
 @functools.lru_cache(maxsize=16)
-def _catalogue(name: str, n_items: int, n_queries: int, seed: int) -> ShownCatalogue:
+def _catalogue(name: str, n_items: int, n_queries: int, networks: tuple[str, ...], seed: int) -> ShownCatalogue:
     dataset = subset(name, n_items)
     rows = np.random.default_rng([seed, 1]).permutation(len(dataset))[:n_queries]
     ids = [f"{name}-{row}" for row in range(len(dataset))]
     collection = Collection([ids[row] for row in rows], ids)
     truth = dataset.labels[rows][:, None] == dataset.labels[None, :]
     truth[np.arange(len(rows)), rows] = False
-    models = {title: _scores(vectors, rows) for title, vectors in _vectors(dataset).items()}
+    models = {title: _scores(vectors, rows) for title, vectors in _vectors(dataset, networks).items()}
     if len(models) < FEWEST:
         raise MissingPackageError(f"only {', '.join(models)} can run here", package="torch", extra="images")
     return ShownCatalogue(name, collection, models, truth)
 
 
-def _vectors(dataset: "object") -> dict[str, np.ndarray]:
+def _vectors(dataset: "object", networks: tuple[str, ...]) -> dict[str, np.ndarray]:
     """The embeddings of each model that can run, without what does not vary."""
     from lookalike.encoders import features, load
     from lookalike.hashers import make
@@ -98,6 +102,8 @@ def _vectors(dataset: "object") -> dict[str, np.ndarray]:
             found[name] = features(dataset, load(name)).astype(np.float32)  # type: ignore[arg-type]
         except MissingPackageError:
             continue
+    for name in networks if min(images.shape[1:3]) >= LARGE else ():
+        found[name] = features(dataset, load(name, size=SIZE)).astype(np.float32)  # type: ignore[arg-type]
     pixels = found["pixels"]
     found["PCAH-32 of pixels"] = _signs(make("PCAH", min(32, pixels.shape[1] // 2), 0), pixels)
     network = found.get("efficientnet-lite0")

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from lookalike.experiments.claims.catalogues import catalogues
+from lookalike.experiments.claims.catalogues import FULL, QUICK, catalogues
 from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run
 
 __all__ = ["CLAIM"]
@@ -48,8 +48,8 @@ CLAIM = PaperClaim(
     data="each catalogue with labels: digits, Fashion-MNIST, CIFAR-10, and others where this version has them",
     criterion="The mean overlap is below 0.20 and repeats are below a third: twice the printed figures at most.",
     settings={
-        "quick": {"items": 1500, "queries": 200, "k": 6, "seeds": [0]},
-        "full": {"items": 10_000, "queries": 1000, "k": 6, "seeds": [0]},
+        "quick": {**QUICK, "seeds": [0]},
+        "full": {**FULL, "seeds": [0]},
     },
     measure=measure,
     judge=judge,

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from lookalike.discovery import Contest, leave_one_out
-from lookalike.experiments.claims.catalogues import catalogues
+from lookalike.experiments.claims.catalogues import FULL, QUICK, catalogues
 from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run
 
 METRICS = {"AUC": "AUC", "HR": "VSDHR@{k}"}
@@ -59,8 +59,8 @@ CLAIM = PaperClaim(
         "0.05 or more, and below 0.7."
     ),
     settings={
-        "quick": {"items": 1500, "queries": 200, "k": 6, "seeds": [0]},
-        "full": {"items": 10_000, "queries": 1000, "k": 6, "seeds": [0]},
+        "quick": {**QUICK, "seeds": [0]},
+        "full": {**FULL, "seeds": [0]},
     },
     measure=measure,
     judge=judge,

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 import numpy as np
 
 from lookalike.discovery import leaderboard
-from lookalike.experiments.claims.catalogues import ShownCatalogue, catalogues
+from lookalike.experiments.claims.catalogues import FULL, QUICK, ShownCatalogue, catalogues
 from lookalike.experiments.claims.claim import CannotTryError, Check, MeasuredNumber, Numbers, PaperClaim, Run, mean_of
 
 LATER = 2  # models that come after the pool in both cases
@@ -94,8 +94,8 @@ CLAIM = PaperClaim(
     data="each catalogue with labels that six models or more can rank: Fashion-MNIST, CIFAR-10, …",
     criterion="Intervals over models and draws: HR and MRR above 0. Neutral: a mean of at most 0.01 either way.",
     settings={
-        "quick": {"items": 1500, "queries": 200, "k": 6, "seeds": [0, 1, 2, 3]},
-        "full": {"items": 10_000, "queries": 1000, "k": 6, "seeds": list(range(10))},
+        "quick": {**QUICK, "seeds": [0, 1, 2, 3]},
+        "full": {**FULL, "seeds": list(range(10))},
     },
     measure=measure,
     judge=judge,

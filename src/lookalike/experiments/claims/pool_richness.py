@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from lookalike.experiments.claims.catalogues import catalogues
+from lookalike.experiments.claims.catalogues import FULL, QUICK, catalogues
 from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run, mean_of
 
 __all__ = ["CLAIM"]
@@ -63,8 +63,8 @@ CLAIM = PaperClaim(
         "can be more than ten times richer, so the printed 848 cannot be seen there."
     ),
     settings={
-        "quick": {"items": 1500, "queries": 200, "k": 6, "seeds": [0]},
-        "full": {"items": 10_000, "queries": 1000, "k": 6, "seeds": [0]},
+        "quick": {**QUICK, "seeds": [0]},
+        "full": {**FULL, "seeds": [0]},
     },
     measure=measure,
     judge=judge,

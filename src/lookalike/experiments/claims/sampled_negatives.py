@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from lookalike.discovery import Contest
 from lookalike.discovery.bias import agree
-from lookalike.experiments.claims.catalogues import catalogues
+from lookalike.experiments.claims.catalogues import FULL, QUICK, catalogues
 from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run
 
 KINDS = {"judged": "AUC", "sampled": "AUC(negatives='sampled')"}
@@ -61,8 +61,8 @@ CLAIM = PaperClaim(
     data="each catalogue with labels: digits, Fashion-MNIST, CIFAR-10, and others where this version has them",
     criterion="AUC is higher, 99 % are negative, and Kendall's tau with the order by true AP is no lower.",
     settings={
-        "quick": {"items": 1500, "queries": 200, "k": 6, "seeds": [0]},
-        "full": {"items": 10_000, "queries": 1000, "k": 6, "seeds": [0]},
+        "quick": {**QUICK, "seeds": [0]},
+        "full": {**FULL, "seeds": [0]},
     },
     measure=measure,
     judge=judge,
