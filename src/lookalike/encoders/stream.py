@@ -1,6 +1,5 @@
-"""The embeddings of many image files: threads decode some files while the network encodes those before."""
+"""The embeddings of many image files: threads decode some files while others are encoded."""
 
-import os
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -15,6 +14,7 @@ from lookalike.core.checks import whole_number
 from lookalike.core.decode import MAX_PIXELS, ImageError, decode_file, pixel_limit
 from lookalike.core.errors import InputTypeError
 from lookalike.core.progress import report
+from lookalike.core.threads import n_threads
 from lookalike.encoders.base import Encoder
 
 __all__ = ["EncodedFiles", "encode_files"]
@@ -49,7 +49,7 @@ class EncodedFiles:
             raise InputTypeError(f"paths must be a list of paths, got the single {paths!r}: pass [path]")
         self.paths, self.encoder, self.max_pixels = [*map(Path, paths)], encoder, max_pixels
         self.batch = whole_number("batch", batch)
-        self.threads = (os.cpu_count() or 1) if threads is None else whole_number("threads", threads)
+        self.threads = n_threads(threads)
         self.enough = None if whole else encoder.enough
         self.reasons: dict[int, str] = {}
         self.short_reasons: dict[int, str] = {}
@@ -58,6 +58,7 @@ class EncodedFiles:
         """Positions in `paths`, in order, (n,) of int64, and their rows, (n, n_features) of float32."""
         self.reasons.clear()
         self.short_reasons.clear()
+        self.encoder._make_ready()
         start = time.monotonic()
         with pixel_limit(self.max_pixels), ThreadPoolExecutor(self.threads, "decoding") as pool:
             waiting = iter(self.paths)
@@ -65,20 +66,32 @@ class EncodedFiles:
             try:
                 for first in range(0, len(self.paths), self.batch):
                     wanted = (1 + AHEAD) * self.batch - len(ahead)
-                    ahead.extend(pool.submit(self._prepared, path) for path in islice(waiting, wanted))
+                    ahead.extend(pool.submit(self._read, path) for path in islice(waiting, wanted))
                     few = [ahead.popleft().result() for _ in range(min(self.batch, len(ahead)))]
                     outcomes = dict(enumerate(few, first))
                     readable = {row: image for row, image in outcomes.items() if not isinstance(image, _Refusal)}
                     for row, outcome in outcomes.items():
                         if isinstance(outcome, _Refusal):
                             self.reasons[row], self.short_reasons[row] = outcome
-                    vectors = self.encoder._rows([*readable.values()]) if readable else None
+                    vectors = self._rows([*readable.values()]) if readable else None
                     self._report(first + len(few), time.monotonic() - start)
                     if vectors is not None:
                         yield np.array([*readable], np.int64), vectors
             finally:
                 for future in ahead:
                     future.cancel()
+
+    def _rows(self, images: list[np.ndarray]) -> np.ndarray:
+        """The rows of a batch, of pictures that were prepared or, one at a time, encoded already."""
+        return np.array(images) if self.encoder.one_at_a_time else self.encoder._rows(images)
+
+    def _read(self, path: Path) -> np.ndarray | _Refusal:
+        """A picture as the encoder takes it, or its row if rows are made one at a time; or why there is none."""
+        prepared = self._prepared(path)
+        if isinstance(prepared, _Refusal) or not self.encoder.one_at_a_time:
+            return prepared
+        row: np.ndarray = self.encoder._rows([prepared])[0]
+        return row
 
     def _prepared(self, path: Path) -> np.ndarray | _Refusal:
         """A picture as the encoder takes it, or why there is none."""
