@@ -39,6 +39,7 @@ __all__ = [
     "check_model",
     "encode_folder",
     "model_name",
+    "say_if_changed",
     "vectors_of_model",
 ]
 
@@ -170,6 +171,7 @@ class _Update:
         _ = self.labels  # read now: what is wrong with them is said before anything is encoded
         if self.opened is not None:
             check_model(self.opened, name, recipe)
+            say_if_changed(name, self.recipes.get(name), recipe)
         files = files_below(self.root, self.before, leave_out=self.location)
         files, left_out = self._held(files) if self.has_pool else (files, [])
         self._check_followers([file for file in files if file.state == PRESENT and not self._was_skipped(file)])
@@ -256,6 +258,7 @@ class _Update:
         images.encoder = load(recipe.encoder, **recipe.options)
         now = replace(recipe, version=images.encoder.version)
         if now != recipe:
+            say_if_changed(name, recipe, now)
             return read_encoded(self.unfinished, name, now, self.max_pixels, images.encoder)
         return images
 
@@ -334,6 +337,16 @@ def check_model(study: Study, name: str, recipe: Recipe) -> None:
             Option("name"),
             f", and add that with lookalike pool {study.path.name} --top-up",
         )
+
+
+def say_if_changed(name: str, before: Recipe | None, now: Recipe) -> None:
+    """Say that a model is made anew if its encoder has changed: vectors of two versions are never mixed."""
+    if before is not None and before.version != now.version:
+        logger.warning(
+            "the encoder %s has changed since %r was made (it was %s, it is %s): all images are encoded again, since "
+            "vectors of the two cannot be compared",
+            now.encoder, name, before.version, now.version,
+        )  # fmt: skip
 
 
 def anywhere(model: str) -> str:
