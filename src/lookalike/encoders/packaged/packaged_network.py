@@ -127,4 +127,4 @@ class PackagedNetwork(TorchEncoder):
         try:
             return importlib.import_module(f"lookalike.encoders.packaged.{self.module}")
         except ModuleNotFoundError as error:
-            raise missing_package(self.name, error.name, "images") from error
+            raise missing_package(self.name, error.name, "learn") from error
