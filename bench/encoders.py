@@ -84,7 +84,7 @@ def compare_with_pytorch(size: int, n: int, rounds: int) -> None:
         "ONNX Runtime": lambda: encoder._rows(pictures),
     }
     rows = {name: way() for name, way in ways.items()}
-    times = {name: (math.inf, math.inf) for name in ways}
+    times = dict.fromkeys(ways, (math.inf, math.inf))
     for _ in range(rounds):
         for name, way in ways.items():
             times[name] = tuple(map(min, times[name], timed(way)))
@@ -126,9 +126,7 @@ def write_photos(folder: Path, n: int, size: tuple[int, int], mode: str, suffix:
     return paths
 
 
-def measured(
-    encoder: Encoder, paths: list[Path], rounds: int, batch: int, threads: int
-) -> list[tuple[float, float]]:
+def measured(encoder: Encoder, paths: list[Path], rounds: int, batch: int, threads: int) -> list[tuple[float, float]]:
     """Seconds and CPU seconds: of the bare network, of files, and of reading them without a network."""
     prepared = [encoder._prepare(decode(path, enough=encoder.enough)) for path in paths]
     found: dict[str, np.ndarray] = {}
@@ -137,7 +135,9 @@ def measured(
         found["bare"] = encoder._rows(prepared)
 
     def files() -> None:
-        found["files"] = np.concatenate([rows for _, rows in encode_files(paths, encoder, batch=batch, threads=threads)])
+        found["files"] = np.concatenate(
+            [rows for _, rows in encode_files(paths, encoder, batch=batch, threads=threads)]
+        )
 
     def reading() -> None:
         for _ in encode_files(paths, Nothing(encoder), batch=batch, threads=threads):

@@ -119,7 +119,9 @@ def test_rows_are_those_of_pytorch(size: int) -> None:
     np.testing.assert_allclose(encoder.encode(PICTURES), of_torch(encoder, encoder.network()), atol=CLOSE)
 
 
-@pytest.mark.parametrize(("name", "depth", "trained_size"), [("efficientnet-lite1", 1.1, 240), ("efficientnet-lite2", 1.2, 260)])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "depth", "trained_size"), [("efficientnet-lite1", 1.1, 240), ("efficientnet-lite2", 1.2, 260)]
+)
 def test_larger_networks_of_the_family(name: str, depth: float, trained_size: int) -> None:
     network = randomised(Lite(name, trained_size))
     weights = {key.removeprefix("body."): values.numpy() for key, values in network.state_dict().items()}
@@ -190,5 +192,5 @@ def test_a_fine_tuned_network_runs_without_torch(tuned: Path) -> None:
 def test_weights_of_another_network_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.lookalike"
     write_finetuned(path, EfficientNetLite0(48), Lite("efficientnet-lite2", 260))
-    with pytest.raises(FileError, match="weights of another architecture than efficientnet-lite0, body._blocks"):
+    with pytest.raises(FileError, match=r"weights of another architecture than efficientnet-lite0, body\._blocks"):
         load(str(path)).encode(PICTURES)

@@ -125,6 +125,14 @@ def test_those_of_the_family_of_the_default_are_run_without_torch(
         np.testing.assert_allclose(rows, expected, atol=1e-3)  # random weights magnify rounding
 
 
+def test_those_that_need_torch_say_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("packaged.mobilenet_v2", "packaged.weights", "torch_network"):
+        monkeypatch.delitem(sys.modules, f"lookalike.encoders.{module}", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ModuleNotFoundError, match=r"mobilenet-v2 needs torch, .*: pip install 'lookalike\[learn\]'"):
+        load("mobilenet-v2").encode([noise(8, 8, 3)])
+
+
 def test_a_network_is_its_callers_own(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder = small_mobilenet(monkeypatch)
     pictures = [noise(40, 50, 3), noise(33, 32, seed=1)]

@@ -219,7 +219,9 @@ def test_vectors_of_two_backends_are_not_mixed(
     old = np.array(study.model("net").gallery)
     command = "lookalike encode study --model efficientnet-lite0 --size 32 --name net"
     for model in ("net", hashed):
-        with pytest.raises(ValueError, match=f"since '{model}' was made: run {command}, which .*it was {before}, it is"):
+        with pytest.raises(
+            ValueError, match=f"since '{model}' was made: run {command}, which .*it was {before}, it is"
+        ):
             Finder(study, model).like_picture(photos / "cats" / "0.png", 1)
     encode_folder(photos, tmp_path / "study", model="phash")  # nothing of the other is missing
     np.testing.assert_array_equal(Study.open(tmp_path / "study").model("net").gallery, old)
@@ -228,9 +230,9 @@ def test_vectors_of_two_backends_are_not_mixed(
     assert encode_folder(photos, tmp_path / "study", model="phash").encoded == 7 + 1
     assert f"efficientnet-lite0 has changed since 'net' was made (it was {before}, it is ONNX Runtime" in caplog.text
     study = Study.open(tmp_path / "study")
-    assert [study.catalogue.ids[each] for each in Finder(study, "net").like_picture(photos / "cats" / "0.png", 1).items] == [
-        "cats/0.png"
-    ]
+    assert [
+        study.catalogue.ids[each] for each in Finder(study, "net").like_picture(photos / "cats" / "0.png", 1).items
+    ] == ["cats/0.png"]
     files = [photos / name for name in study.catalogue.ids]
     rows = np.concatenate([block for _, block in la.encoders.encode_files(files, lite0(32))])
     np.testing.assert_array_equal(study.model("net").gallery, rows)

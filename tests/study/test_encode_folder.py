@@ -131,7 +131,8 @@ def test_another_version_of_an_encoder_encodes_all(
     encode_folder(photos, tmp_path / "study", model="colour")
     monkeypatch.setattr(la.encoders.Colour, "version", property(lambda self: "2"))
     with pytest.raises(
-        ValueError, match="the encoder colour has changed since 'colour' was made: run lookalike encode study --model co"
+        ValueError,
+        match="the encoder colour has changed since 'colour' was made: run lookalike encode study --model co",
     ):
         Finder(Study.open(tmp_path / "study"), "colour").like_picture(photos / "cats" / "0.png", 1)
     assert "has changed" not in caplog.text

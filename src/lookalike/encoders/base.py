@@ -51,7 +51,8 @@ class Encoder(ABC):
         return self._prepare(picture)
 
     def _make_ready(self) -> Any:
-        """Load what `_rows` needs, before many threads ask for it at once."""
+        """What `_rows` needs, loaded before many threads ask for it at once."""
+        return None
 
     @abstractmethod
     def _rows(self, prepared: list[np.ndarray]) -> np.ndarray:

@@ -59,9 +59,7 @@ class _LiteWriter:
         after = math.ceil(self.side / stride)
         pad = max((after - 1) * stride + kernel - self.side, 0)  # as TensorFlow pads: more behind than ahead
         self.side = after
-        made = self.graph.convolution(
-            maps, weight, bias, stride=stride, pads=(pad // 2, pad - pad // 2), groups=groups
-        )
+        made = self.graph.convolution(maps, weight, bias, stride=stride, pads=(pad // 2, pad - pad // 2), groups=groups)
         return self.graph.relu6(made) if is_cut_off else made
 
     def _folded(self, conv: str, norm: str) -> tuple[np.ndarray, np.ndarray]:

@@ -42,7 +42,7 @@ def read_state(content: bytes, name: str = "the file") -> dict[str, np.ndarray]:
 
 
 def _zipped(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The tensors and the storages of a file since PyTorch 1.6: an archive with a pickle and a file for each storage."""
+    """The tensors and the storages of a file since PyTorch 1.6: an archive of a pickle and a file for each storage."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         (pickle,) = (entry for entry in archive.namelist() if entry.endswith("/data.pkl"))
         folder = pickle.removesuffix("data.pkl")
