@@ -20,7 +20,7 @@ from lookalike.core.errors import Option, StudyError
 from lookalike.core.files import read_arrays
 from lookalike.core.locks import take
 from lookalike.discovery.catalogue import Catalogue
-from lookalike.study.encoded_images import EncodedImages, read_encoded
+from lookalike.study.encoded_images import EncodedImages, read_encoded, say_if_changed
 from lookalike.study.folder import UNFINISHED, check_name, finish_new_study
 from lookalike.study.hashed_models import UnlearntError, hash_again
 from lookalike.study.image_files import PRESENT, REMOVED, SKIPPED, ImageFile, files_below, read_files, write_files
@@ -39,7 +39,6 @@ __all__ = [
     "check_model",
     "encode_folder",
     "model_name",
-    "say_if_changed",
     "vectors_of_model",
 ]
 
@@ -337,16 +336,6 @@ def check_model(study: Study, name: str, recipe: Recipe) -> None:
             Option("name"),
             f", and add that with lookalike pool {study.path.name} --top-up",
         )
-
-
-def say_if_changed(name: str, before: Recipe | None, now: Recipe) -> None:
-    """Say that a model is made anew if its encoder has changed: vectors of two versions are never mixed."""
-    if before is not None and before.version != now.version:
-        logger.warning(
-            "the encoder %s has changed since %r was made (it was %s, it is %s): all images are encoded again, since "
-            "vectors of the two cannot be compared",
-            now.encoder, name, before.version, now.version,
-        )  # fmt: skip
 
 
 def anywhere(model: str) -> str:

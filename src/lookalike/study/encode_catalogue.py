@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from lookalike.core.errors import StudyError
-from lookalike.study.encode import Encoded, alone, anywhere, check_model, model_name, say_if_changed, vectors_of_model
-from lookalike.study.encoded_images import EncodedImages, read_encoded
+from lookalike.study.encode import Encoded, alone, anywhere, check_model, model_name, vectors_of_model
+from lookalike.study.encoded_images import EncodedImages, read_encoded, say_if_changed
 from lookalike.study.folder import check_name
 from lookalike.study.image_files import PRESENT, ImageFile, files_named
 from lookalike.study.model import Recipe
