@@ -160,6 +160,28 @@ def test_a_row_depends_on_its_image_alone_to_the_last_bit(tmp_path: Path) -> Non
     np.testing.assert_array_equal(encoder.row(PICTURES[3]), rows[3:4])
 
 
+def test_files_without_rows_are_left_out_and_whoever_stops_early_stops_the_rest(tmp_path: Path) -> None:
+    from PIL import Image
+
+    encoder = EfficientNetLite0(32)
+    paths = [tmp_path / f"{number}.png" for number in range(80)]
+    for number, path in enumerate(paths):
+        Image.fromarray(PICTURES[number % 9, number:]).save(path) if number < 40 else path.write_bytes(b"no image")
+    paths = [*paths[20:60], *paths[:20], *paths[60:]]
+    files = encode_files(paths, encoder, batch=7, threads=2)
+    positions = np.concatenate([rows for rows, _ in files])
+    assert positions.tolist() == [*range(20), *range(40, 60)]
+    assert set(files.reasons) == {*range(20, 40), *range(60, 80)}
+    rows = np.concatenate([rows for _, rows in files])
+    alone = [*encode_files([paths[at] for at in positions], encoder, batch=1, threads=1)]
+    np.testing.assert_array_equal(rows, np.concatenate([row for _, row in alone]))
+    read: list[Path] = []
+    files._prepared, prepared = lambda path: (read.append(path), prepared(path))[1], files._prepared  # type: ignore[method-assign]
+    for _ in files:
+        break
+    assert 7 <= len(read) < 60
+
+
 # Fine-tuned
 
 
