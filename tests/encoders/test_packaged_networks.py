@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from efficientnet_lite_pytorch import EfficientNet
 from torch import nn
 from torch.nn import functional
 
@@ -28,8 +29,9 @@ from helpers.packaged import offer, randomised, saved, small_mobilenet, wheel, z
 from helpers.threads import one_thread  # noqa: F401  # of all tests here
 from lookalike.datasets.download import address
 from lookalike.encoders import ENCODERS, PACKAGED, PackagedNetwork, TorchEncoder, load
+from lookalike.encoders.graph_encoder import GraphEncoder
 from lookalike.encoders.packaged import alexnet, augnet, efficientnet_lite, inception_v3, mobilenet_v2, resnet50, vgg16
-from lookalike.encoders.packaged.networks import MobileNetV2
+from lookalike.encoders.packaged.networks import EfficientNetLite1, EfficientNetLite2, MobileNetV2
 from lookalike.encoders.packaged.resnet import ResNet
 from lookalike.learning import FinetuneSettings, finetune
 
@@ -97,10 +99,39 @@ def test_each_is_an_encoder_that_can_be_trained() -> None:
         encoder = load(cls.name.upper())
         assert ENCODERS[cls.name] is cls
         assert isinstance(encoder, TorchEncoder)
-        assert encoder.version == f"{cls.package.source}, {cls.trained_size} px, preprocessing 1"  # nothing is fetched
+        backend = "ONNX Runtime, " if isinstance(encoder, GraphEncoder) else ""
+        assert encoder.version == f"{backend}{cls.package.source}, {cls.trained_size} px, preprocessing 1"
         assert (encoder.size, encoder.enough) == (cls.trained_size, 2 * cls.trained_size)
         with pytest.raises(ValueError, match=f"size must be a whole number from {cls.least_size}, got 9"):
             load(cls.name, size=9)
+
+
+def test_those_of_the_family_of_the_default_are_run_without_torch(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pictures = [noise(70, 90, 3), noise(33, 32, seed=1)]
+    for cls in (EfficientNetLite1, EfficientNetLite2):
+        made = randomised(EfficientNet.from_name(cls.name, image_size=cls.trained_size))
+        content = zipped({f"models/{cls.package.files[0]}": saved(made.state_dict())})
+        offer(monkeypatch, cls, content)
+        cls.package.path.parent.mkdir(parents=True, exist_ok=True)
+        cls.package.path.write_bytes(content)
+        encoder = cls(64)
+        with torch.inference_mode():
+            expected = encoder.network()(encoder.preprocess(pictures)).numpy()
+        with monkeypatch.context() as patch:
+            patch.setitem(sys.modules, "torch", None)
+            rows = cls(64).encode(pictures)
+        assert np.ptp(rows, axis=0).max() > 0.1
+        np.testing.assert_allclose(rows, expected, atol=1e-3)  # random weights magnify rounding
+
+
+def test_those_that_need_torch_say_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("packaged.mobilenet_v2", "packaged.weights", "torch_network"):
+        monkeypatch.delitem(sys.modules, f"lookalike.encoders.{module}", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", None)
+    with pytest.raises(ModuleNotFoundError, match=r"mobilenet-v2 needs torch, .*: pip install 'lookalike\[learn\]'"):
+        load("mobilenet-v2").encode([noise(8, 8, 3)])
 
 
 def test_a_network_is_its_callers_own(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -139,8 +170,6 @@ def test_mobilenet() -> None:
 
 
 def test_efficientnet_lite() -> None:
-    from efficientnet_lite_pytorch import EfficientNet
-
     for name, size in (("efficientnet-lite1", 240), ("efficientnet-lite2", 260)):
         made = EfficientNet.from_name(name, image_size=size).eval()
         files = {f"{name}-0123abcd.pth": saved(made.state_dict())}

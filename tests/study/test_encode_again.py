@@ -202,6 +202,46 @@ def test_other_models_are_not_mixed_of_two_versions(
     assert recipe.version == "2"
 
 
+def test_vectors_of_two_backends_are_not_mixed(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A study that PyTorch encoded, as before version 0.1.0: it is refused new pictures, and encoded again as one."""
+    from lookalike.encoders.torch_network import batch, folded, run
+
+    lite0 = la.encoders.EfficientNetLite0
+    network = folded(lite0().network())
+    before = "0.1.0, 32 px, preprocessing 3, weights 579344248a93e230"
+    with monkeypatch.context() as patch:
+        patch.setattr(lite0, "version", before)
+        patch.setattr(lite0, "_rows", lambda self, prepared: run(network, batch(prepared)))
+        study = encode_folder(photos, tmp_path / "study", options={"size": 32}, name="net").study
+    hashed = hash_model(study, "net", "LSH", 8)
+    old = np.array(study.model("net").gallery)
+    command = "lookalike encode study --model efficientnet-lite0 --size 32 --name net"
+    for model in ("net", hashed):
+        with pytest.raises(
+            ValueError, match=f"since '{model}' was made: run {command}, which .*it was {before}, it is"
+        ):
+            Finder(study, model).like_picture(photos / "cats" / "0.png", 1)
+    encode_folder(photos, tmp_path / "study", model="phash")  # nothing of the other is missing
+    np.testing.assert_array_equal(Study.open(tmp_path / "study").model("net").gallery, old)
+    assert "has changed" not in caplog.text
+    write(photos / "cats" / "new.png", 50)
+    assert encode_folder(photos, tmp_path / "study", model="phash").encoded == 7 + 1
+    assert f"efficientnet-lite0 has changed since 'net' was made (it was {before}, it is ONNX Runtime" in caplog.text
+    study = Study.open(tmp_path / "study")
+    assert [
+        study.catalogue.ids[each] for each in Finder(study, "net").like_picture(photos / "cats" / "0.png", 1).items
+    ] == ["cats/0.png"]
+    files = [photos / name for name in study.catalogue.ids]
+    rows = np.concatenate([block for _, block in la.encoders.encode_files(files, lite0(32))])
+    np.testing.assert_array_equal(study.model("net").gallery, rows)
+    recipe = study.recipe("net")
+    assert recipe is not None
+    assert str(recipe.version).startswith("ONNX Runtime, 32 px")
+    assert not np.array_equal(old, rows[: len(old)])
+
+
 def test_rows_of_another_encoder_are_not_taken_up(
     photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -126,15 +126,18 @@ def test_all_models_follow_the_folder(photos: Path, tmp_path: Path) -> None:
 
 
 def test_another_version_of_an_encoder_encodes_all(
-    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     encode_folder(photos, tmp_path / "study", model="colour")
     monkeypatch.setattr(la.encoders.Colour, "version", property(lambda self: "2"))
     with pytest.raises(
-        ValueError, match="the encoder colour has changed since 'colour' was made: run lookalike encode"
+        ValueError,
+        match="the encoder colour has changed since 'colour' was made: run lookalike encode study --model co",
     ):
         Finder(Study.open(tmp_path / "study"), "colour").like_picture(photos / "cats" / "0.png", 1)
+    assert "has changed" not in caplog.text
     assert encode_folder(photos, tmp_path / "study", model="colour").encoded == 6
+    assert "the encoder colour has changed since 'colour' was made (it was 1, it is 2): all images" in caplog.text
     recipe = Study.open(tmp_path / "study").model("colour").recipe
     assert recipe is not None
     assert recipe.version == "2"

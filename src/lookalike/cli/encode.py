@@ -50,7 +50,10 @@ MAX_PIXELS = Annotated[
 ]
 READERS = Annotated[
     int | None,
-    Parameter(help="that read images while the network works; as many as cores", validator=validators.Number(gte=1)),
+    Parameter(
+        help="that read images, and encode them if that is done one by one; as many as cores",
+        validator=validators.Number(gte=1),
+    ),
 ]
 
 __all__ = ["encode"]

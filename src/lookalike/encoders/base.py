@@ -3,6 +3,7 @@
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,6 +12,7 @@ from lookalike.core.checks import whole_number
 from lookalike.core.codes import Codes
 from lookalike.core.errors import InputError, InputTypeError
 from lookalike.core.progress import track
+from lookalike.core.threads import n_threads
 
 __all__ = ["Encoder"]
 
@@ -25,6 +27,7 @@ class Encoder(ABC):
     name: str  # `load(name)` gives the same encoder again
     size: int = 32  # images of a folder are made size × size before they are encoded
     enough: int | None = None  # pixels on either side; more of them change next to nothing. None: all are needed
+    one_at_a_time: bool = False  # whether rows are made of single pictures, by many threads at once; else of batches
     is_cached: ClassVar[bool] = True  # whether rows take so long that `features` keeps them on disk
     gives_codes: ClassVar[bool] = False  # whether rows are bits, 0 or 1
     similarity: ClassVar[str] = "cosine"  # how a study compares rows
@@ -47,6 +50,10 @@ class Encoder(ABC):
         """The picture of a file, whatever its size, as `_rows` takes it."""
         return self._prepare(picture)
 
+    def _make_ready(self) -> Any:
+        """What `_rows` needs, loaded before many threads ask for it at once."""
+        return None
+
     @abstractmethod
     def _rows(self, prepared: list[np.ndarray]) -> np.ndarray:
         """The rows of a few pictures that were prepared, at least one: (n, n_features) of float32."""
@@ -60,13 +67,21 @@ class Encoder(ABC):
         batch_size = whole_number("batch_size", batch_size)
         pictures = self._pictures(images)
         starts = range(0, len(pictures), batch_size)
-        batches = (self._rows([*map(self._prepare, pictures[start : start + batch_size])]) for start in starts)
+        batches = (self._encoded(pictures[start : start + batch_size]) for start in starts)
         rows = np.empty((len(pictures), self.n_features or 0), np.float32)
         for start, batch in zip(starts, track(batches, len(starts), f"encoding ({self.name})"), strict=True):
             if start == 0 and self.n_features is None:
                 rows = np.empty((len(pictures), batch.shape[1]), np.float32)
             rows[start : start + len(batch)] = batch
         return rows
+
+    def _encoded(self, pictures: list[np.ndarray]) -> np.ndarray:
+        """The rows of a batch of pictures."""
+        if not self.one_at_a_time:
+            return self._rows([*map(self._prepare, pictures)])
+        self._make_ready()
+        with ThreadPoolExecutor(min(n_threads(None), len(pictures)), "encoding") as pool:
+            return np.concatenate([*pool.map(lambda picture: self._rows([self._prepare(picture)]), pictures)])
 
     def row(self, picture: np.ndarray) -> np.ndarray:
         """The row of one picture as that of its file would be, (1, n_features): (height, width[, 3]) of uint8."""

@@ -2,6 +2,7 @@
 
 import functools
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,7 @@ from lookalike.core.endings import FINETUNED
 from lookalike.core.errors import FileError
 from lookalike.core.files import check_format, is_whole, provenance, said_by, seal, writing
 from lookalike.core.npy import read_npz
+from lookalike.encoders.graph_encoder import GraphEncoder, GraphSession
 from lookalike.encoders.torch_encoder import TorchEncoder
 
 if TYPE_CHECKING:
@@ -41,7 +43,7 @@ class FineTuned(TorchEncoder):
                 f"{self.path} is damaged: {base.name}, of which it names itself made, has no network", path=path
             )
         self.base: TorchEncoder = base
-        self.size, self.enough = self.base.size, self.base.enough
+        self.size, self.enough, self.one_at_a_time = base.size, base.enough, base.one_at_a_time
 
     @property
     def version(self) -> str:
@@ -53,29 +55,43 @@ class FineTuned(TorchEncoder):
 
     def network(self) -> "torch.nn.Module":
         """The network with the weights of the file, prepared images to rows."""
+        network = self.base.network()
         import torch
 
+        state = self._weights({name: tuple(values.shape) for name, values in network.state_dict().items()})
+        network.load_state_dict({name: torch.from_numpy(values) for name, values in state.items()})
+        return network.eval()
+
+    def _weights(self, shapes: Mapping[str, tuple[int, ...]]) -> dict[str, np.ndarray]:
+        """The weights in the file, by their names in the network, which must have these names and shapes."""
         arrays = read_npz(self.path)
         about = said_by(arrays.pop("about", "{}"))
         if not is_whole(arrays, about):
             raise FileError(f"{self.path} is damaged: it does not hold what was written to it", path=self.path)
-        network = self.base.network()
-        state = {name.removeprefix(WEIGHTS): torch.from_numpy(array) for name, array in arrays.items()}
-        try:
-            network.load_state_dict(state)
-        except RuntimeError as error:
-            own = network.state_dict()
-            odd = sorted({*own} ^ {*state}) or [name for name in own if own[name].shape != state[name].shape]
+        state = {name.removeprefix(WEIGHTS): array for name, array in arrays.items()}
+        odd = sorted({*shapes} ^ {*state}) or [name for name in shapes if shapes[name] != state[name].shape]
+        if odd:
             raise FileError(
                 f"{self.path} holds weights of another architecture than {self.base.name}, "
                 f"{', '.join(odd[:3])}{', …' if len(odd) > 3 else ''} among them",
                 path=self.path,
-            ) from error
-        return network.eval()
+            )
+        return state
+
+    @functools.cached_property
+    def _session(self) -> GraphSession:
+        """The network of a base that ONNX Runtime runs."""
+        assert isinstance(self.base, GraphEncoder)
+        shapes = {name: values.shape for name, values in self.base.weights().items()}
+        return GraphSession(self.name, self.base.graph(self._weights(shapes)))
 
     @functools.cached_property
     def _network(self) -> "torch.nn.Module":
+        """The network of any other base."""
         return self.network().requires_grad_(False)
+
+    def _make_ready(self) -> Any:
+        return self._session if isinstance(self.base, GraphEncoder) else self._network
 
     def _prepare(self, picture: np.ndarray) -> np.ndarray:
         return self.base._prepare(picture)
@@ -84,6 +100,8 @@ class FineTuned(TorchEncoder):
         return self.base._prepare_file(picture)
 
     def _rows(self, prepared: list[np.ndarray]) -> np.ndarray:
+        if isinstance(self.base, GraphEncoder):
+            return self._session.rows(prepared)
         from lookalike.encoders.torch_network import batch, run
 
         return run(self._network, batch(prepared))

@@ -35,6 +35,8 @@ GAP = 8  # a picture that is much larger is first made about this many times as 
 class Preprocessing:
     """A picture of any size to (height, width, 3) of float32, (pixel / 255 - mean) / std, as a network wants it.
 
+    The numbers of each colour lie together, since that is how networks take them.
+
     resize: "crop" keeps the middle, as much of it as has the wanted proportions; "squash" keeps all and gives up the
     proportions; "pad" keeps all and fills what is left with the grey `fill`. crop: the part of each side that is kept,
     which is 0.875 where others say "resize to 256, then crop to 224". mean and std are those of red, green and blue.
@@ -77,14 +79,15 @@ class Preprocessing:
         """The picture, (height, width) or (height, width, 3) of uint8, as the network wants it."""
         (height, width), box = self._fit(*picture.shape[:2])
         top, left = (self.size[0] - height) // 2, (self.size[1] - width) // 2
-        values = np.full((*self.size, 3), self.fill, np.float32)
-        values[top : top + height, left : left + width] = self._resized(picture, height, width, box)
-        np.clip(values, 0, 255, out=values)  # bicubic and Lanczos leave the range of pixels
-        mean, std = 255 * np.array([self.mean, self.std])
-        lines = values.reshape(self.size[0], -1)  # numpy is slow where the last axis is short
-        lines -= np.tile(mean.astype(np.float32), self.size[1])
-        lines /= np.tile(std.astype(np.float32), self.size[1])
-        return values[..., ::-1] if self.order == "BGR" else values
+        values = np.empty((3, *self.size), np.float32)  # plane by plane: numpy is slow where the last axis is short
+        if (height, width) != self.size:
+            values[:] = self.fill
+        middle = values[:, top : top + height, left : left + width]
+        np.clip(self._resized(picture, height, width, box), 0, 255, out=middle)  # bicubic and Lanczos leave the range
+        mean, std = (255 * np.array([self.mean, self.std])).astype(np.float32)[..., None, None]
+        values -= mean
+        values /= std
+        return (values[::-1] if self.order == "BGR" else values).transpose(1, 2, 0)
 
     def _fit(self, height: int, width: int) -> tuple[tuple[int, int], Box]:
         """How large a picture is made, height and width, and which part of it."""
@@ -99,7 +102,7 @@ class Preprocessing:
         return self.size, (left, top, left + kept_width, top + kept_height)
 
     def _resized(self, picture: np.ndarray, height: int, width: int, box: Box) -> np.ndarray:
-        """A part of a picture made this large, as float32 that is not rounded, (height, width, 3 or 1)."""
+        """A part of a picture made this large, as float32 that is not rounded, (3 or 1, height, width)."""
         shrunk = min((box[2] - box[0]) / width, (box[3] - box[1]) / height)
         if shrunk >= 2 * GAP and self.interpolation != "nearest":  # else floats would take much memory for nothing
             factor = int(shrunk / GAP)
@@ -114,7 +117,7 @@ def _by_pillow(picture: np.ndarray, height: int, width: int, box: Box, interpola
     Image = pillow()  # noqa: N806
     kernel = Image.Resampling[interpolation.upper()]
     planes = [plane.convert("F") for plane in Image.fromarray(picture).split()]
-    return np.stack([np.asarray(plane.resize((width, height), kernel, box=box)) for plane in planes], 2)
+    return np.stack([np.asarray(plane.resize((width, height), kernel, box=box)) for plane in planes])
 
 
 def _shrunk(picture: np.ndarray, height: int, width: int, box: Box, interpolation: str) -> np.ndarray:
@@ -125,7 +128,7 @@ def _shrunk(picture: np.ndarray, height: int, width: int, box: Box, interpolatio
     lines = part.reshape(len(part), -1)  # (height of the part, its width × colours)
     strips = [rows @ lines[:, at : at + STRIP].astype(np.float32) for at in range(0, lines.shape[1], STRIP)]
     values = columns @ np.concatenate(strips, 1).T.reshape(part.shape[1], -1)  # (width, colours × height)
-    return values.reshape(-1, height).T.reshape(height, width, -1)
+    return values.reshape(width, -1, height).transpose(1, 2, 0)
 
 
 @functools.lru_cache(256)

@@ -1,9 +1,9 @@
-"""The embeddings of many image files: threads decode some files while the network encodes those before."""
+"""The embeddings of many image files: threads decode some files while others are encoded."""
 
-import os
+import contextlib
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
@@ -15,11 +15,13 @@ from lookalike.core.checks import whole_number
 from lookalike.core.decode import MAX_PIXELS, ImageError, decode_file, pixel_limit
 from lookalike.core.errors import InputTypeError
 from lookalike.core.progress import report
+from lookalike.core.threads import n_threads
 from lookalike.encoders.base import Encoder
 
 __all__ = ["EncodedFiles", "encode_files"]
 
 AHEAD = 2  # batches that are decoded while one is encoded
+FEW = 8  # files that a thread reads before it encodes them: reading and encoding push each other out of the cache
 
 
 class _Refusal(NamedTuple):
@@ -49,7 +51,7 @@ class EncodedFiles:
             raise InputTypeError(f"paths must be a list of paths, got the single {paths!r}: pass [path]")
         self.paths, self.encoder, self.max_pixels = [*map(Path, paths)], encoder, max_pixels
         self.batch = whole_number("batch", batch)
-        self.threads = (os.cpu_count() or 1) if threads is None else whole_number("threads", threads)
+        self.threads = n_threads(threads)
         self.enough = None if whole else encoder.enough
         self.reasons: dict[int, str] = {}
         self.short_reasons: dict[int, str] = {}
@@ -58,27 +60,52 @@ class EncodedFiles:
         """Positions in `paths`, in order, (n,) of int64, and their rows, (n, n_features) of float32."""
         self.reasons.clear()
         self.short_reasons.clear()
+        self.encoder._make_ready()
         start = time.monotonic()
-        with pixel_limit(self.max_pixels), ThreadPoolExecutor(self.threads, "decoding") as pool:
-            waiting = iter(self.paths)
-            ahead: deque[Future[np.ndarray | _Refusal]] = deque()
-            try:
-                for first in range(0, len(self.paths), self.batch):
-                    wanted = (1 + AHEAD) * self.batch - len(ahead)
-                    ahead.extend(pool.submit(self._prepared, path) for path in islice(waiting, wanted))
-                    few = [ahead.popleft().result() for _ in range(min(self.batch, len(ahead)))]
-                    outcomes = dict(enumerate(few, first))
-                    readable = {row: image for row, image in outcomes.items() if not isinstance(image, _Refusal)}
-                    for row, outcome in outcomes.items():
-                        if isinstance(outcome, _Refusal):
-                            self.reasons[row], self.short_reasons[row] = outcome
-                    vectors = self.encoder._rows([*readable.values()]) if readable else None
-                    self._report(first + len(few), time.monotonic() - start)
-                    if vectors is not None:
-                        yield np.array([*readable], np.int64), vectors
-            finally:
-                for future in ahead:
-                    future.cancel()
+        with (
+            pixel_limit(self.max_pixels),
+            ThreadPoolExecutor(self.threads, "decoding") as pool,
+            contextlib.closing(self._outcomes(pool)) as ahead,
+        ):
+            for first in range(0, len(self.paths), self.batch):
+                outcomes = dict(enumerate(islice(ahead, self.batch), first))
+                readable = {row: image for row, image in outcomes.items() if not isinstance(image, _Refusal)}
+                for row, outcome in outcomes.items():
+                    if isinstance(outcome, _Refusal):
+                        self.reasons[row], self.short_reasons[row] = outcome
+                vectors = self._rows([*readable.values()]) if readable else None
+                self._report(first + len(outcomes), time.monotonic() - start)
+                if vectors is not None:
+                    yield np.array([*readable], np.int64), vectors
+
+    def _outcomes(self, pool: ThreadPoolExecutor) -> Generator[np.ndarray | _Refusal, None, None]:
+        """What became of each file, in order; a few batches are read ahead."""
+        few = 1
+        if self.encoder.one_at_a_time:  # every thread has several turns, or one would have to wait for another
+            few = max(1, min(FEW, self.batch, len(self.paths) // (4 * self.threads)))
+        parts = (self.paths[at : at + few] for at in range(0, len(self.paths), few))
+        wanted = -(-AHEAD * self.batch // few)
+        ahead: deque[Future[list[np.ndarray | _Refusal]]] = deque()
+        try:
+            while True:
+                ahead.extend(pool.submit(self._read, part) for part in islice(parts, wanted - len(ahead)))
+                if not ahead:
+                    return
+                yield from ahead.popleft().result()
+        finally:
+            for future in ahead:
+                future.cancel()
+
+    def _rows(self, images: list[np.ndarray]) -> np.ndarray:
+        """The rows of a batch, of pictures that were prepared or, one at a time, encoded already."""
+        return np.array(images) if self.encoder.one_at_a_time else self.encoder._rows(images)
+
+    def _read(self, paths: Sequence[Path]) -> list[np.ndarray | _Refusal]:
+        """Pictures as the encoder takes them, or their rows if it makes them one at a time; or why there are none."""
+        outcomes = [*map(self._prepared, paths)]
+        if not self.encoder.one_at_a_time:
+            return outcomes
+        return [each if isinstance(each, _Refusal) else self.encoder._rows([each])[0] for each in outcomes]
 
     def _prepared(self, path: Path) -> np.ndarray | _Refusal:
         """A picture as the encoder takes it, or why there is none."""

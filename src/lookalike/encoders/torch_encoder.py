@@ -33,7 +33,7 @@ class TorchEncoder(Encoder):
         try:
             from lookalike.encoders.torch_network import batch
         except ModuleNotFoundError as error:
-            raise missing_package(self.name, error.name, "images") from error
+            raise missing_package(self.name, error.name, "learn") from error
         pictures = self._pictures(images)
         if not pictures:
             return batch(np.empty((0, *self._prepare(np.zeros((1, 1), np.uint8)).shape), np.float32))

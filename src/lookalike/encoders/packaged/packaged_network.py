@@ -109,9 +109,10 @@ class PackagedNetwork(TorchEncoder):
 
     @functools.cached_property
     def _folded(self) -> "torch.nn.Module":
+        network = self.network()  # says what is missing, if torch is
         from lookalike.encoders.torch_network import folded
 
-        return folded(self.network())
+        return folded(network)
 
     def _prepare(self, picture: np.ndarray) -> np.ndarray:
         return self._preprocessing(picture)
@@ -127,4 +128,4 @@ class PackagedNetwork(TorchEncoder):
         try:
             return importlib.import_module(f"lookalike.encoders.packaged.{self.module}")
         except ModuleNotFoundError as error:
-            raise missing_package(self.name, error.name, "images") from error
+            raise missing_package(self.name, error.name, "learn") from error
