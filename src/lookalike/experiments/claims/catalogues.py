@@ -82,7 +82,7 @@ def _catalogue(name: str, n_items: int, n_queries: int, networks: tuple[str, ...
     truth[np.arange(len(rows)), rows] = False
     models = {title: _scores(vectors, rows) for title, vectors in _vectors(dataset, networks).items()}
     if len(models) < FEWEST:
-        raise MissingPackageError(f"only {', '.join(models)} can run here", package="torch", extra="images")
+        raise MissingPackageError(f"only {', '.join(models)} can run here", package="torch", extra="learn")
     return ShownCatalogue(name, collection, models, truth)
 
 
