@@ -101,7 +101,7 @@ class _Workers:
 def _hash_file(path: Path, output: Path, options: _HasherOptions, as_json: bool) -> None:
     """Hash the embeddings of a file."""
     from lookalike.core.codes import Codes
-    from lookalike.core.kernels import bend_kernels, product_kernel
+    from lookalike.core.kernels import prepare_hashing
     from lookalike.evaluation.item_files import read_items, write_codes
 
     _check_names(output, options.save)
@@ -109,7 +109,7 @@ def _hash_file(path: Path, output: Path, options: _HasherOptions, as_json: bool)
     items = read_items(path)
     if isinstance(items.vectors, Codes):
         raise FileError(f"{path} holds codes already: hashing is for embeddings", path=path)
-    product_kernel(), bend_kernels()  # compiled before the clock starts
+    prepare_hashing()  # compiled before the clock starts
     started = time.perf_counter()
     with progress():
         if not fitted:

@@ -4,6 +4,7 @@ import numpy as np
 from numba import float64, int64, njit, types, void
 
 from lookalike.core.kernels.arrays import read, write
+from lookalike.core.kernels.loop import compiled
 
 
 @njit(nogil=True)
@@ -21,7 +22,7 @@ def _inverse_ranks(before, n):
     return total + v * (1 / 24 + v * (-7 / 960 + v * 31 / 8064)) - u * (1 / 24 + u * (-7 / 960 + u * 31 / 8064))
 
 
-@njit(
+@compiled(
     void(read(float64, 2), read(float64, 2), float64, *(write(float64, 1),) * 12),
     nogil=True,
     cache=True,
@@ -64,7 +65,7 @@ def precision_sums(
             rel_before += r
 
 
-@njit(
+@compiled(
     void(
         read(float64, 1),
         read(float64, 1),
@@ -130,7 +131,7 @@ def average_precision_at_cut(expected, best, worst, before, relevant_before, n, 
         out[1, i], out[2, i] = top, bottom
 
 
-@njit(
+@compiled(
     void(read(float64, 1), read(float64, 1), read(float64, 1), float64, write(float64, 2)),
     nogil=True,
     cache=True,
@@ -152,7 +153,7 @@ def first_relevant(before, n, relevant, k, out):
         out[0, i], out[1, i] = 1.0 if certain else min(hit, 1.0), reciprocal
 
 
-@njit(void(read(float64, 2), read(float64, 2), write(float64, 2)), nogil=True, cache=True)
+@compiled(void(read(float64, 2), read(float64, 2), write(float64, 2)), nogil=True, cache=True)
 def threshold_sums(relevant, retrieved, out):
     """Pairs in the right order, tied pairs, and precision; the twin of metrics.areas.threshold_sums."""
     for i in range(len(relevant)):
@@ -169,7 +170,7 @@ def threshold_sums(relevant, retrieved, out):
         out[0, i], out[1, i], out[2, i], out[3, i], out[4, i] = hits * others - wrong, tied, area, hits, others
 
 
-@njit(
+@compiled(
     void(types.Array(int64, 3, "A", readonly=True), read(float64, 1), read(float64, 1), write(float64, 2)),
     nogil=True,
     cache=True,
