@@ -14,7 +14,6 @@ from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import print_json, progress, tables
 from lookalike.core.endings import ARRAYS, ITEMS, either
 from lookalike.core.errors import FileError, InputError
-from lookalike.core.files import check_target
 
 if TYPE_CHECKING:
     from lookalike.evaluation.item_files import Items
@@ -138,6 +137,8 @@ def _hash_file(path: Path, output: Path, options: _HasherOptions, as_json: bool)
 
 def _check_names(output: Path, save: Path | None) -> None:
     """Raise where a file cannot be written, or its name does not say what it is."""
+    from lookalike.core.files import check_target
+
     for target, suffixes in ((output, ARRAYS), (save, (".npz",))):
         if target is not None:
             check_target(target)

@@ -10,8 +10,11 @@ from lookalike.core.checks import choice
 from lookalike.core.codes import as_numpy
 from lookalike.core.errors import InputError, InputTypeError
 from lookalike.core.kernels import product_kernel
+from lookalike.core.kernels.plain_product import LARGEST, ROWS, panel_width
 
 SIMILARITIES = ("cosine", "dot", "euclidean")
+
+_COST = {4: 1, 8: 4}  # steps of a fused multiply-add without numba, by the size of the floats
 
 __all__ = ["SIMILARITIES", "Embeddings", "Scores", "as_floats", "check_queries"]
 
@@ -76,7 +79,7 @@ class Embeddings:
         self._factors: np.ndarray | None = None
         if self._lengths is not None:
             self._factors, self._lengths = _factored(rows, self._lengths)
-        self._gallery = _panels(rows, scales, product_kernel().panel_width(self._dtype))
+        self._gallery = _panels(rows, scales, panel_width(self._dtype))
 
     def rows(self, block: slice) -> np.ndarray:
         """Scores of a block of queries with the whole gallery, for the caller to change, until the thread's next call.
@@ -114,13 +117,14 @@ class Embeddings:
 
     def _products(self, block: slice) -> np.ndarray:
         """Products of a block of queries with the whole gallery, or squared distances below zero, not yet divided."""
-        queries = _panels(self._queries[block], self._query_scales[block], product_kernel().ROWS)
+        queries = _panels(self._queries[block], self._query_scales[block], ROWS)
         shape = (len(queries) * queries.shape[2], len(self._gallery) * self._gallery.shape[2])
         # One buffer a thread, used again for the next block: fresh memory costs half as much as the product.
         out = getattr(self._buffers, "out", None)
         if out is None or out.shape != shape:
             out = self._buffers.out = np.empty(shape, self._queries.dtype)
-        score = product_kernel().distances if self.similarity == "euclidean" else product_kernel().product
+        loops = product_kernel(_COST[out.itemsize] * out.size * queries.shape[1], queries, self._gallery)
+        score = loops.distances if self.similarity == "euclidean" else loops.product
         score(queries, self._gallery, out)
         return out[: len(self._queries[block]), : self.n_gallery]
 
@@ -179,7 +183,7 @@ def _scaled(rows: np.ndarray, similarity: str, what: str) -> tuple[np.ndarray, n
 def _squares(rows: np.ndarray, scales: np.ndarray) -> np.ndarray:
     """Squared length of each row times its scale."""
     out = np.empty(len(rows), rows.dtype)
-    product_kernel().squares(rows, scales, out)
+    product_kernel(_COST[rows.itemsize] * rows.size, rows).squares(rows, scales, out)
     return out
 
 
@@ -208,7 +212,7 @@ def _directions(rows: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray, np
     A row and its positive multiples become the same row, unless the multiples lost digits. Every number is
     odd · 2^power; a row is divided by the largest number that divides all its odd parts. In real embeddings that is 1.
     """
-    kernel, limits = product_kernel(), np.finfo(rows.dtype)
+    kernel, limits = product_kernel(10 * rows.size), np.finfo(rows.dtype)
     bits: np.ndarray = rows.view(_whole_type(rows))
     largest, divisors = np.empty(len(rows), bits.dtype), np.empty(len(rows), np.int64)
     kernel.divisors(bits, limits.nmant, largest, divisors)
@@ -238,9 +242,9 @@ def _factored(rows: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray | None,
     For rows of small whole numbers the first is whole, and the second is the root of a number without squares: t·√r.
     Then equal cosines are equal floats: if p / (t·√r) = p' / (t'·√r'), r = r', and p / t = p' / t' are rounded alike.
     """
-    kernel, limits = product_kernel(), np.finfo(rows.dtype)
+    kernel, limits = product_kernel(10 * rows.size), np.finfo(rows.dtype)
     factors, rest = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-    limit = min(1 << (limits.nmant + 1), kernel.LARGEST)  # squares below are exact
+    limit = min(1 << (limits.nmant + 1), LARGEST)  # squares below are exact
     kernel.square_factors(rows.view(_whole_type(rows)), limits.nmant, limit, factors, rest)
     many = np.flatnonzero(factors > 1)
     if not len(many):
@@ -258,5 +262,5 @@ def _whole_type(rows: np.ndarray) -> type:
 def _panels(rows: np.ndarray, scales: np.ndarray, width: int) -> np.ndarray:
     """Scaled rows in panels of `width`, (panels, columns, width), the last filled up with zeros."""
     out = np.empty((-(-len(rows) // width), rows.shape[1], width), rows.dtype)
-    product_kernel().pack(rows, scales, out)
+    product_kernel(rows.size).pack(rows, scales, out)
     return out

@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import importlib.metadata
 import logging
+import math
 import os
 import sys
 import threading
@@ -21,31 +22,55 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.kernels import plain, plain_product
 from lookalike.core.locks import lock
 
 logger = logging.getLogger("lookalike")
 
 
-@functools.cache
-def kernels() -> SimpleNamespace:
-    """The loops of counting and of the metrics; numba compiles each once for a machine and keeps it on disk.
+SMALL = 1 << 24  # steps that numpy takes in about the time in which numba is loaded
+
+
+def kernels(steps: float = math.inf) -> Any:
+    """The loops of counting and of the metrics: their twins in numpy as long as a process has few steps to do.
+
+    Both give the same bits. Numba compiles each loop once for a machine and keeps it on disk.
 
     >>> kernels().popcount.__name__
     'popcount'
     """
-    return _load("scan", "tables", "scores", "metric_sums")
+    if is_little(steps):
+        return plain
+    return _compiled(
+        "lookalike.core.kernels.scan",
+        "lookalike.core.kernels.tables",
+        "lookalike.core.kernels.scores",
+        "lookalike.core.kernels.metric_sums",
+    )
 
 
-@functools.cache
-def product_kernel() -> SimpleNamespace:
-    """The matrix product, and the loops that give rows of one direction the same form."""
-    return _load("product", "directions")
+def product_kernel(steps: float = math.inf, *rows: np.ndarray) -> Any:
+    """The matrix product of these rows, and the loops that give rows of one direction the same form; see `kernels`."""
+    if is_little(steps) and all(map(plain_product.fits, rows)):
+        return plain_product
+    return _compiled("lookalike.core.kernels.product", "lookalike.core.kernels.directions")
 
 
-@functools.cache
+_steps = 0.0  # that this process took without numba
+
+
+def is_little(steps: float) -> bool:
+    """Whether numpy should do so many steps, of some 10 ns each: not if compiled loops are in use, nor after many."""
+    global _steps
+    if _compiled.cache_info().currsize or _steps + steps > SMALL:
+        return False
+    _steps += steps
+    return True
+
+
 def bend_kernels() -> SimpleNamespace:
     """The last steps of hashers."""
-    return _load("hashing")
+    return _compiled("lookalike.core.kernels.hashing")
 
 
 def prepare_hashing() -> None:
@@ -56,17 +81,17 @@ def prepare_hashing() -> None:
         loop.prepare()
 
 
-@functools.cache
 def soft_kernels() -> SimpleNamespace:
     """The loops of the ranking losses."""
-    return _load("losses")
+    return _compiled("lookalike.core.kernels.losses")
 
 
-def _load(*names: str) -> SimpleNamespace:
+@functools.cache
+def _compiled(*names: str) -> SimpleNamespace:
     """What these modules define, in one namespace."""
     contents: dict[str, Any] = {}
     for name in names:
-        contents |= vars(importlib.import_module(f"{__name__}.{name}"))
+        contents |= vars(importlib.import_module(name))
     return SimpleNamespace(**{name: value for name, value in contents.items() if not name.startswith("__")})
 
 

@@ -35,7 +35,7 @@ class Loop:
         return (self.prepare(key) if loop is None else loop)(*arguments)
 
     def prepare(self, key: Any = None) -> Callable[..., Any]:
-        """The function compiled for one signature. key: the type of the array that tells which; None if there is one."""
+        """The function compiled for one signature. key: the type of the array that tells which, if any."""
         signature = self.signatures.get(key)
         if signature is None:
             raise TypeError(f"{self.__name__} is compiled for {', '.join(map(str, self.signatures))}, not for {key}")
