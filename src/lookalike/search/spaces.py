@@ -171,11 +171,16 @@ class EmbeddingSpace:
         return queries
 
     def exact(
-        self, queries: np.ndarray, k: int, workers: int, rows: np.ndarray | None = None
+        self,
+        queries: np.ndarray,
+        k: int,
+        workers: int,
+        rows: np.ndarray | None = None,
+        near: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """The k items of the highest score, ties by position, of all items or of those at these rising positions.
 
-        Every score is computed, and all that reach the k-th are sorted.
+        Every score is computed, and all that reach the k-th are sorted. near: is filled with how many these are.
         """
         items, best_scores = np.empty((len(queries), k), np.int64), np.empty((len(queries), k))
 
@@ -184,6 +189,8 @@ class EmbeddingSpace:
             reach = np.arange(n) if k in (0, n) else np.flatnonzero(scores >= np.partition(scores, -k)[-k])
             best = reach[np.argsort(-scores[reach], kind="stable")[:k]]
             items[query], best_scores[query] = best, scores[best]
+            if near is not None:
+                near[query] = len(reach) if k else 0
 
         self._scan(queries, workers, rows, keep)
         return items if rows is None else rows[items], best_scores
