@@ -152,6 +152,11 @@ def test_products(seed: int, dtype: type, kind: str, n_columns: int) -> None:
     plain_product.pack(items, np.ones(19, dtype), gallery)
     out = np.full((len(panels) * plain_product.ROWS, len(gallery) * width), -7, dtype)
     same("product", panels, gallery, out=out, loops=both)
+    plain_product.product(panels, gallery, out)
+    same("score_rows", rows, scales, items[3].copy(), out=np.full(n_rows, -7, dtype), loops=both)
+    scored = np.empty(n_rows, dtype)
+    plain_product.score_rows(rows, scales, items[3], scored)
+    np.testing.assert_array_equal(scored, out[:n_rows, 3])
     if dtype is np.float64:
         same("distances", panels, gallery, out=out, loops=both)
 

@@ -2,6 +2,7 @@
 
 import copy
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -37,17 +38,46 @@ class Scores:
         return self.matrix[block].copy()
 
 
-class Embeddings:
-    """Scores of embeddings, computed a block of queries at a time, bit for bit the same however they are divided."""
+class _GalleryRows:
+    """A gallery whose rows stay where they are, such as in a file, until several queries at a time need panels."""
 
-    def __init__(self, queries: Any, gallery: Any, similarity: str) -> None:
+    def __init__(self, rows: np.ndarray, scales: np.ndarray) -> None:
+        self._rows, self._scales = rows, scales
+        self._panels: np.ndarray | None = None
+        self._lock = threading.Lock()
+
+    def panels(self) -> np.ndarray:
+        """The rows in the form that the compiled product reads, made once."""
+        with self._lock:
+            if self._panels is None:
+                self._panels = _panels(self._rows, self._scales, panel_width(self._rows.dtype))
+            return self._panels
+
+    def score(self, query: np.ndarray, out: np.ndarray, threads: int) -> None:
+        """Fill `out`, (n,), with the products of one query, which reads every row once."""
+        loop = product_kernel(_COST[query.itemsize] * self._rows.size, self._rows, query).score_rows
+        share = max(1 << 12, -(-len(out) // threads))
+        parts = [slice(start, start + share) for start in range(0, len(out), share)]
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(lambda part: loop(self._rows[part], self._scales[part], query, out[part]), parts))
+
+
+class Embeddings:
+    """Scores of embeddings, computed a block of queries at a time, bit for bit the same however they are divided.
+
+    in_place: the gallery is not copied for single queries, unless it has to be converted. threads: for one query alone.
+    """
+
+    threads = 1
+
+    def __init__(self, queries: Any, gallery: Any, similarity: str, *, in_place: bool = False) -> None:
         choice("similarity", similarity, SIMILARITIES)
         left, right = as_floats(queries, "query embeddings"), as_floats(gallery, "gallery embeddings")
         self.similarity = similarity
         self.n_gallery, self._n_columns = right.shape
         self._dtype = _score_type(left, right, similarity)
         self._ask(left)
-        self._lay_out(right)
+        self._lay_out(right, in_place and similarity != "euclidean")
 
     def with_queries(self, queries: Any) -> "Embeddings":
         """The same gallery with other queries, which must not be wider floats; the gallery is not laid out again.
@@ -72,14 +102,14 @@ class Embeddings:
         self._queries, self._query_scales, self.query_lengths = _scaled(rows, self.similarity, "query")
         self._buffers = threading.local()
 
-    def _lay_out(self, gallery: np.ndarray) -> None:
-        """Store this gallery in the form that the compiled product reads."""
+    def _lay_out(self, gallery: np.ndarray, in_place: bool) -> None:
+        """Store this gallery, in the form that the compiled product reads or as it is."""
         gallery = np.ascontiguousarray(gallery, self._dtype)
         rows, scales, self._lengths = _scaled(gallery, self.similarity, "gallery")
         self._factors: np.ndarray | None = None
         if self._lengths is not None:
             self._factors, self._lengths = _factored(rows, self._lengths)
-        self._gallery = _panels(rows, scales, panel_width(self._dtype))
+        self._gallery = _GalleryRows(rows, scales) if in_place else _panels(rows, scales, panel_width(self._dtype))
 
     def rows(self, block: slice) -> np.ndarray:
         """Scores of a block of queries with the whole gallery, for the caller to change, until the thread's next call.
@@ -117,15 +147,22 @@ class Embeddings:
 
     def _products(self, block: slice) -> np.ndarray:
         """Products of a block of queries with the whole gallery, or squared distances below zero, not yet divided."""
+        gallery = self._gallery
+        if isinstance(gallery, _GalleryRows):
+            if len(self._queries[block]) == 1:
+                row = np.empty((1, self.n_gallery), self._queries.dtype)
+                gallery.score((self._queries[block] * self._query_scales[block])[0], row[0], self.threads)
+                return row
+            gallery = gallery.panels()
         queries = _panels(self._queries[block], self._query_scales[block], ROWS)
-        shape = (len(queries) * queries.shape[2], len(self._gallery) * self._gallery.shape[2])
+        shape = (len(queries) * queries.shape[2], len(gallery) * gallery.shape[2])
         # One buffer a thread, used again for the next block: fresh memory costs half as much as the product.
         out = getattr(self._buffers, "out", None)
         if out is None or out.shape != shape:
             out = self._buffers.out = np.empty(shape, self._queries.dtype)
-        loops = product_kernel(_COST[out.itemsize] * out.size * queries.shape[1], queries, self._gallery)
+        loops = product_kernel(_COST[out.itemsize] * out.size * queries.shape[1], queries, gallery)
         score = loops.distances if self.similarity == "euclidean" else loops.product
-        score(queries, self._gallery, out)
+        score(queries, gallery, out)
         return out[: len(self._queries[block]), : self.n_gallery]
 
 

@@ -18,7 +18,7 @@ from lookalike.core.endings import ARRAYS, either
 from lookalike.core.errors import FileError, InputError
 from lookalike.core.file_errors import naming, reading
 from lookalike.core.locks import take
-from lookalike.core.npy import map_npz, read_npz
+from lookalike.core.npy import map_npz, read_npz, write_npz
 from lookalike.core.version import __version__
 
 FORMAT = 1
@@ -202,7 +202,7 @@ def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], about: Mapp
     path = Path(path)
     if path.suffix == ".npz":
         with writing(path) as file:
-            np.savez(file, allow_pickle=False, about=np.array(json.dumps(about)), **arrays)
+            write_npz(file, {"about": np.array(json.dumps(about)), **arrays})
     elif path.suffix == ".parquet":
         _write_parquet(path, arrays, about)
     else:

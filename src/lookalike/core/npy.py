@@ -4,10 +4,11 @@ import contextlib
 import io
 import math
 import os
+import struct
 import sys
 import zlib
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -20,8 +21,10 @@ NPY, NPZ = "npy file of numbers or text", "npz file of plain arrays"
 HEADER = 10_012  # bytes: numpy reads no header that is longer
 CHUNK = 1 << 24  # bytes that are unpacked at a time
 MAPPED = 1 << 20  # bytes of an array from which on it is mapped
+ALIGNED = 64  # bytes: where arrays in an npz file begin, so that they can be used in place
+PADDING = 0xD935  # the mark of bytes in a zip file that only fill up, as Android's zipalign writes them
 
-__all__ = ["StoredArray", "map_npy", "map_npz", "opened_npz", "read_npy", "read_npz"]
+__all__ = ["StoredArray", "map_npy", "map_npz", "opened_npz", "read_npy", "read_npz", "write_npz"]
 
 
 class _NoArrayError(Exception):
@@ -113,7 +116,8 @@ def read_npz(source: Path | bytes, names: Collection[str] | None = None, path: o
 def map_npz(path: Path) -> dict[str, np.ndarray]:
     """The arrays of an npz file; rows of large ones that are not compressed are read when they are looked at.
 
-    They are read once before, to see that they are whole, but stay in no memory that others could not have.
+    They are read once before, to see that they are whole, but stay in no memory that others could not have. All are
+    read-only. Files that numpy or earlier versions wrote may hold numbers where none may begin: those are copied.
     """
     import zipfile
 
@@ -130,6 +134,7 @@ def map_npz(path: Path) -> dict[str, np.ndarray]:
                     arrays[array.name] = _mapped(file, large[array.name], array)
                 else:
                     arrays[array.name] = array.all()
+                arrays[array.name].flags.writeable = False
     return arrays
 
 
@@ -143,11 +148,26 @@ def _mapped(file: IO[bytes], entry: Any, array: StoredArray) -> np.ndarray:
     octets = np.memmap(file, np.uint8, "r", first, (entry.file_size,))
     checksum = 0
     for start in range(0, len(octets), CHUNK):
-        checksum = zlib.crc32(octets[start : start + CHUNK], checksum)
+        checksum = zlib.crc32(octets[start : start + CHUNK].data, checksum)
     if checksum != entry.CRC:
         raise _NoArrayError("damaged")
     order: Any = "F" if array.by_column else "C"
-    return np.ndarray(array.shape, array.dtype, octets, array.start, order=order)
+    numbers: np.ndarray = np.ndarray(array.shape, array.dtype, octets, array.start, order=order)
+    return numbers if numbers.flags.aligned else numbers.copy(order)
+
+
+def write_npz(file: IO[bytes], arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays as numpy.savez does, each where it can be used in place (`map_npz`)."""
+    import zipfile
+
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            entry = zipfile.ZipInfo(f"{name}.npy")
+            before = archive.start_dir + 30 + len(entry.filename.encode()) + 20  # its header, and lengths in 64 bits
+            gap = -(before + 4) % ALIGNED
+            entry.extra = struct.pack("<HH", PADDING, gap) + bytes(gap)
+            with archive.open(entry, "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
 @contextlib.contextmanager

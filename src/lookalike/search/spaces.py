@@ -161,7 +161,7 @@ class EmbeddingSpace:
         return self.items.size <= FAST_NUMBERS
 
     def _lay_out(self, dtype: Any) -> Embeddings:
-        return Embeddings(np.ones((1, self.items.shape[1]), dtype), self.items, self.similarity)
+        return Embeddings(np.ones((1, self.items.shape[1]), dtype), self.items, self.similarity, in_place=True)
 
     def checked(self, queries: Any) -> np.ndarray:
         if isinstance(queries, Codes):
@@ -214,6 +214,7 @@ class EmbeddingSpace:
         if dtype not in self._laid_out:  # once, and not for every search
             self._laid_out[dtype] = self._lay_out(dtype)
         scores = self._laid_out[dtype].with_queries(queries)
+        scores.threads = workers if len(queries) == 1 else 1
         size = min(48, max(6, (1 << 27) // (8 * len(self)) // 6 * 6))
 
         def fill(start: int) -> None:

@@ -20,6 +20,7 @@ __all__ = [
     "pack",
     "panel_width",
     "product",
+    "score_rows",
     "square_factors",
     "squares",
 ]
@@ -123,6 +124,15 @@ def product(queries: np.ndarray, gallery: np.ndarray, out: np.ndarray) -> None:
     with np.errstate(all="ignore"):
         for query, item in zip(_unpacked(queries), _unpacked(gallery), strict=True):
             total = _fused(query[:, None], item, total)
+    out[:] = total
+
+
+def score_rows(rows: np.ndarray, scales: np.ndarray, query: np.ndarray, out: np.ndarray) -> None:
+    """out[i] = query · row i times its scale, summed as `product` does."""
+    total = np.zeros(len(rows), rows.dtype)
+    with np.errstate(all="ignore"):
+        for value, column in zip(query[:, None], (rows * scales[:, None]).T, strict=True):
+            total = _fused(value, column, total)
     out[:] = total
 
 
