@@ -161,6 +161,15 @@ def test_products(seed: int, dtype: type, kind: str, n_columns: int) -> None:
         same("distances", panels, gallery, out=out, loops=both)
 
 
+def test_both_forms_lay_rows_out_alike() -> None:
+    compiled = product_kernel()
+    assert compiled.ROWS == plain_product.ROWS
+    assert compiled.LARGEST == plain_product.LARGEST
+    np.testing.assert_array_equal(compiled.PRIMES, plain_product.PRIMES)
+    for dtype in map(np.dtype, (np.float32, np.float64)):
+        assert compiled.panel_width(dtype) == plain_product.panel_width(dtype)
+
+
 def rounded(exact: Fraction, dtype: type) -> Any:
     """The float nearest to a fraction, of two equally near ones the even."""
     near = dtype(float(exact))

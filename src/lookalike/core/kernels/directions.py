@@ -10,9 +10,6 @@ from numba.extending import intrinsic
 
 from lookalike.core.kernels.arrays import read
 from lookalike.core.kernels.loop import compiled
-from lookalike.core.kernels.plain_product import LARGEST, PRIMES
-
-__all__ = ["LARGEST", "divide", "divisors", "square_factors"]
 
 
 @intrinsic
@@ -96,6 +93,10 @@ def _whole_square(row, digits, limit):
             if total >= limit:
                 return 0
     return total
+
+
+PRIMES = np.array([n for n in range(3, 1626, 2) if all(n % d for d in range(3, 41, 2) if d < n)])
+LARGEST = 1 << 32  # at most two primes of a number up to this are not among these
 
 
 @compiled(

@@ -12,7 +12,6 @@ __all__ = [
     "LARGEST",
     "PRIMES",
     "ROWS",
-    "VECTORS",
     "distances",
     "divide",
     "divisors",
@@ -25,16 +24,17 @@ __all__ = [
     "squares",
 ]
 
-ROWS = 6  # query rows a step: with two vectors of gallery items, 12 sums and 3 or 4 operands fill 16 vector registers
-VECTORS = 2
+# These are those of `product` and `directions`, which cannot be loaded without numba. Those keep their own: numba sees
+# that a file has changed which holds a loop, not that another has.
+ROWS = 6
 PRIMES = np.array([n for n in range(3, 1626, 2) if all(n % d for d in range(3, 41, 2) if d < n)])
-LARGEST = 1 << 32  # at most two primes of a number up to this are not among these
+LARGEST = 1 << 32
 SAFE = 2.0**300  # products of float64 between this and its inverse have exact parts
 
 
 def panel_width(dtype: "np.dtype[Any]") -> int:
-    """Gallery items a step: two 32-byte vectors of them."""
-    return VECTORS * 32 // dtype.itemsize
+    """Gallery items a step."""
+    return 64 // dtype.itemsize
 
 
 def fits(rows: np.ndarray) -> bool:

@@ -15,11 +15,15 @@ from numba.extending import intrinsic
 
 from lookalike.core.kernels.arrays import read
 from lookalike.core.kernels.loop import compiled
-from lookalike.core.kernels.plain_product import ROWS, VECTORS, panel_width
 
+ROWS = 6  # query rows a step: with two vectors of gallery items, 12 sums and 3 or 4 operands fill 16 vector registers
+VECTORS = 2
 _INDEX = ir.IntType(64)
 
-__all__ = ["ROWS", "distances", "pack", "panel_width", "product", "row_product", "score_rows", "squares"]
+
+def panel_width(dtype) -> int:
+    """Gallery items a step: two 32-byte vectors of them."""
+    return VECTORS * 32 // dtype.itemsize
 
 
 def _stepper(add):
