@@ -1,7 +1,8 @@
 """Loads the compiled loops when they are first needed, and says so when they have to be compiled.
 
-Only this module imports the files beside it: numba is slow to load. Importing them compiles nothing: each loop is
-compiled, or read from disk, alone, when it is first called.
+Only this module imports the files beside it that need numba, which is slow to load. Importing them compiles nothing:
+each loop is compiled, or read from disk, alone, when it is first called. As long as a process has little to do, `plain`
+and `plain_product` do it in numpy, to the same bits.
 """
 
 import contextlib
