@@ -138,7 +138,7 @@ MANY_PARAMETERS = {  # public functions, where each is an option of the user's; 
     *("discovery/leaderboard.py:leaderboard", "discovery/contest.py:__init__", "discovery/prevalence.py:prevalence"),
     *("study/study.py:add_model", "study/encode.py:encode_folder", "study/survey/__init__.py:survey"),
     "report/leaderboard/__init__.py:write_leaderboard",
-    *("core/kernels/metric_sums.py:precision_sums", "core/kernels/metric_sums.py:average_precision_at_cut"),
+    *("core/kernels/metric_sums.py:precision_sums", "core/kernels/one_query.py:average_precision_at_cut"),
     *("core/kernels/product.py:step", "core/kernels/scores.py:merge_groups", "core/kernels/scores.py:around"),
     "metrics/average_precision.py:at_cut",  # the plain twin of a loop
 }
@@ -162,7 +162,7 @@ def test_a_class_name_occurs_once() -> None:
 def test_compiled_loops_are_loaded_in_one_place() -> None:
     files = ("scan", "tables", "scores", "metric_sums", "product", "directions", "hashing", "losses")
     loops = {f"core/kernels/{name}.py" for name in files}
-    assert importing("numba") == loops | {"core/kernels/arrays.py"}
+    assert importing("numba") == loops | {"core/kernels/arrays.py", "core/kernels/loop.py"}
     assert importing("lookalike.core.kernels.arrays") <= loops
     for file in loops:
         module = f"lookalike.core.kernels.{Path(file).stem}"

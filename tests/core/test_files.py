@@ -18,6 +18,8 @@ import pytest
 
 import lookalike as la
 from lookalike.core import files
+from lookalike.core.errors import FileError
+from lookalike.core.npy import map_npz, write_npz
 from lookalike.evaluation.item_files import read_items
 
 RNG = np.random.default_rng(0)
@@ -458,3 +460,60 @@ def test_a_pipe_with_the_name_of_a_part_is_left_alone(tmp_path: Path) -> None:
     files.write_text(tmp_path / "out.txt", "text")
     assert (tmp_path / "out.txt").read_text() == "text"
     assert (tmp_path / ".out.txt.0.part").is_fifo()
+
+
+# npz files in place
+
+
+def large_arrays() -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    return {
+        "text": np.array(["a", "bcd"]),
+        "rows": rng.standard_normal((1000, 301)).astype(np.float32),
+        "columns": np.asfortranarray(rng.standard_normal((400, 400))),
+        "small": np.arange(3),
+        "bytes": rng.integers(0, 256, 1 << 21).astype(np.uint8),
+    }
+
+
+def is_mapped(array: Any) -> bool:
+    while array is not None:
+        if isinstance(array, np.memmap):
+            return True
+        array = array.base if isinstance(array, np.ndarray) else None
+    return False
+
+
+@pytest.mark.parametrize("writer", ["own", "numpy", "compressed"])
+def test_an_npz_file_is_read_in_place(tmp_path: Path, writer: str) -> None:
+    path, arrays = tmp_path / "a.npz", large_arrays()
+    if writer == "own":
+        with path.open("wb") as file:
+            write_npz(file, arrays)
+    else:
+        (np.savez if writer == "numpy" else np.savez_compressed)(path, **arrays)
+    mapped, loaded = map_npz(path), np.load(path)
+    assert list(mapped) == list(loaded) == list(arrays)
+    for name, array in arrays.items():
+        for other in (mapped[name], loaded[name]):
+            np.testing.assert_array_equal(other, array)
+            assert other.dtype == array.dtype
+            assert other.flags.f_contiguous == array.flags.f_contiguous
+        assert mapped[name].flags.aligned
+        assert not mapped[name].flags.writeable
+        if writer != "numpy":  # whose arrays begin where they happen to
+            assert is_mapped(mapped[name]) == (writer == "own" and name in ("rows", "columns", "bytes"))
+
+
+def test_damage_of_an_npz_file_in_place_is_seen(tmp_path: Path) -> None:
+    path = tmp_path / "a.npz"
+    with path.open("wb") as file:
+        write_npz(file, large_arrays())
+    content = bytearray(path.read_bytes())
+    content[len(content) // 3] ^= 1
+    path.write_bytes(content)
+    with pytest.raises(FileError, match=r"a\.npz"):
+        map_npz(path)
+    path.write_bytes(content[: len(content) // 2])
+    with pytest.raises(FileError, match=r"a\.npz"):
+        map_npz(path)

@@ -89,7 +89,9 @@ def test_pictures_that_cannot_be_written(tmp_path: Path) -> None:
 
 def test_what_is_compiled_and_cannot_be_kept(trained: Path) -> None:
     cache = trained / "cache"
-    code, said = run(100, "evaluate", "items.npz", "items.npz", folder=trained, NUMBA_CACHE_DIR=str(cache))
+    rows = np.random.default_rng(0).standard_normal((6000, 64)).astype(np.float32)  # so many that loops are compiled
+    np.savez(trained / "many.npz", embeddings=rows, labels=np.arange(6000) % 9)
+    code, said = run(100, "evaluate", "many.npz", "many.npz", folder=trained, NUMBA_CACHE_DIR=str(cache))
     assert (code, said) == (2, [f"lookalike: cannot write {cache}: {TOO_LARGE}"])
 
 

@@ -266,7 +266,9 @@ def prepare(targets: list[Target], kept: Path) -> list[str]:
     called.unlink(missing_ok=True)
     _all_go_well([("seeds", 0, lambda folder: make_seeds(seeds))], kept)
     for load in (_compiled.kernels, _compiled.product_kernel, _compiled.bend_kernels, _compiled.soft_kernels):
-        load()
+        for loop in vars(load()).values():
+            for key in getattr(loop, "signatures", ()):
+                loop.prepare(key)
     _all_go_well([(target.name, 0, functools.partial(_valid, target, seeds, called)) for target in targets], kept)
     return sorted(set(called.read_text().split()))
 

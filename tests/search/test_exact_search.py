@@ -214,3 +214,41 @@ def test_other_queries_must_fit() -> None:
         laid_out.with_queries(VECTORS[:, :3])
     with pytest.raises(ValueError, match="query embedding in row 1 is zero: it has no cosine"):
         laid_out.with_queries(np.float32([[1, 1, 1, 1], [0, 0, 0, 0]]))
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_query_alone_has_the_scores_that_it_has_among_others(similarity: str, dtype: type) -> None:
+    """Alone it reads rows where they are, in several threads; among others it reads panels."""
+    rng = np.random.default_rng(0)
+    for n_items in (1, 7, 8, 17, 9001):
+        gallery = (rng.standard_normal((n_items, 13)) * 10 ** rng.uniform(-3, 3, (n_items, 1))).astype(dtype)
+        queries = rng.standard_normal((5, 13)).astype(dtype)
+        packed = Embeddings(queries, gallery, similarity).rows(slice(0, 5)).copy()
+        in_place = Embeddings(queries, gallery, similarity, in_place=True)
+        for in_place.threads in (1, 2, 3):
+            alone = [in_place.rows(slice(i, i + 1)).copy() for i in range(5)]
+            np.testing.assert_array_equal(np.concatenate(alone), packed)
+        np.testing.assert_array_equal(in_place.rows(slice(0, 5)), packed)
+
+
+@pytest.mark.parametrize("what", ["codes", "embeddings"])
+@pytest.mark.parametrize("kind", ["exact", "ivf"])
+def test_searching_and_counting_at_once(kind: str, what: str) -> None:
+    """Few distinct distances, so that ties cross the last place."""
+    rng = np.random.default_rng(1)
+    bits = rng.integers(0, 2, (400, 9))
+    items: Any = la.Codes.pack(bits) if what == "codes" else bits.astype(np.float32) + 1
+    index = Index.build(items, kind=kind, similarity="dot")
+    for k in (1, 5, 399, 400, 450):
+        for among in (None, rng.random(400) < 0.1, np.zeros(400, bool)):
+            nearest, near = index.search_and_count(items[:6], k, among=among)
+            assert same(nearest, index.search(items[:6], k, among=among))
+            there = (nearest.items >= 0).sum(1)
+            if not there[0]:
+                assert near.tolist() == [0] * 6
+                continue
+            last = nearest.distances[np.arange(6), there - 1]
+            np.testing.assert_array_equal(near, index.count_within(items[:6], last, among=among))
+            assert (near >= there).all()
+    assert (index.search_and_count(items[:6], 5)[1] > 5).any()

@@ -33,7 +33,7 @@ import faiss, sklearn.decomposition  # loaded once; each command is then a proce
 from lookalike import cli, encoders, hashers
 from lookalike.core import kernels
 from lookalike.study import encode, encoded_images, finder, hashed_models
-kernels.kernels(), kernels.product_kernel()
+kernels.kernels(), kernels.prepare_hashing()
 encoded_images.KEEP_EVERY, encoded_images.BATCH = 0.0, 8
 
 def done(arguments):

@@ -10,7 +10,6 @@ from lookalike.cli.parameters import flag_of, is_flag
 from lookalike.cli.terminal import OUTPUT
 from lookalike.core.errors import Option
 from lookalike.core.file_errors import FULL
-from lookalike.core.kernels import folder_of
 
 OTHER_NAMES = {"exclude": "exclude_self", "n_bits": "bits", "random_state": "seed"}  # of Python's parameters
 
@@ -41,6 +40,8 @@ def spelling(command: Callable[..., Any] | None) -> Callable[[Option], str]:
 
 def sentence_of_system(error: OSError) -> str:
     """What is said of an error of the system, with the file that it is about."""
+    from lookalike.core.kernels import folder_of
+
     about = error.filename or (folder_of(error) if _can_print() else OUTPUT)
     if error.errno is None or about is None:
         return error.strerror or str(error)

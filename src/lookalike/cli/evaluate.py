@@ -16,7 +16,7 @@ from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import each_note_once, print_json, progress, table, tables
 from lookalike.core.endings import ITEMS, JUDGEMENT_FILES, JUDGEMENTS, TREC, either
 from lookalike.core.errors import InputError
-from lookalike.evaluation.evaluate import DEFAULT_METRICS
+from lookalike.evaluation.default_metrics import DEFAULT_METRICS
 
 if TYPE_CHECKING:
     from lookalike import Evaluation

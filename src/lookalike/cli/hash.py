@@ -14,7 +14,6 @@ from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import print_json, progress, tables
 from lookalike.core.endings import ARRAYS, ITEMS, either
 from lookalike.core.errors import FileError, InputError
-from lookalike.core.files import check_target
 
 if TYPE_CHECKING:
     from lookalike.evaluation.item_files import Items
@@ -101,7 +100,7 @@ class _Workers:
 def _hash_file(path: Path, output: Path, options: _HasherOptions, as_json: bool) -> None:
     """Hash the embeddings of a file."""
     from lookalike.core.codes import Codes
-    from lookalike.core.kernels import bend_kernels, product_kernel
+    from lookalike.core.kernels import prepare_hashing
     from lookalike.evaluation.item_files import read_items, write_codes
 
     _check_names(output, options.save)
@@ -109,7 +108,7 @@ def _hash_file(path: Path, output: Path, options: _HasherOptions, as_json: bool)
     items = read_items(path)
     if isinstance(items.vectors, Codes):
         raise FileError(f"{path} holds codes already: hashing is for embeddings", path=path)
-    product_kernel(), bend_kernels()  # compiled before the clock starts
+    prepare_hashing()  # compiled before the clock starts
     started = time.perf_counter()
     with progress():
         if not fitted:
@@ -138,6 +137,8 @@ def _hash_file(path: Path, output: Path, options: _HasherOptions, as_json: bool)
 
 def _check_names(output: Path, save: Path | None) -> None:
     """Raise where a file cannot be written, or its name does not say what it is."""
+    from lookalike.core.files import check_target
+
     for target, suffixes in ((output, ARRAYS), (save, (".npz",))):
         if target is not None:
             check_target(target)

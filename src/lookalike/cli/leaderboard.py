@@ -15,8 +15,7 @@ from lookalike.cli.studies import judgements_of, open_judged, write_result
 from lookalike.cli.terminal import print_json, progress, remark, say_how_to_open, table, tables
 from lookalike.core.endings import JUDGEMENT_FILES
 from lookalike.core.errors import FileError, InputError, StudyError
-from lookalike.core.files import write_text
-from lookalike.evaluation.results import without_nan
+from lookalike.core.figures import without_nan
 
 if TYPE_CHECKING:
     from lookalike.discovery import Agreement, Collection, Coverage, Judgements, Leaderboard, Pool
@@ -195,6 +194,8 @@ class _Outcome:
 
 def _write_files(contest: _Contestants, outcome: _Outcome, output: Path | None, report: Path | None) -> None:
     """Write the numbers to a file and into the study, and the page, where asked for."""
+    from lookalike.core.files import write_text
+
     text = json.dumps(without_nan(outcome.facts()), indent=1, allow_nan=False) + "\n"
     if output is not None:
         write_text(output, text)

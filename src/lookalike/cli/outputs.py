@@ -9,8 +9,6 @@ from typing import Any
 
 from lookalike.cli.parameters import flag_of
 from lookalike.core.errors import InputError
-from lookalike.core.files import check_target
-from lookalike.shards.storage import Location
 
 STUDY_MARKS = ("study.toml", "study.lock", ".study.ready")  # what a study's folder has, also one that is being made
 GALLERY_MARK = "manifest.json"
@@ -48,6 +46,8 @@ def check_outputs(command: Callable[..., Any], bound: inspect.BoundArguments) ->
     outputs = outputs_of(command)
     if not outputs:
         return
+    from lookalike.shards.storage import Location
+
     bound.apply_defaults()
     values = bound.arguments
     reads = [path for name, value in values.items() if name not in outputs for path in _paths(value)]
@@ -70,6 +70,9 @@ def check_outputs(command: Callable[..., Any], bound: inspect.BoundArguments) ->
 
 def _check_path(path: Path, full: Path, output: Output, reads: list[str]) -> None:
     """Raise for a path, which is `full` without links, that must not be written."""
+    from lookalike.core.files import check_target
+    from lookalike.shards.storage import Location
+
     for folder in (full, *full.parents):
         kind = _kind(folder)
         if kind is not None and not (folder == full and kind == output.owns):

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from lookalike.cli.studies import open_judged
 from lookalike.cli.terminal import print_json, progress, tables
 from lookalike.core.errors import StudyError
-from lookalike.core.files import provenance, write_text
-from lookalike.evaluation.results import without_nan
+from lookalike.core.figures import without_nan
 
 if TYPE_CHECKING:
     from lookalike.discovery import Judgements, Leaderboard, Pool
@@ -66,6 +65,7 @@ def not_judged(folder: Path) -> "Study | None":
 def recognise_alone(study: "Study", output: Path | None, report: Path | None, as_json: bool, **options: Any) -> None:
     """Compare the models of a study that nobody judged by identification alone, which needs no votes."""
     from lookalike import discovery
+    from lookalike.core.files import provenance, write_text
 
     if report is not None:
         raise StudyError("a page of the leaderboard needs votes, and the study has none yet: leave out --report")

@@ -8,7 +8,6 @@ from cyclopts import Parameter, validators
 from lookalike.cli.options import JSON, STUDY
 from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import print_json, printable, say_how_to_open, table, tables
-from lookalike.core.checks import nearest
 from lookalike.core.errors import InputError, StudyError
 
 if TYPE_CHECKING:
@@ -69,6 +68,8 @@ def _item(opened: "Study", image: str) -> int | None:
         return int(named[0])
     path = Path(image)
     if not path.exists():
+        from lookalike.core.checks import nearest
+
         similar = nearest(image, ids[:100_000].tolist(), cutoff=0.5)
         hint = f": ids are like {ids[0]}" if similar is None else f": did you mean {similar}?"
         raise StudyError(f"there is no file {image}, and no item of that id in the study{hint}")

@@ -9,7 +9,7 @@ from lookalike.cli.paper_tables import Wanted, with_tables
 from lookalike.cli.studies import judgements_of, open_judged, write_result
 from lookalike.cli.terminal import print_json, progress, prose, remark, say_how_to_open, table, tables
 from lookalike.core.errors import InputError, StudyError
-from lookalike.evaluation.results import shown, without_nan
+from lookalike.core.figures import shown, without_nan
 
 if TYPE_CHECKING:
     from lookalike.hashers import Hasher

@@ -15,9 +15,9 @@ from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
+from lookalike.core.figures import without_nan
 from lookalike.core.file_errors import naming
 from lookalike.core.progress import reporting
-from lookalike.evaluation.results import without_nan
 
 OUTPUT = "standard output"
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lookalike.cli.terminal import print_json, progress, prose, table, tables
-from lookalike.evaluation.results import shown
+from lookalike.core.figures import shown
 
 if TYPE_CHECKING:
     from lookalike.experiments.task import Task

@@ -2,6 +2,7 @@
 
 import copy
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,11 @@ from lookalike.core.checks import choice
 from lookalike.core.codes import as_numpy
 from lookalike.core.errors import InputError, InputTypeError
 from lookalike.core.kernels import product_kernel
+from lookalike.core.kernels.plain_product import LARGEST, ROWS, panel_width
 
 SIMILARITIES = ("cosine", "dot", "euclidean")
+
+_COST = {4: 1, 8: 4}  # steps of a fused multiply-add without numba, by the size of the floats
 
 __all__ = ["SIMILARITIES", "Embeddings", "Scores", "as_floats", "check_queries"]
 
@@ -34,17 +38,46 @@ class Scores:
         return self.matrix[block].copy()
 
 
-class Embeddings:
-    """Scores of embeddings, computed a block of queries at a time, bit for bit the same however they are divided."""
+class _GalleryRows:
+    """A gallery whose rows stay where they are, such as in a file, until several queries at a time need panels."""
 
-    def __init__(self, queries: Any, gallery: Any, similarity: str) -> None:
+    def __init__(self, rows: np.ndarray, scales: np.ndarray) -> None:
+        self._rows, self._scales = rows, scales
+        self._panels: np.ndarray | None = None
+        self._lock = threading.Lock()
+
+    def panels(self) -> np.ndarray:
+        """The rows in the form that the compiled product reads, made once."""
+        with self._lock:
+            if self._panels is None:
+                self._panels = _panels(self._rows, self._scales, panel_width(self._rows.dtype))
+            return self._panels
+
+    def score(self, query: np.ndarray, out: np.ndarray, threads: int) -> None:
+        """Fill `out`, (n,), with the products of one query, which reads every row once."""
+        loop = product_kernel(_COST[query.itemsize] * self._rows.size, self._rows, query).score_rows
+        share = max(1 << 12, -(-len(out) // threads))
+        parts = [slice(start, start + share) for start in range(0, len(out), share)]
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(lambda part: loop(self._rows[part], self._scales[part], query, out[part]), parts))
+
+
+class Embeddings:
+    """Scores of embeddings, computed a block of queries at a time, bit for bit the same however they are divided.
+
+    in_place: the gallery is not copied for single queries, unless it has to be converted. threads: for one query alone.
+    """
+
+    threads = 1
+
+    def __init__(self, queries: Any, gallery: Any, similarity: str, *, in_place: bool = False) -> None:
         choice("similarity", similarity, SIMILARITIES)
         left, right = as_floats(queries, "query embeddings"), as_floats(gallery, "gallery embeddings")
         self.similarity = similarity
         self.n_gallery, self._n_columns = right.shape
         self._dtype = _score_type(left, right, similarity)
         self._ask(left)
-        self._lay_out(right)
+        self._lay_out(right, in_place and similarity != "euclidean")
 
     def with_queries(self, queries: Any) -> "Embeddings":
         """The same gallery with other queries, which must not be wider floats; the gallery is not laid out again.
@@ -69,14 +102,14 @@ class Embeddings:
         self._queries, self._query_scales, self.query_lengths = _scaled(rows, self.similarity, "query")
         self._buffers = threading.local()
 
-    def _lay_out(self, gallery: np.ndarray) -> None:
-        """Store this gallery in the form that the compiled product reads."""
+    def _lay_out(self, gallery: np.ndarray, in_place: bool) -> None:
+        """Store this gallery, in the form that the compiled product reads or as it is."""
         gallery = np.ascontiguousarray(gallery, self._dtype)
         rows, scales, self._lengths = _scaled(gallery, self.similarity, "gallery")
         self._factors: np.ndarray | None = None
         if self._lengths is not None:
             self._factors, self._lengths = _factored(rows, self._lengths)
-        self._gallery = _panels(rows, scales, product_kernel().panel_width(self._dtype))
+        self._gallery = _GalleryRows(rows, scales) if in_place else _panels(rows, scales, panel_width(self._dtype))
 
     def rows(self, block: slice) -> np.ndarray:
         """Scores of a block of queries with the whole gallery, for the caller to change, until the thread's next call.
@@ -114,14 +147,22 @@ class Embeddings:
 
     def _products(self, block: slice) -> np.ndarray:
         """Products of a block of queries with the whole gallery, or squared distances below zero, not yet divided."""
-        queries = _panels(self._queries[block], self._query_scales[block], product_kernel().ROWS)
-        shape = (len(queries) * queries.shape[2], len(self._gallery) * self._gallery.shape[2])
+        gallery = self._gallery
+        if isinstance(gallery, _GalleryRows):
+            if len(self._queries[block]) == 1:
+                row = np.empty((1, self.n_gallery), self._queries.dtype)
+                gallery.score((self._queries[block] * self._query_scales[block])[0], row[0], self.threads)
+                return row
+            gallery = gallery.panels()
+        queries = _panels(self._queries[block], self._query_scales[block], ROWS)
+        shape = (len(queries) * queries.shape[2], len(gallery) * gallery.shape[2])
         # One buffer a thread, used again for the next block: fresh memory costs half as much as the product.
         out = getattr(self._buffers, "out", None)
         if out is None or out.shape != shape:
             out = self._buffers.out = np.empty(shape, self._queries.dtype)
-        score = product_kernel().distances if self.similarity == "euclidean" else product_kernel().product
-        score(queries, self._gallery, out)
+        loops = product_kernel(_COST[out.itemsize] * out.size * queries.shape[1], queries, gallery)
+        score = loops.distances if self.similarity == "euclidean" else loops.product
+        score(queries, gallery, out)
         return out[: len(self._queries[block]), : self.n_gallery]
 
 
@@ -179,7 +220,7 @@ def _scaled(rows: np.ndarray, similarity: str, what: str) -> tuple[np.ndarray, n
 def _squares(rows: np.ndarray, scales: np.ndarray) -> np.ndarray:
     """Squared length of each row times its scale."""
     out = np.empty(len(rows), rows.dtype)
-    product_kernel().squares(rows, scales, out)
+    product_kernel(_COST[rows.itemsize] * rows.size, rows).squares(rows, scales, out)
     return out
 
 
@@ -208,7 +249,7 @@ def _directions(rows: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray, np
     A row and its positive multiples become the same row, unless the multiples lost digits. Every number is
     odd · 2^power; a row is divided by the largest number that divides all its odd parts. In real embeddings that is 1.
     """
-    kernel, limits = product_kernel(), np.finfo(rows.dtype)
+    kernel, limits = product_kernel(10 * rows.size), np.finfo(rows.dtype)
     bits: np.ndarray = rows.view(_whole_type(rows))
     largest, divisors = np.empty(len(rows), bits.dtype), np.empty(len(rows), np.int64)
     kernel.divisors(bits, limits.nmant, largest, divisors)
@@ -238,9 +279,9 @@ def _factored(rows: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray | None,
     For rows of small whole numbers the first is whole, and the second is the root of a number without squares: t·√r.
     Then equal cosines are equal floats: if p / (t·√r) = p' / (t'·√r'), r = r', and p / t = p' / t' are rounded alike.
     """
-    kernel, limits = product_kernel(), np.finfo(rows.dtype)
+    kernel, limits = product_kernel(10 * rows.size), np.finfo(rows.dtype)
     factors, rest = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-    limit = min(1 << (limits.nmant + 1), kernel.LARGEST)  # squares below are exact
+    limit = min(1 << (limits.nmant + 1), LARGEST)  # squares below are exact
     kernel.square_factors(rows.view(_whole_type(rows)), limits.nmant, limit, factors, rest)
     many = np.flatnonzero(factors > 1)
     if not len(many):
@@ -258,5 +299,5 @@ def _whole_type(rows: np.ndarray) -> type:
 def _panels(rows: np.ndarray, scales: np.ndarray, width: int) -> np.ndarray:
     """Scaled rows in panels of `width`, (panels, columns, width), the last filled up with zeros."""
     out = np.empty((-(-len(rows) // width), rows.shape[1], width), rows.dtype)
-    product_kernel().pack(rows, scales, out)
+    product_kernel(rows.size).pack(rows, scales, out)
     return out

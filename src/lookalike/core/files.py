@@ -18,7 +18,7 @@ from lookalike.core.endings import ARRAYS, either
 from lookalike.core.errors import FileError, InputError
 from lookalike.core.file_errors import naming, reading
 from lookalike.core.locks import take
-from lookalike.core.npy import read_npz
+from lookalike.core.npy import map_npz, read_npz, write_npz
 from lookalike.core.version import __version__
 
 FORMAT = 1
@@ -202,20 +202,25 @@ def write_arrays(path: str | Path, arrays: Mapping[str, np.ndarray], about: Mapp
     path = Path(path)
     if path.suffix == ".npz":
         with writing(path) as file:
-            np.savez(file, allow_pickle=False, about=np.array(json.dumps(about)), **arrays)
+            write_npz(file, {"about": np.array(json.dumps(about)), **arrays})
     elif path.suffix == ".parquet":
         _write_parquet(path, arrays, about)
     else:
         raise FileError(f"cannot write {path}: the name must end in {either(ARRAYS)}", path=path)
 
 
-def read_arrays(path: str | Path, names: Collection[str] | None = None) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Read arrays (of these names only) from .npz or .parquet, and the facts about them; the file may be foreign."""
+def read_arrays(
+    path: str | Path, names: Collection[str] | None = None, *, mapped: bool = False
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Read arrays (of these names only) from .npz or .parquet, and the facts about them; the file may be foreign.
+
+    mapped: read all arrays of an .npz, of which large ones stay in the file until their rows are looked at.
+    """
     path = Path(path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     if path.suffix == ".npz":
-        arrays = read_npz(path, None if names is None else {*names, "about"})
+        arrays = map_npz(path) if mapped else read_npz(path, None if names is None else {*names, "about"})
         about = said_by(arrays.pop("about", "{}"))
     elif path.suffix == ".parquet":
         arrays, about = _read_parquet(path, names)

@@ -4,9 +4,11 @@ import contextlib
 import io
 import math
 import os
+import struct
 import sys
+import zlib
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
@@ -18,8 +20,11 @@ from lookalike.core.file_errors import reading
 NPY, NPZ = "npy file of numbers or text", "npz file of plain arrays"
 HEADER = 10_012  # bytes: numpy reads no header that is longer
 CHUNK = 1 << 24  # bytes that are unpacked at a time
+MAPPED = 1 << 20  # bytes of an array from which on it is mapped
+ALIGNED = 64  # bytes: where arrays in an npz file begin, so that they can be used in place
+PADDING = 0xD935  # the mark of bytes in a zip file that only fill up, as Android's zipalign writes them
 
-__all__ = ["StoredArray", "map_npy", "opened_npz", "read_npy", "read_npz"]
+__all__ = ["StoredArray", "map_npy", "map_npz", "opened_npz", "read_npy", "read_npz", "write_npz"]
 
 
 class _NoArrayError(Exception):
@@ -106,6 +111,63 @@ def read_npz(source: Path | bytes, names: Collection[str] | None = None, path: o
     """The arrays (of these names only) of an npz file, or of its bytes. path: what it is called, if it is no file."""
     with opened_npz(source, names, path) as arrays:
         return {array.name: array.all() for array in arrays}
+
+
+def map_npz(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of an npz file; rows of large ones that are not compressed are read when they are looked at.
+
+    They are read once before, to see that they are whole, but stay in no memory that others could not have. All are
+    read-only. Files that numpy or earlier versions wrote may hold numbers where none may begin: those are copied.
+    """
+    import zipfile
+
+    arrays = {}
+    with reading(path, NPZ), zipfile.ZipFile(path) as archive, path.open("rb") as file:
+        large = {
+            entry.filename.removesuffix(".npy"): entry
+            for entry in archive.infolist()
+            if entry.compress_type == zipfile.ZIP_STORED and entry.file_size >= MAPPED and not entry.flag_bits & 1
+        }
+        with opened_npz(path) as stored:
+            for array in stored:
+                if array.name in large and array.dtype.kind in "fiub":
+                    arrays[array.name] = _mapped(file, large[array.name], array)
+                else:
+                    arrays[array.name] = array.all()
+                arrays[array.name].flags.writeable = False
+    return arrays
+
+
+def _mapped(file: IO[bytes], entry: Any, array: StoredArray) -> np.ndarray:
+    """An array of a zip file in place; raises if it is damaged."""
+    if entry.file_size != array.start + array.n_bytes:
+        raise _NoArrayError("more or less than an array")
+    file.seek(entry.header_offset + 26)  # the lengths of the member's name and of what is said about it
+    lengths = np.frombuffer(file.read(4), "<u2")
+    first = entry.header_offset + 30 + int(lengths.sum())
+    octets = np.memmap(file, np.uint8, "r", first, (entry.file_size,))
+    checksum = 0
+    for start in range(0, len(octets), CHUNK):
+        checksum = zlib.crc32(octets[start : start + CHUNK].data, checksum)
+    if checksum != entry.CRC:
+        raise _NoArrayError("damaged")
+    order: Any = "F" if array.by_column else "C"
+    numbers: np.ndarray = np.ndarray(array.shape, array.dtype, octets, array.start, order=order)
+    return numbers if numbers.flags.aligned else numbers.copy(order)
+
+
+def write_npz(file: IO[bytes], arrays: Mapping[str, np.ndarray]) -> None:
+    """Write arrays as numpy.savez does, each where it can be used in place (`map_npz`)."""
+    import zipfile
+
+    with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
+        for name, array in arrays.items():
+            entry = zipfile.ZipInfo(f"{name}.npy")
+            before = archive.start_dir + 30 + len(entry.filename.encode()) + 20  # its header, and lengths in 64 bits
+            gap = -(before + 4) % ALIGNED
+            entry.extra = struct.pack("<HH", PADDING, gap) + bytes(gap)
+            with archive.open(entry, "w", force_zip64=True) as member:
+                np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
 @contextlib.contextmanager

@@ -126,7 +126,7 @@ class CodeCounter:
     def _largest_table(self) -> np.ndarray:
         table = np.zeros((min(self.needs.radius or 0, self.n_bits) + 1, 2**self.n_bits), np.uint32)
         table[0] = self._tables[1]
-        kernels().spread_largest(table)
+        kernels(table.size * self.n_bits).spread_largest(table)
         return table
 
     @functools.cached_property
@@ -189,7 +189,7 @@ class CodeCounter:
             on_code, queries, target = task
             table = np.zeros((self.n_bits + 1, 2**self.n_bits), np.uint32)
             table[0] = on_code
-            kernels().spread(table)
+            kernels(table.size * self.n_bits).spread(table)
             target[queries] = table[:, codes[queries]].T
 
         per_batch = max(1, (1 << 26) >> self.n_bits)  # labels of which the items on each code fit into 256 MB
@@ -200,7 +200,7 @@ class CodeCounter:
                     number = np.full(level.n_groups, -1, np.int32)
                     number[batch] = np.arange(len(batch))
                     on_code = np.zeros((len(batch), 2**self.n_bits), np.uint32)
-                    kernels().tabulate(words, level.gallery, number, on_code)
+                    kernels(5 * len(words)).tabulate(words, level.gallery, number, on_code)
                     if len(batch) == level.n_groups:  # no label is missing: their sum is the whole gallery
                         on_any = on_code.sum(0, dtype=np.int64)
                     queries = [np.flatnonzero(level.queries == label) for label in batch]
@@ -227,7 +227,8 @@ class CodeCounter:
         return out
 
     def _run(self, words: np.ndarray, runs: np.ndarray, out: np.ndarray) -> None:
-        kernels().scan(words, self._sorted[0], runs, kernels().HAS_VECTOR_POPCOUNT, out)
+        loops = kernels(len(words) * (self._sorted[0].size + 2000))
+        loops.scan(words, self._sorted[0], runs, loops.HAS_VECTOR_POPCOUNT, out)
 
     def _scan_blocks(self, block: slice, counts: np.ndarray) -> None:
         """Any relevance: grades of a block of items at a time, some megabytes each."""
@@ -235,7 +236,7 @@ class CodeCounter:
         words = self.queries.words[block]
         for start in range(0, len(self.gallery), step):
             grades = self.request.relevance.block(block, slice(start, min(start + step, len(self.gallery))))
-            kernels().scan_graded(words, self._sorted[0], start, grades, counts)
+            kernels(10 * grades.size).scan_graded(words, self._sorted[0], start, grades, counts)
 
     def _pair_distances(self, block: slice, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
         differ = self.queries.words[block][queries] ^ self.gallery.words[items]
@@ -303,20 +304,22 @@ class CodeCounter:
         out = (present[:, : radius + 1] > 0).astype(np.int64)
         starts, excluded = self._excluded_codes(block, self._repeated)
         words = np.ascontiguousarray(self._repeated.words.T)
-        kernels().largest(self.queries.words[block], words, self._repeated.counts, starts, excluded, out)
+        loops = kernels(2 * len(out) * (words.size + 2000))
+        loops.largest(self.queries.words[block], words, self._repeated.counts, starts, excluded, out)
         return out
 
     def _ball(self, block: slice) -> Ball:
         assert self.needs.radius is not None
         starts, excluded = self._excluded_codes(block, self._distinct)
         parts, room = [], 1024
+        loops = kernels(len(starts) * (self._distinct_words.size + 2000))
         for i, words in enumerate(self.queries.words[block]):
             rows, distances = np.empty(room, np.int64), np.empty(room, np.int64)
-            n_near = kernels().near(words, self._distinct_words, self.needs.radius, rows, distances)
+            n_near = loops.near(words, self._distinct_words, self.needs.radius, rows, distances)
             if n_near > room:
                 room = 2 * n_near
                 rows, distances = np.empty(room, np.int64), np.empty(room, np.int64)
-                kernels().near(words, self._distinct_words, self.needs.radius, rows, distances)
+                loops.near(words, self._distinct_words, self.needs.radius, rows, distances)
             rows, distances = rows[:n_near], distances[:n_near]
             counts = self._distinct.counts[rows]
             left_out = excluded[starts[i] : starts[i + 1]]

@@ -10,6 +10,7 @@ import numpy as np
 from lookalike.core.checks import choice
 from lookalike.core.errors import InputError, InputTypeError, Option
 from lookalike.core.files import digest
+from lookalike.evaluation.default_metrics import DEFAULT_METRICS
 from lookalike.evaluation.inputs import Ids, request_of_scores, request_of_vectors
 from lookalike.evaluation.needs import has_radius, needs_of
 from lookalike.evaluation.notes import extremes, notes_of_relevance
@@ -22,7 +23,6 @@ from lookalike.metrics.metric import Metric, parse_all
 from lookalike.metrics.registry import KEPT
 from lookalike.metrics.values import Part, Values, Weighted, joined
 
-DEFAULT_METRICS = ("AP", "AP@1000", "nDCG@100", "P@100", "R@100")
 UNDEFINED = {"zero": 0.0, "one": 1.0, "skip": np.nan, "error": np.nan}  # what an undefined query counts
 UNLISTED = ("below", "out")
 TIES = ("expected", "trec_eval")

@@ -11,6 +11,7 @@ import numpy as np
 
 from lookalike.core.bootstrap import bootstrap_interval
 from lookalike.core.errors import FileError, InputError, InputTypeError, MissingPackageError, Option
+from lookalike.core.figures import shown, without_nan
 from lookalike.core.files import check_format, fingerprints, provenance, read_json, write_text
 from lookalike.core.ids import id_array
 from lookalike.evaluation.result_text import relevance_text, unlisted_note, vectors_text
@@ -375,15 +376,6 @@ def as_table(columns: Any) -> "pandas.DataFrame":
     return pandas.DataFrame(columns)
 
 
-def shown(value: float) -> str:
-    """A number in tables: four digits, or where these would be zeros, its size.
-
-    >>> shown(0.25), shown(0.0000123), shown(0.0)
-    ('0.2500', '1.2e-05', '0.0000')
-    """
-    return f"{value:.1e}" if 0 < abs(value) < 5e-4 else f"{value:.4f}"
-
-
 def _mean(values: np.ndarray) -> float:
     defined = values[~np.isnan(values)]
     return float(defined.mean()) if len(defined) else float("nan")
@@ -405,12 +397,3 @@ def _highest_mean(values: np.ndarray, weights: np.ndarray) -> float:
 
 def _plain(values: np.ndarray) -> list[float]:
     return [float(value) for value in values]
-
-
-def without_nan(value: Any) -> Any:
-    """The same with None for nan, which JSON does not know."""
-    if isinstance(value, dict):
-        return {key: without_nan(inner) for key, inner in value.items()}
-    if isinstance(value, list):
-        return [without_nan(inner) for inner in value]
-    return None if isinstance(value, float) and np.isnan(value) else value

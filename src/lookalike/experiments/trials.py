@@ -9,7 +9,7 @@ import numpy as np
 
 from lookalike.core.codes import Codes
 from lookalike.core.errors import InputError
-from lookalike.core.kernels import bend_kernels, product_kernel
+from lookalike.core.kernels import prepare_hashing
 from lookalike.core.progress import track
 from lookalike.evaluation.code_space import Usage, WithinClass, mean_of_known, usage
 from lookalike.evaluation.count import count
@@ -95,7 +95,7 @@ def try_hashers(
     hashers: names to show, and hashers; one that is fitted already stays as it is. codes: names, and codes of the
     queries and the gallery that were made elsewhere. similarity: how the features themselves are searched.
     """
-    product_kernel(), bend_kernels()  # compiled before the clock starts
+    prepare_hashing()  # compiled before the clock starts
     hashers = list(hashers)
     features = task.gallery is not None
     within = WithinClass(task.gallery, task.classes) if features and task.classes is not None else None

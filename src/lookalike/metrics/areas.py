@@ -36,7 +36,7 @@ def area_under_precision_recall(relevant: np.ndarray, retrieved: np.ndarray) -> 
 def _sums(relevant: np.ndarray, retrieved: np.ndarray) -> np.ndarray:
     r, n = (np.ascontiguousarray(counts, float) for counts in (relevant, retrieved))
     out = np.empty((5, len(r)))
-    kernels().threshold_sums(r, n, out)  # the compiled twin of the function below
+    kernels(10 * r.size).threshold_sums(r, n, out)  # a twin of the function below
     return out
 
 

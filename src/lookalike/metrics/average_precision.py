@@ -36,7 +36,8 @@ def average_precision(
     r, n = (np.ascontiguousarray(counts, float) for counts in (relevant, retrieved))
     total = r.sum(1) if total is None else np.asarray(total, float)
     sums = Sums(*np.empty((12, len(r))))
-    kernels().precision_sums(r, n, np.inf if k is None else float(k), *sums)  # the compiled twin of the function below
+    # a twin of the function below
+    kernels(20 * r.size).precision_sums(r, n, np.inf if k is None else float(k), *sums)
     if k is None or norm == "total":
         return Values(*(divide(part, total) for part in sums.whole))
     if norm == "min":
@@ -127,8 +128,9 @@ def _over_retrieved(sums: Sums) -> list[np.ndarray]:
     if len(queries):
         cut = sums.before, sums.relevant_before, sums.n, sums.relevant, sums.places
         values = np.empty((3, len(queries)))
-        # the compiled twin of the function below
-        kernels().average_precision_at_cut(*(array[queries] for array in (*head, *cut)), values)
+        # a twin of the function below
+        steps = 100 * (sums.places[queries] + 300).sum()
+        kernels(steps).average_precision_at_cut(*(array[queries] for array in (*head, *cut)), values)
         for target, value in zip(out, values, strict=True):
             target[queries] = value
     return out

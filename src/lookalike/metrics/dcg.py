@@ -27,8 +27,8 @@ def dcg(counts: np.ndarray, k: int | None = None, gain: str = "exponential", dis
     deepest = int(by_grade.sum((0, 2)).max(initial=0))
     k = deepest if k is None else min(k, deepest)
     out = np.zeros((3, by_grade.shape[1]))
-    if k <= LONGEST_TABLE:  # the compiled twin, as far down as its table reaches
-        kernels().gain_sums(by_grade, gains, discounts(np.arange(k + 1), discount), out)
+    if k <= LONGEST_TABLE:  # a twin, as far down as its table reaches
+        kernels(10 * by_grade.size).gain_sums(by_grade, gains, discounts(np.arange(k + 1), discount), out)
     else:
         gain_sums(by_grade, gains, k, discount, out)
     return Values(*out)

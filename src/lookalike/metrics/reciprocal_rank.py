@@ -52,7 +52,7 @@ def _first_group(
     chances = np.zeros((2, len(r)))
     if len(queries):
         values = np.empty((2, len(queries)))
-        kernels().first_relevant(before, size, hits, limit, values)  # the compiled twin of the function below
+        kernels(100 * size.sum()).first_relevant(before, size, hits, limit, values)  # a twin of the function below
         chances[:, queries] = values
     return chances, best, worst, limit
 

@@ -140,6 +140,37 @@ class Index:
             items, distances = self._space.exact(checked, n, workers, rows)
         else:
             items, distances = self._nearby(checked, n, workers)
+        return self._neighbours(items, distances, k)
+
+    def search_and_count(
+        self, queries: Any, k: int, *, among: Any = None, threads: int | None = None
+    ) -> tuple[Neighbours, np.ndarray]:
+        """As `search`, and how many items are as near as the last one of each query, (n,); 0 where there is none.
+
+        An exact index of embeddings finds both in one pass over its items.
+
+        >>> index = Index.build(np.array([[1.0, 0.0], [0.0, 1.0], [0.0, 2.0]]))
+        >>> nearest, near = index.search_and_count(np.array([[0.0, 1.0]]), k=1)
+        >>> nearest.items, near
+        (array([[1]]), array([2]))
+        """
+        whole_number("k", k)
+        if self._approximate is None and isinstance(self._space, EmbeddingSpace):
+            checked: Any = self._space.checked(queries)
+            rows = None if among is None else _checked_mask(among, len(self))
+            near = np.zeros(len(checked), np.int64)
+            n = min(k, len(self) if rows is None else len(rows))
+            found = self._space.exact(checked, n, n_threads(threads), rows, near)
+            return self._neighbours(*found, k), near
+        nearest = self.search(queries, k, among=among, threads=threads)
+        there = (nearest.items >= 0).sum(1)
+        near = np.zeros(len(there), np.int64)
+        if (some := np.flatnonzero(there)).size:
+            last = nearest.distances[some, there[some] - 1]
+            near[some] = self.count_within(queries[some], last, among=among, threads=threads)
+        return nearest, near
+
+    def _neighbours(self, items: np.ndarray, distances: np.ndarray, k: int) -> Neighbours:
         items, distances = _widened(items, k, -1), _widened(distances, k, self._space.nothing)
         return Neighbours(items, distances, None if self.ids is None else _named(self.ids, items))
 

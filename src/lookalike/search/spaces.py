@@ -161,7 +161,7 @@ class EmbeddingSpace:
         return self.items.size <= FAST_NUMBERS
 
     def _lay_out(self, dtype: Any) -> Embeddings:
-        return Embeddings(np.ones((1, self.items.shape[1]), dtype), self.items, self.similarity)
+        return Embeddings(np.ones((1, self.items.shape[1]), dtype), self.items, self.similarity, in_place=True)
 
     def checked(self, queries: Any) -> np.ndarray:
         if isinstance(queries, Codes):
@@ -171,11 +171,16 @@ class EmbeddingSpace:
         return queries
 
     def exact(
-        self, queries: np.ndarray, k: int, workers: int, rows: np.ndarray | None = None
+        self,
+        queries: np.ndarray,
+        k: int,
+        workers: int,
+        rows: np.ndarray | None = None,
+        near: np.ndarray | None = None,
     ) -> tuple[np.ndarray, np.ndarray]:
         """The k items of the highest score, ties by position, of all items or of those at these rising positions.
 
-        Every score is computed, and all that reach the k-th are sorted.
+        Every score is computed, and all that reach the k-th are sorted. near: is filled with how many these are.
         """
         items, best_scores = np.empty((len(queries), k), np.int64), np.empty((len(queries), k))
 
@@ -184,6 +189,8 @@ class EmbeddingSpace:
             reach = np.arange(n) if k in (0, n) else np.flatnonzero(scores >= np.partition(scores, -k)[-k])
             best = reach[np.argsort(-scores[reach], kind="stable")[:k]]
             items[query], best_scores[query] = best, scores[best]
+            if near is not None:
+                near[query] = len(reach) if k else 0
 
         self._scan(queries, workers, rows, keep)
         return items if rows is None else rows[items], best_scores
@@ -207,6 +214,7 @@ class EmbeddingSpace:
         if dtype not in self._laid_out:  # once, and not for every search
             self._laid_out[dtype] = self._lay_out(dtype)
         scores = self._laid_out[dtype].with_queries(queries)
+        scores.threads = workers if len(queries) == 1 else 1
         size = min(48, max(6, (1 << 27) // (8 * len(self)) // 6 * 6))
 
         def fill(start: int) -> None:

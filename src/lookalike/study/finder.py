@@ -48,8 +48,9 @@ class Finder:
     (array([2]), array([1]), 1)
     """
 
-    def __init__(self, study: Study, model: str) -> None:
-        stored = study.model(model)
+    def __init__(self, study: Study, model: str, stored: Stored | None = None) -> None:
+        """stored: the model, if it was read before."""
+        stored = study.model(model, mapped=True) if stored is None else stored
         if stored.gallery is None:
             raise StudyError(f"the model {model!r} is a run, which ranks only the queries it names: it has no vectors")
         self.study, self.model, self.similarity = study, model, stored.similarity
@@ -74,8 +75,8 @@ class Finder:
             raise InputError(f"items have positions from 0 to {len(self.index) - 1}, got {item}")
         query = self.index.items[item : item + 1]
         k = min(k, len(self.index))
-        if among is not None:
-            among = among.copy()
+        if among is not None or (self.n_bits is None and self.index.kind == "exact"):  # one pass for items and ties
+            among = np.ones(len(self.index), bool) if among is None else among.copy()
             among[item] = False
             return self._looks(query, k, among)
         nearest = self.index.search(query, k + 1)
@@ -85,7 +86,9 @@ class Finder:
         among = np.ones(len(self.index), bool)
         among[item] = False
         others = ~itself & (nearest.items[0] >= 0)
-        return self._with_ties(query, nearest.items[0][others], nearest.distances[0][others], among)
+        items, distances = nearest.items[0][others], nearest.distances[0][others]
+        near = int(self.index.count_within(query, distances[-1:], among=among)[0]) if len(items) else 0
+        return _with_ties(items, distances, near)
 
     def like_picture(self, picture: Path | np.ndarray, k: int, *, among: np.ndarray | None = None) -> Looks:
         """The k items nearest to a picture: an image file, or (height, width, 3) of uint8."""
@@ -129,17 +132,17 @@ class Finder:
         return load(self.study.hasher_path(self.model))
 
     def _looks(self, query: Any, k: int, among: np.ndarray | None) -> Looks:
-        nearest = self.index.search(query, min(k, len(self.index)), among=among)
+        nearest, near = self.index.search_and_count(query, min(k, len(self.index)), among=among)
         exists = nearest.items[0] >= 0
-        return self._with_ties(query, nearest.items[0][exists], nearest.distances[0][exists], among)
+        return _with_ties(nearest.items[0][exists], nearest.distances[0][exists], int(near[0]))
 
-    def _with_ties(self, query: Any, items: np.ndarray, distances: np.ndarray, among: np.ndarray | None) -> Looks:
-        """Nearest items, and how many further items are as near as the last."""
-        if not len(items):
-            return Looks(items, distances, np.zeros(0, np.int64), 0)
-        near = int(self.index.count_within(query, distances[-1:], among=among)[0])
-        groups = np.concatenate([[0], np.cumsum(distances[1:] != distances[:-1])])
-        return Looks(items, distances, groups, near - len(items))
+
+def _with_ties(items: np.ndarray, distances: np.ndarray, near: int) -> Looks:
+    """Nearest items. near: how many items are as near as the last of them."""
+    if not len(items):
+        return Looks(items, distances, np.zeros(0, np.int64), 0)
+    groups = np.concatenate([[0], np.cumsum(distances[1:] != distances[:-1])])
+    return Looks(items, distances, groups, near - len(items))
 
 
 @dataclass(frozen=True)

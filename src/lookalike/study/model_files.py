@@ -99,16 +99,18 @@ class ModelFiles:
         question = "" if similar is None else f", did you mean {similar!r}?"
         return StudyError(f"the study has no model {name!r}{question} (it has {', '.join(names) or 'none'})")
 
-    def read(self, name: str, items: StudyItems) -> Stored:
-        """A model as it was given, its vectors in the order of the study."""
+    def read(self, name: str, items: StudyItems, *, mapped: bool = False) -> Stored:
+        """A model as it was given, its vectors in the order of the study. mapped: large ones stay in their file."""
         vectors, run = self.vectors_path(name), self.run_path(name)
         for path in (vectors, run, vectors):  # another process may just now replace one by the other
             with contextlib.suppress(FileNotFoundError):
-                return self._read_vectors(name, path, items) if path == vectors else Stored(name, run=read_run(path))
+                if path == run:
+                    return Stored(name, run=read_run(path))
+                return self._read_vectors(name, path, items, mapped)
         raise self.missing(name)
 
-    def _read_vectors(self, name: str, path: Path, items: StudyItems) -> Stored:
-        arrays, about = read_arrays(path)
+    def _read_vectors(self, name: str, path: Path, items: StudyItems, mapped: bool) -> Stored:
+        arrays, about = read_arrays(path, mapped=mapped)
         if about.get("lookalike") != "model":
             raise FileError(f"{path} is not a model of a study: add it with add_model", path=path)
         own_queries = not set(QUERY_ARRAYS).isdisjoint(arrays)

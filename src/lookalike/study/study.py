@@ -233,9 +233,9 @@ class Study:
                 f"the pool has what the model {pooled!r} proposed: give the new one another name, and top up the pool"
             )
 
-    def model(self, name: str) -> Stored:
-        """A model as it was given, its rows in the order of the study."""
-        return self._model_files.read(name, self._items)
+    def model(self, name: str, *, mapped: bool = False) -> Stored:
+        """A model as it was given, its rows in the order of the study. mapped: large ones stay in their file."""
+        return self._model_files.read(name, self._items, mapped=mapped)
 
     def remove_model(self, name: str) -> None:
         """Remove a model from the study."""

@@ -8,7 +8,6 @@ from cyclopts import Parameter
 from lookalike.cli.judge.store import needs_packages, open_store
 from lookalike.cli.options import JSON, STUDY
 from lookalike.cli.terminal import print_json, tables
-from lookalike.core.checks import nearest
 from lookalike.core.errors import InputError, StudyError
 
 if TYPE_CHECKING:
@@ -89,6 +88,8 @@ def renew(
 
 def _check_expert(store: "Store", name: str) -> None:
     """Raise where the study has no expert of this name; the error says who there is."""
+    from lookalike.core.checks import nearest
+
     if store.expert(name) is not None:
         return
     experts = [expert.name for expert in store.experts()]

@@ -9,6 +9,7 @@ from numba import float32, float64, int32, int64, njit, void
 from numba.extending import intrinsic
 
 from lookalike.core.kernels.arrays import read
+from lookalike.core.kernels.loop import compiled
 
 
 @intrinsic
@@ -28,7 +29,7 @@ def _parts(bits, digits):
     return (number, 1) if power == 0 else (number | (1 << digits), power)  # below the least power the first digit is 0
 
 
-@njit(
+@compiled(
     [void(read(int32, 2), int64, int32[::1], int64[::1]), void(read(int64, 2), int64, int64[::1], int64[::1])],
     nogil=True,
     cache=True,
@@ -53,7 +54,7 @@ def divisors(bits, digits, largest, out):
         out[i] = common >> _trailing_zeros(common) if common else 1
 
 
-@njit(
+@compiled(
     [void(float32[:, ::1], read(float32, 1), read(float32, 1)),
      void(float64[:, ::1], read(float64, 1), read(float64, 1))],
     nogil=True,
@@ -98,7 +99,7 @@ PRIMES = np.array([n for n in range(3, 1626, 2) if all(n % d for d in range(3, 4
 LARGEST = 1 << 32  # at most two primes of a number up to this are not among these
 
 
-@njit(
+@compiled(
     [void(read(int32, 2), int64, int64, int64[::1], int64[::1]),
      void(read(int64, 2), int64, int64, int64[::1], int64[::1])],
     nogil=True,

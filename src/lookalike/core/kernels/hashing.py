@@ -3,6 +3,8 @@
 import numpy as np
 from numba import float32, int64, njit, types, void
 
+from lookalike.core.kernels.loop import compiled
+
 _READ = types.Array(float32, 1, "C", readonly=True)
 TURN = np.float32(1 / (2 * np.pi))
 # sin(πf) / f for |f| ≤ ½ as a polynomial of f², through Chebyshev's points: to 7e-9
@@ -20,7 +22,7 @@ def _flat(block):
     ), stride
 
 
-@njit([void(float32[::1], int64, _READ, _READ, _READ)], nogil=True, cache=True, fastmath={"contract"})
+@compiled([void(float32[::1], int64, _READ, _READ, _READ)], nogil=True, cache=True, fastmath={"contract"})
 def _cosines(values, stride, scale, phase, shift):
     """Replace values of column j: cos(value * scale[j] + phase[j]) + shift[j], to 2e-7 beside the angle's rounding."""
     scale, phase = scale * TURN, phase * TURN
@@ -34,7 +36,7 @@ def _cosines(values, stride, scale, phase, shift):
             row[j] = (np.float32(1) + shift[j]) - np.float32(2) * sine * sine  # cos 2a = 1 − 2 sin² a
 
 
-@njit([float32(_READ)], nogil=True, cache=True, fastmath={"reassoc", "contract"})
+@njit(nogil=True, fastmath={"reassoc", "contract"})
 def _square(row):
     """row · row, summed in the fastest order; the order is the same for all rows of a length."""
     total = np.float32(0)
@@ -43,7 +45,7 @@ def _square(row):
     return total
 
 
-@njit([void(float32[::1], int64, float32[:, ::1], _READ, _READ)], nogil=True, cache=True)
+@compiled([void(float32[::1], int64, float32[:, ::1], _READ, _READ)], nogil=True, cache=True)
 def _insides(values, stride, items, centre_squares, radii):
     """Replace values x·c by how far item x is inside a sphere of centre c: radius − √(‖x‖² − 2 x·c + ‖c‖²)."""
     for i in range(len(items)):

@@ -3,7 +3,9 @@
 import numpy as np
 from numba import float64, int64, njit, types, void
 
+from lookalike.core.kernels import one_query
 from lookalike.core.kernels.arrays import read, write
+from lookalike.core.kernels.loop import compiled
 
 
 @njit(nogil=True)
@@ -21,7 +23,7 @@ def _inverse_ranks(before, n):
     return total + v * (1 / 24 + v * (-7 / 960 + v * 31 / 8064)) - u * (1 / 24 + u * (-7 / 960 + u * 31 / 8064))
 
 
-@njit(
+@compiled(
     void(read(float64, 2), read(float64, 2), float64, *(write(float64, 1),) * 12),
     nogil=True,
     cache=True,
@@ -64,7 +66,7 @@ def precision_sums(
             rel_before += r
 
 
-@njit(
+average_precision_at_cut = compiled(
     void(
         read(float64, 1),
         read(float64, 1),
@@ -78,81 +80,17 @@ def precision_sums(
     ),
     nogil=True,
     cache=True,
-)
-def average_precision_at_cut(expected, best, worst, before, relevant_before, n, relevant, places, out):
-    """out[:, i] = expected, best and worst AP of query i when the cutoff falls inside a tie group.
-
-    The twin of metrics.average_precision.at_cut, which explains it.
-    """
-    for i in range(len(n)):
-        most, least = min(relevant[i], places[i]), max(0.0, places[i] - n[i] + relevant[i])
-        inverse_ranks = 0.0
-        for t in range(1, int(places[i]) + 1):
-            inverse_ranks += 1 / (before[i] + t)
-        # hypergeometric chances, relative to the likeliest number of hits, walked outwards until they vanish
-        likeliest = np.floor((places[i] + 1) * (relevant[i] + 1) / (n[i] + 2))
-        likeliest = min(max(likeliest, least), most)
-        mass, total = 0.0, 0.0
-        for direction in (1.0, -1.0):
-            h, chance = likeliest, 1.0
-            while chance > 1e-25:
-                if direction > 0 or h != likeliest:
-                    slope = (h - 1) / (places[i] - 1) if places[i] > 1 else 0.0
-                    part = (relevant_before[i] + 1) * inverse_ranks
-                    part += slope * (places[i] - (before[i] + 1) * inverse_ranks)
-                    hits = relevant_before[i] + h
-                    mass += chance
-                    total += chance * (expected[i] + h / places[i] * part) / hits if hits > 0 else 0.0
-                if direction > 0:
-                    if h == most:
-                        break
-                    chance *= (relevant[i] - h) * (places[i] - h)
-                    chance /= (h + 1) * (n[i] - relevant[i] - places[i] + h + 1)
-                else:
-                    if h == least:
-                        break
-                    chance *= h * (n[i] - relevant[i] - places[i] + h)
-                    chance /= (relevant[i] - h + 1) * (places[i] - h + 1)
-                h += direction
-        out[0, i] = total / mass
-        first, last = 0.0, 0.0  # sums of 1 / rank over the first and the last h places
-        top, bottom = -1.0, 2.0
-        for h in range(int(most) + 1):
-            if h > 0:
-                first += 1 / (before[i] + h)
-                last += 1 / (before[i] + places[i] - h + 1)
-            if h >= least:
-                hits = relevant_before[i] + h
-                high = best[i] + h + (relevant_before[i] - before[i]) * first
-                low = worst[i] + h + (relevant_before[i] - before[i] - places[i] + h) * last
-                top = max(top, high / hits if hits > 0 else 0.0)
-                bottom = min(bottom, low / hits if hits > 0 else 0.0)
-        out[1, i], out[2, i] = top, bottom
+)(one_query.average_precision_at_cut)
 
 
-@njit(
+first_relevant = compiled(
     void(read(float64, 1), read(float64, 1), read(float64, 1), float64, write(float64, 2)),
     nogil=True,
     cache=True,
-)
-def first_relevant(before, n, relevant, k, out):
-    """out[0] = chance that the first relevant item is in the top k, out[1] = its expected reciprocal rank.
-
-    The twin of metrics.reciprocal_rank.first_relevant, which explains it.
-    """
-    for i in range(len(n)):
-        chance, hit, reciprocal = relevant[i] / n[i], 0.0, 0.0
-        rank = 1.0
-        while rank <= n[i] - relevant[i] + 1 and before[i] + rank <= k and chance > 1e-25:
-            hit += chance
-            reciprocal += chance / (before[i] + rank)
-            chance *= (n[i] - rank - relevant[i] + 1) / max(n[i] - rank, 1.0)
-            rank += 1
-        certain = before[i] + n[i] - relevant[i] + 1 <= k
-        out[0, i], out[1, i] = 1.0 if certain else min(hit, 1.0), reciprocal
+)(one_query.first_relevant)
 
 
-@njit(void(read(float64, 2), read(float64, 2), write(float64, 2)), nogil=True, cache=True)
+@compiled(void(read(float64, 2), read(float64, 2), write(float64, 2)), nogil=True, cache=True)
 def threshold_sums(relevant, retrieved, out):
     """Pairs in the right order, tied pairs, and precision; the twin of metrics.areas.threshold_sums."""
     for i in range(len(relevant)):
@@ -169,7 +107,7 @@ def threshold_sums(relevant, retrieved, out):
         out[0, i], out[1, i], out[2, i], out[3, i], out[4, i] = hits * others - wrong, tied, area, hits, others
 
 
-@njit(
+@compiled(
     void(types.Array(int64, 3, "A", readonly=True), read(float64, 1), read(float64, 1), write(float64, 2)),
     nogil=True,
     cache=True,

@@ -14,6 +14,7 @@ from numba import float32, float64, int64, njit, types, void
 from numba.extending import intrinsic
 
 from lookalike.core.kernels.arrays import read
+from lookalike.core.kernels.loop import compiled
 
 ROWS = 6  # query rows a step: with two vectors of gallery items, 12 sums and 3 or 4 operands fill 16 vector registers
 VECTORS = 2
@@ -125,7 +126,7 @@ def _take_square(builder, fma, query, item, total):
 _product_step, _distance_step = _stepper(_add_product), _stepper(_take_square)
 
 
-@njit(
+@compiled(
     [
         void(float32[:, :, ::1], float32[:, :, ::1], float32[:, ::1]),
         void(float64[:, :, ::1], float64[:, :, ::1], float64[:, ::1]),
@@ -146,7 +147,7 @@ def product(queries, gallery, out):
             _product_step(flat_queries, query, 1, ROWS, flat_gallery, item, flat_out, start, stride, depth)
 
 
-@njit([void(float64[:, :, ::1], float64[:, :, ::1], float64[:, ::1])], nogil=True, cache=True)
+@compiled([void(float64[:, :, ::1], float64[:, :, ::1], float64[:, ::1])], nogil=True, cache=True)
 def distances(queries, gallery, out):
     """out[i, j] = -|query i - item j|², of rows packed as for `product`."""
     depth = queries.shape[1]
@@ -160,7 +161,7 @@ def distances(queries, gallery, out):
             _distance_step(flat_queries, query, 1, ROWS, flat_gallery, item, flat_out, start, stride, depth)
 
 
-@njit([void(float32[:, ::1], float32[:, :, ::1], float32[:, ::1])], nogil=True, cache=True)
+@compiled([void(float32[:, ::1], float32[:, :, ::1], float32[:, ::1])], nogil=True, cache=True)
 def row_product(rows, gallery, out):
     """As `product`, of rows as they are, a multiple of ROWS: for a gallery so small that it stays in a near cache."""
     depth = rows.shape[1]
@@ -174,7 +175,7 @@ def row_product(rows, gallery, out):
             _product_step(flat_rows, i * depth, depth, 1, flat_gallery, item, flat_out, start, stride, depth)
 
 
-@njit(
+@compiled(
     [void(read(float32, 2), read(float32, 1), float32[:, :, ::1]),
      void(read(float64, 2), read(float64, 1), float64[:, :, ::1])],
     nogil=True,
@@ -203,12 +204,39 @@ def _fma(typingctx, a, b, c):
     return a(a, a, a), codegen
 
 
+@compiled([void(read(t, 2), read(t, 1), read(t, 1), t[::1]) for t in (float32, float64)], nogil=True, cache=True)
+def score_rows(rows, scales, query, out):
+    """out[i] = query · row i times its scale, summed as `product` does: one query, and rows that are not packed."""
+    # Each sum is a chain that waits for itself; eight of them side by side do not wait.
+    whole = len(rows) // 8 * 8
+    zero = rows.dtype.type(0)
+    for i in range(0, whole, 8):
+        a, b, c, d, e, f, g, h = zero, zero, zero, zero, zero, zero, zero, zero
+        for j in range(rows.shape[1]):
+            value = query[j]
+            a = _fma(value, rows[i, j] * scales[i], a)
+            b = _fma(value, rows[i + 1, j] * scales[i + 1], b)
+            c = _fma(value, rows[i + 2, j] * scales[i + 2], c)
+            d = _fma(value, rows[i + 3, j] * scales[i + 3], d)
+            e = _fma(value, rows[i + 4, j] * scales[i + 4], e)
+            f = _fma(value, rows[i + 5, j] * scales[i + 5], f)
+            g = _fma(value, rows[i + 6, j] * scales[i + 6], g)
+            h = _fma(value, rows[i + 7, j] * scales[i + 7], h)
+        out[i], out[i + 1], out[i + 2], out[i + 3] = a, b, c, d
+        out[i + 4], out[i + 5], out[i + 6], out[i + 7] = e, f, g, h
+    for i in range(whole, len(rows)):
+        total = zero
+        for j in range(rows.shape[1]):
+            total = _fma(query[j], rows[i, j] * scales[i], total)
+        out[i] = total
+
+
 @njit
 def _add_square(value, total):
     return _fma(value, value, total)
 
 
-@njit(
+@compiled(
     [void(read(float32, 2), read(float32, 1), float32[::1]),
      void(read(float64, 2), read(float64, 1), float64[::1])],
     nogil=True,
@@ -230,7 +258,9 @@ def squares(rows, scales, out):
             f = _add_square(rows[i + 5, j] * scales[i + 5], f)
             g = _add_square(rows[i + 6, j] * scales[i + 6], g)
             h = _add_square(rows[i + 7, j] * scales[i + 7], h)
-        out[i : i + 8] = (a, b, c, d, e, f, g, h)
+        # one by one: an assignment to a slice takes numba a second longer to compile, for the words of its error
+        out[i], out[i + 1], out[i + 2], out[i + 3] = a, b, c, d
+        out[i + 4], out[i + 5], out[i + 6], out[i + 7] = e, f, g, h
     for i in range(whole, len(rows)):
         total = zero
         for value in rows[i]:

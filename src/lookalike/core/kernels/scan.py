@@ -5,10 +5,11 @@ Every function has a plain twin of the same meaning elsewhere in the package, an
 
 import numpy as np
 from llvmlite import binding
-from numba import boolean, int16, int64, njit, uint64, void
+from numba import int16, int64, njit, uint64, void
 from numba.extending import intrinsic
 
 from lookalike.core.kernels.arrays import read, write
+from lookalike.core.kernels.loop import compiled
 
 HAS_VECTOR_POPCOUNT = bool(binding.get_host_cpu_features().get("avx512vpopcntdq", False))
 BLOCK = 4096  # codes per block: their distances fit the first-level cache as bytes
@@ -25,7 +26,7 @@ def popcount(typingctx, word):
     return word(word), codegen
 
 
-@njit(nogil=True)
+@njit(nogil=True, inline="always")
 def _eight_queries(queries, gallery, out):
     # Eight histograms at once: neighbouring increments never meet in one counter, so none waits for another.
     histograms = np.zeros((8, 65), np.int64)
@@ -52,7 +53,7 @@ def _eight_queries(queries, gallery, out):
                 out[first + i, d] += histograms[i, d]
 
 
-@njit(nogil=True)
+@njit(nogil=True, inline="always")
 def _distances(query, gallery, start, buffer):
     # One pass over the block for each word: contiguous reads, which the compiler turns into vector instructions.
     for w in range(len(query)):
@@ -66,7 +67,7 @@ def _distances(query, gallery, start, buffer):
                 buffer[j] += popcount(word ^ block[j])
 
 
-@njit(nogil=True)
+@njit(nogil=True, inline="always")
 def _byte_distances(queries, gallery, first, last, out):
     # Distances below 256 as bytes; two bytes read as one uint16 count two items with one increment.
     n_bins = out.shape[1]
@@ -88,7 +89,7 @@ def _byte_distances(queries, gallery, first, last, out):
                 pairs[256 * high + low] = 0
 
 
-@njit(nogil=True)
+@njit(nogil=True, inline="always")
 def _long_distances(queries, gallery, first, last, out):
     buffer = np.empty(BLOCK, np.uint16)
     for i in range(len(queries)):
@@ -99,11 +100,33 @@ def _long_distances(queries, gallery, first, last, out):
                 out[i, distance] += 1
 
 
-@njit(
-    void(read(uint64, 2), read(uint64, 2), read(int64, 2), boolean, write(int64, 2)),
-    nogil=True,
-    cache=True,
-)
+_RUNS = void(read(uint64, 2), read(uint64, 2), read(int64, 2), write(int64, 2))
+
+
+@compiled(_RUNS, nogil=True, cache=True)
+def _scan_long(queries, gallery, runs, out):
+    for t in range(len(runs)):
+        q0, q1, g0, g1 = runs[t]
+        for first in range(g0, g1, TILE):
+            _long_distances(queries[q0:q1], gallery, first, min(first + TILE, g1), out[q0:q1])
+
+
+@compiled(_RUNS, nogil=True, cache=True)
+def _scan_bytes(queries, gallery, runs, out):
+    for t in range(len(runs)):
+        q0, q1, g0, g1 = runs[t]
+        for first in range(g0, g1, TILE):
+            _byte_distances(queries[q0:q1], gallery, first, min(first + TILE, g1), out[q0:q1])
+
+
+@compiled(_RUNS, nogil=True, cache=True)
+def _scan_eight(queries, gallery, runs, out):
+    for t in range(len(runs)):
+        q0, q1, g0, g1 = runs[t]
+        for first in range(g0, g1, TILE):
+            _eight_queries(queries[q0:q1, 0], gallery[0, first : min(first + TILE, g1)], out[q0:q1])
+
+
 def scan(queries, gallery, runs, buffered, out):
     """Add to `out` (queries, n_bits + 1) how many items stand at each distance from each query.
 
@@ -111,21 +134,11 @@ def scan(queries, gallery, runs, buffered, out):
     q0..q1 with items g0..g1. `buffered` chooses, for codes of one word, distances written to a buffer (best
     where the processor counts the bits of a whole vector) over eight queries at a time (best elsewhere).
     """
-    for t in range(len(runs)):
-        q0, q1, g0, g1 = runs[t]
-        if q0 == q1 or g0 == g1:
-            continue
-        for first in range(g0, g1, TILE):
-            last = min(first + TILE, g1)
-            if out.shape[1] > 256:
-                _long_distances(queries[q0:q1], gallery, first, last, out[q0:q1])
-            elif queries.shape[1] > 1 or buffered:
-                _byte_distances(queries[q0:q1], gallery, first, last, out[q0:q1])
-            else:
-                _eight_queries(queries[q0:q1, 0], gallery[0, first:last], out[q0:q1])
+    short = _scan_bytes if queries.shape[1] > 1 or buffered else _scan_eight
+    (_scan_long if out.shape[1] > 256 else short)(queries, gallery, runs, out)  # only what is chosen is compiled
 
 
-@njit(
+@compiled(
     void(read(uint64, 2), read(uint64, 2), int64, read(int16, 2), write(int64, 3)),
     nogil=True,
     cache=True,
@@ -142,7 +155,7 @@ def scan_graded(queries, gallery, first, grades, out):
                 out[grades[i, start + j], i, block[j]] += 1
 
 
-@njit(
+@compiled(
     void(read(uint64, 2), read(uint64, 2), read(int64, 1), read(int64, 1), read(int64, 1), write(int64, 2)),
     nogil=True,
     cache=True,
@@ -175,7 +188,7 @@ def largest(queries, gallery, counts, excluded_start, excluded, out):
             counts[code] += 1
 
 
-@njit(
+@compiled(
     int64(read(uint64, 1), read(uint64, 2), int64, write(int64, 1), write(int64, 1)),
     nogil=True,
     cache=True,

@@ -1,12 +1,13 @@
 """Compiled tables over all codes of a few bits: how many items are at each distance from every possible code."""
 
 import numpy as np
-from numba import int32, int64, njit, uint32, uint64, void
+from numba import int32, int64, uint32, uint64, void
 
 from lookalike.core.kernels.arrays import read, write
+from lookalike.core.kernels.loop import compiled
 
 
-@njit(
+@compiled(
     void(read(uint64, 1), read(int32, 1), read(int32, 1), write(uint32, 2)),
     nogil=True,
     cache=True,
@@ -19,7 +20,7 @@ def tabulate(words, labels, rows, out):
             out[row, words[i]] += np.uint32(1)
 
 
-@njit([void(write(uint32, 2)), void(write(int64, 2))], nogil=True, cache=True)
+@compiled([void(write(uint32, 2)), void(write(int64, 2))], nogil=True, cache=True)
 def spread(counts):
     """Turn counts[0] = items on each code into counts[d, x] = items at distance d from code x, for every x.
 
@@ -39,7 +40,7 @@ def spread(counts):
                     one[x] += below_zero[x]
 
 
-@njit([void(write(uint32, 2)), void(write(int64, 2))], nogil=True, cache=True)
+@compiled([void(write(uint32, 2)), void(write(int64, 2))], nogil=True, cache=True)
 def spread_largest(counts):
     """As `spread`, for the largest number of items on one code at each distance below counts' height."""
     n_codes = counts.shape[1]

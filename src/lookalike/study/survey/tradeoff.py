@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lookalike.core.codes import Codes
-from lookalike.core.kernels import bend_kernels, product_kernel
+from lookalike.core.kernels import prepare_hashing
 from lookalike.core.progress import report, track
 from lookalike.evaluation.relevance import Relevance, judged
 from lookalike.evaluation.results import Score
@@ -86,7 +86,7 @@ def weigh(
     data: SurveyData, model: str, hashers: Sequence[tuple[str, "Hasher"]], retrieval: Sequence[Retrieval]
 ) -> Tradeoff:
     """Compare the embeddings of a model with codes of them. retrieval: the first gives the labels for the AP."""
-    product_kernel(), bend_kernels()
+    prepare_hashing()
     n_items = len(data.catalogue)
     embeddings, similarity = data.vectors[model].gallery, str(data.vectors[model].similarity)
     index = Index.build(embeddings, similarity=similarity, kind="exact")

@@ -135,7 +135,7 @@ class Shelf:
 
     def _described(self, name: str) -> ShownModel:
         try:
-            stored = self.study.model(name)
+            stored = self.study.model(name, mapped=True)
         except UNREADABLE as error:
             return ShownModel(name, "cannot be used", "cannot be used", problem=unreadable(name, error))
         if isinstance(stored.gallery, Codes):
@@ -148,7 +148,7 @@ class Shelf:
         """The finder of a model, made when it is first asked for."""
         with self._finding:
             if model not in self._finders:
-                self._finders[model] = Finder(self.study, model)
+                self._finders[model] = Finder(self.study, model)  # its vectors stay in their file
             self._finders.move_to_end(model)
             while len(self._finders) > FINDERS:
                 self._finders.popitem(last=False)

@@ -1,0 +1,24 @@
+"""Numbers as tables show them and as JSON takes them."""
+
+import math
+from typing import Any
+
+__all__ = ["shown", "without_nan"]
+
+
+def shown(value: float) -> str:
+    """A number in tables: four digits, or where these would be zeros, its size.
+
+    >>> shown(0.25), shown(0.0000123), shown(0.0)
+    ('0.2500', '1.2e-05', '0.0000')
+    """
+    return f"{value:.1e}" if 0 < abs(value) < 5e-4 else f"{value:.4f}"
+
+
+def without_nan(value: Any) -> Any:
+    """The same with None for nan, which JSON does not know."""
+    if isinstance(value, dict):
+        return {key: without_nan(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [without_nan(inner) for inner in value]
+    return None if isinstance(value, float) and math.isnan(value) else value
