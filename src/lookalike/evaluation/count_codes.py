@@ -16,6 +16,7 @@ from lookalike.core.codes import Codes
 from lookalike.core.errors import InputError, Option
 from lookalike.core.kernels import kernels
 from lookalike.evaluation.needs import Needs
+from lookalike.evaluation.plane_scan import MAX_ITEMS, BitPlanes, LabelKeys, label_keys, slice_codes
 from lookalike.evaluation.relevance import UNJUDGED, Groups, Relevance, SameLabel
 from lookalike.evaluation.request import Request
 from lookalike.evaluation.tally import Tally
@@ -23,6 +24,9 @@ from lookalike.evaluation.tally_parts import Ball
 
 METHODS = ("auto", "table", "scan", "plain")
 MAX_TABLE_BITS = 20
+MAX_PLANE_BITS = 1023  # the sum of half the planes has nine digits
+ITEMS_OF_A_RUN = 128  # of one label and weight, on average, from which on planes are sorted by labels
+GATHERED = 1 << 18  # items of labels that are copied at a time
 
 __all__ = ["MAX_TABLE_BITS", "METHODS", "CodeCounter", "code_counter", "distinct_codes"]
 
@@ -40,6 +44,8 @@ def code_counter(request: Request, needs: Needs, method: str = "auto", threads: 
     counter = CodeCounter(request, needs, levels, method, threads)
     if method == "auto":
         counter = replace(counter, method="table" if counter.table_pays() else "scan")
+    if counter.method == "scan":
+        counter = replace(counter, by_planes=counter.planes_pay())
     counter.prepare()
     return counter
 
@@ -64,6 +70,7 @@ class CodeCounter:
     levels: list[Groups]
     method: str
     threads: int = 1
+    by_planes: bool = False
 
     @property
     def queries(self) -> Codes:
@@ -92,7 +99,7 @@ class CodeCounter:
         if self.method == "table":
             _ = self._tables
         if self.method == "scan":
-            _ = self._sorted
+            _ = self._planes if self.by_planes else self._sorted
         if self.request.excluded_groups is not None:
             _ = self.request.excluded_groups.order
         if self.needs.radius is not None:
@@ -132,6 +139,25 @@ class CodeCounter:
     @functools.cached_property
     def _repeated(self) -> "DistinctCodes":
         return self._distinct.repeated()
+
+    @functools.cached_property
+    def _planes(self) -> tuple[list[Groups], LabelKeys, BitPlanes]:
+        """The levels of labels that the planes are sorted by, their keys, and the planes of the gallery."""
+        sliced = [level for level in self.levels if self._label_planes_pay(level)]
+        keys = label_keys(sliced)
+        for level in self.levels[len(sliced) :]:
+            _ = level.order
+        return sliced, keys, slice_codes(self.gallery, keys, self.threads)
+
+    def planes_pay(self) -> bool:
+        """Whether a scan of bit planes costs less than one of words: the processor counts bits of vectors, …."""
+        if not (self.levels or self.sparse) or self.n_bits > MAX_PLANE_BITS or len(self.gallery) > MAX_ITEMS:
+            return False
+        return len(self.queries) >= 32 and len(self.gallery) >= 256 * (self.n_bits + 1) and kernels().HAS_VECTOR_POPCOUNT
+
+    def _label_planes_pay(self, level: Groups) -> bool:
+        """Whether labels have enough items to sort the planes by them: each label and weight ends with a transform."""
+        return len(self.gallery) >= ITEMS_OF_A_RUN * level.n_groups * (self.n_bits + 1)
 
     def table_pays(self) -> bool:
         """Whether spreading tables costs less than meeting every item; an addition there is half a pair here."""
@@ -215,19 +241,36 @@ class CodeCounter:
         n = block.stop - block.start
         out = np.zeros((1 + len(self.levels), n, self.n_bits + 1), np.int64)
         words = self.queries.words[block]
-        self._run(words, np.array([[0, n, 0, len(self.gallery)]]), out[0])
-        for target, level, gallery_labels in zip(out[1:], self.levels, self._sorted[1], strict=True):
-            query_labels = level.queries[block]
-            order = np.argsort(query_labels, kind="stable")  # queries of one label together: they share their items
-            labels, firsts = np.unique(query_labels[order], return_index=True)
-            runs = np.stack([firsts, [*firsts[1:], n], *_runs(gallery_labels, labels)], axis=1).astype(np.int64)
+        if self.by_planes:
+            sliced, keys, planes = self._planes
+            planes.count(words, keys.ranges(sliced, block), out[: 1 + len(sliced)])
+            for target, level in zip(out[1 + len(sliced) :], self.levels[len(sliced) :], strict=True):
+                self._scan_gathered(block, level, target)
+            return out
+        gallery, gallery_labels = self._sorted
+        _run(words, gallery, np.array([[0, n, 0, len(self.gallery)]]), out[0])
+        for target, level, labels in zip(out[1:], self.levels, gallery_labels, strict=True):
+            order, names, edges = _queries_by_label(level.queries[block])
             counted = np.zeros((n, self.n_bits + 1), np.int64)
-            self._run(np.ascontiguousarray(words[order]), runs, counted)
+            runs = np.stack([*edges, *_runs(labels, names)], axis=1)
+            _run(words[order], gallery, runs.astype(np.int64), counted)
             target[order] = counted
         return out
 
-    def _run(self, words: np.ndarray, runs: np.ndarray, out: np.ndarray) -> None:
-        kernels().scan(words, self._sorted[0], runs, kernels().HAS_VECTOR_POPCOUNT, out)
+    def _scan_gathered(self, block: slice, level: Groups, target: np.ndarray) -> None:
+        """Count the items of each query's label, where labels have few: a copy of some labels' items at a time."""
+        order, _, (firsts, lasts) = _queries_by_label(level.queries[block])
+        words = self.queries.words[block][order]
+        starts, ends = (edges[order[firsts]] for edges in level.runs(block))
+        counted = np.zeros_like(target)
+        batches = np.cumsum(ends - starts) // GATHERED
+        for batch in np.split(np.arange(len(firsts)), np.flatnonzero(np.diff(batches)) + 1):
+            sizes = ends[batch] - starts[batch]
+            ahead = np.cumsum(sizes) - sizes
+            items = level.order[np.repeat(starts[batch] - ahead, sizes) + np.arange(sizes.sum())]
+            runs = np.stack([firsts[batch], lasts[batch], ahead, ahead + sizes], axis=1)
+            _run(words, np.ascontiguousarray(self.gallery.words[items].T), runs, counted)
+        target[order] = counted
 
     def _scan_blocks(self, block: slice, counts: np.ndarray) -> None:
         """Any relevance: grades of a block of items at a time, some megabytes each."""
@@ -367,6 +410,19 @@ def distinct_codes(codes: Codes, *, with_index: bool = False) -> DistinctCodes:
 def _on_code(codes: Codes) -> np.ndarray:
     """Number of items on each of the 2^n_bits codes."""
     return np.bincount(codes.words[:, 0].view(np.int64), minlength=2**codes.n_bits)
+
+
+def _run(words: np.ndarray, gallery: np.ndarray, runs: np.ndarray, out: np.ndarray) -> None:
+    """Scan runs of a gallery (words, items), in the way that is best on this processor."""
+    kernels().scan(np.ascontiguousarray(words), gallery, runs, kernels().HAS_VECTOR_POPCOUNT, out)
+
+
+def _queries_by_label(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """An order of queries in which those of one label, which share their items, stand together; the labels in this
+    order, and where the queries of each start and end."""
+    order = np.argsort(labels, kind="stable")
+    names, firsts = np.unique(labels[order], return_index=True)
+    return order, names, (firsts, np.append(firsts[1:], len(labels)))
 
 
 def _runs(labels: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -38,6 +38,12 @@ def kernels() -> SimpleNamespace:
 
 
 @functools.cache
+def plane_kernels() -> SimpleNamespace:
+    """The compiled scan of codes as bit planes."""
+    return _load("lookalike.core.kernels.bit_planes")
+
+
+@functools.cache
 def product_kernel() -> SimpleNamespace:
     """The compiled matrix product, and the loops that give rows of one direction the same form."""
     return _load("lookalike.core.kernels.product", "lookalike.core.kernels.directions")

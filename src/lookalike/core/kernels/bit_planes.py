@@ -13,18 +13,22 @@ Vectors are of 512 bits: this pays where the processor counts the bits of whole 
 right everywhere.
 """
 
-import numpy as np
 from llvmlite import ir
-from numba import int64, njit, types, uint64, void
+from numba import int32, int64, njit, types, uint32, uint64, void
 from numba.extending import intrinsic
 
 from lookalike.core.kernels.arrays import read, write
+from lookalike.core.kernels.scan import popcount
 
 ITEMS = 512  # of a block: the bits of a vector
 LANES = 8  # 64-bit words of a vector
 STEP = 16  # planes added at a time
 LOW = 4  # digits of S whose parities are counted in registers: 16 counters and what makes them fill 32 registers
 SLOTS = 10  # vectors kept of a block: nine digits of S, and the parity of the high ones
+MAX_DIGITS = 9  # of S, which is at most half the bits: codes of up to 1023
+GROUP = 16  # blocks whose digits are kept together, in the nearest cache
+SUMS = GROUP * SLOTS * LANES  # where the transform stands among the numbers of `scratch`, after the digits
+COUNTERS = SUMS + (1 << MAX_DIGITS)
 _INDEX, _VECTOR = ir.IntType(64), ir.VectorType(ir.IntType(64), LANES)
 
 
@@ -157,12 +161,252 @@ def _count_parities(typingctx, digits, first, n_blocks, flipped, counters, start
     return types.void(digits, int64, int64, int64, counters, int64), codegen
 
 
+def _shuffle(builder, a, b, lanes):
+    """A vector of these lanes of two vectors, counted through."""
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(lanes)), lanes))
+
+
+def _in_all_lanes(builder, value):
+    undefined = ir.Constant(_VECTOR, ir.Undefined)
+    return _shuffle(builder, builder.insert_element(undefined, value, ir.IntType(32)(0)), undefined, [0] * LANES)
+
+
 @intrinsic
-def _lane_sum(typingctx, counters, start):
-    """The sum of the lanes of a vector."""
+def _transform_eight(typingctx, scratch, counters, sums):
+    """scratch[sums:] = the Walsh-Hadamard transform of eight counters, each the sum of the lanes of a vector."""
 
     def codegen(context, builder, signature, arguments):
-        vector = _load(builder, _pointer(context, builder, signature, arguments, 0), arguments[1])
-        return builder.call(_declared(builder.module, "llvm.vector.reduce.add.v8i64", _INDEX), [vector])
+        data = _pointer(context, builder, signature, arguments, 0)
+        counters = builder.gep(data, [arguments[1]])
+        vectors = [_load(builder, counters, _INDEX(LANES * i)) for i in range(LANES)]
+        while len(vectors) > 1:  # two vectors become one: each of their counters then has half as many lanes
+            width = len(vectors) // 2
+            first, second = ([i for i in range(2 * LANES) if i // width % 2 == half] for half in (0, 1))
+            vectors = [
+                builder.add(_shuffle(builder, a, b, first), _shuffle(builder, a, b, second))
+                for a, b in zip(vectors[::2], vectors[1::2], strict=True)
+            ]
+        (vector,) = vectors
+        for step in (1, 2, 4):
+            partner = _shuffle(builder, vector, vector, [lane ^ step for lane in range(LANES)])
+            added, subtracted = builder.add(partner, vector), builder.sub(partner, vector)
+            lanes = [lane + LANES if lane & step else lane for lane in range(LANES)]
+            vector = _shuffle(builder, added, subtracted, lanes)
+        _store(builder, vector, data, arguments[2])
+        return context.get_dummy_value()
 
-    return int64(counters, int64), codegen
+    return types.void(scratch, int64, int64), codegen
+
+
+@intrinsic
+def _butterfly(typingctx, scratch, a, b):
+    """Replace the vectors at a and b by their sum and difference."""
+
+    def codegen(context, builder, signature, arguments):
+        data = _pointer(context, builder, signature, arguments, 0)
+        a, b = (_load(builder, data, offset) for offset in arguments[1:])
+        _store(builder, builder.add(a, b), data, arguments[1])
+        _store(builder, builder.sub(a, b), data, arguments[2])
+        return context.get_dummy_value()
+
+    return types.void(scratch, int64, int64), codegen
+
+
+@intrinsic
+def _keep(typingctx, digits, slot, n_digits, start, end):
+    """Clear the digits of a block's items but for items start to end, which then count as S = 0."""
+
+    def codegen(context, builder, signature, arguments):
+        _, slot, n_digits, start, end = arguments
+        digits = builder.gep(_pointer(context, builder, signature, arguments, 0), [slot])
+        inside = builder.and_(_ones_below(builder, end), builder.not_(_ones_below(builder, start)))
+
+        def body(i, values):
+            offset = builder.mul(i, _INDEX(LANES))
+            _store(builder, builder.and_(_load(builder, digits, offset), inside), digits, offset)
+            return values
+
+        _emit_loop(builder, n_digits, [], body)
+        return context.get_dummy_value()
+
+    return types.void(digits, int64, int64, int64, int64), codegen
+
+
+def _ones_below(builder, end):
+    """A vector whose first `end` bits are set."""
+    ends = builder.sub(_in_all_lanes(builder, end), ir.Constant(_VECTOR, [64 * lane for lane in range(LANES)]))  # in each lane
+    zero, full, one = (ir.Constant(_VECTOR, [value] * LANES) for value in (0, 64, 1))
+    partial = builder.sub(builder.shl(one, builder.and_(ends, ir.Constant(_VECTOR, [63] * LANES))), one)
+    partial = builder.select(builder.icmp_signed(">", ends, zero), partial, zero)
+    return builder.select(builder.icmp_signed(">=", ends, full), builder.not_(zero), partial)
+
+
+@intrinsic
+def _swap_bits(typingctx, rows, a, b, shift, mask):
+    """In eight matrices of bits at once: swap the bits `shift` to `2 * shift` of row a with the first of row b."""
+
+    def codegen(context, builder, signature, arguments):
+        _, a, b, shift, mask = arguments
+        rows = _pointer(context, builder, signature, arguments, 0)
+        shift, mask = _in_all_lanes(builder, shift), _in_all_lanes(builder, mask)
+        upper, lower = _load(builder, rows, a), _load(builder, rows, b)
+        change = builder.and_(builder.xor(builder.lshr(upper, shift), lower), mask)
+        _store(builder, builder.xor(upper, builder.shl(change, shift)), rows, a)
+        _store(builder, builder.xor(lower, change), rows, b)
+        return context.get_dummy_value()
+
+    return types.void(rows, int64, int64, int64, uint64), codegen
+
+
+def scratch_size(n_digits: int, n_levels: int) -> int:
+    """How many numbers the scratch of `scan_planes` needs: digits of a group of blocks, a transform, and counters."""
+    return COUNTERS + (1 + n_levels) * (LANES << n_digits)
+
+
+@njit(nogil=True)
+def _weight(words, item):
+    total = uint64(0)
+    for word in range(words.shape[1]):
+        total += popcount(words[item, word])
+    return total
+
+
+@njit(void(read(uint64, 2), read(int32, 1), write(int64, 2)), nogil=True, cache=True)
+def weigh(words, keys, counts):
+    """Add one to counts[weight, key] for every item. An empty `keys` says that all keys are 0."""
+    for i in range(len(words)):
+        counts[_weight(words, i), uint32(keys[i]) if len(keys) else uint32(0)] += 1
+
+
+@njit(void(read(uint64, 2), read(int32, 1), int64, write(int64, 2), write(int32, 1)), nogil=True, cache=True)
+def arrange(words, keys, first, places, order):
+    """order[p] = first + i for every item i, where p is the next free place of its weight and key, kept in `places`."""
+    for i in range(len(words)):
+        weight, key = _weight(words, i), uint32(keys[i]) if len(keys) else uint32(0)
+        order[places[weight, key]] = first + i
+        places[weight, key] += 1
+
+
+@njit(
+    void(read(uint64, 2), read(int32, 1), int64, int64, read(int64, 2), int64, write(uint64, 1), write(uint64, 1)),
+    nogil=True,
+    cache=True,
+)
+def slice_bits(words, order, first, last, blocks, n_bits, rows, planes):
+    """Fill blocks first to last of `planes`; block b has the items order[blocks[b, 0] : blocks[b, 1]], then zeros.
+
+    A block is n_bits planes and one of zeros. rows: room for 64 vectors.
+    """
+    for block in range(first, last):
+        start, end = blocks[block]
+        for word in range(words.shape[1]):
+            rows[:] = 0
+            for i in range(end - start):  # item 64 l + r is bit r of lane l: row r of matrix l, which is transposed
+                rows[i % 64 * LANES + i // 64] = words[order[start + i], word]
+            shift, mask = 32, uint64(0xFFFFFFFF)
+            while shift:
+                for half in range(0, 64, 2 * shift):
+                    for row in range(half, half + shift):
+                        _swap_bits(rows, row * LANES, (row + shift) * LANES, shift, mask)
+                shift //= 2
+                mask ^= mask << uint64(shift)
+            n_planes = min(64, n_bits - 64 * word)
+            to = (block * (n_bits + 1) + 64 * word) * LANES
+            planes[to : to + n_planes * LANES] = rows[: n_planes * LANES]
+        to = (block * (n_bits + 1) + n_bits) * LANES
+        planes[to : to + LANES] = 0
+
+
+@njit(nogil=True)
+def _histogram(scratch, counters, n_digits, n_items, query, weight, out):
+    # Adds to out the items at each distance. With c_T = 0 of the empty set, hist = N at S = 0, less 2^(1-k) of the
+    # transform of c: items that a block lacks, which have S = 0, are not in it.
+    n_sums = 1 << n_digits
+    for first in range(0, n_sums, LANES):
+        _transform_eight(scratch, counters + first * LANES, SUMS + first)
+    step = LANES
+    while step < n_sums:
+        for half in range(0, n_sums, 2 * step):
+            for i in range(half, half + step, LANES):
+                _butterfly(scratch, SUMS + i, SUMS + i + step)
+        step *= 2
+    n_bits, ones, sign = len(out) - 1, query[2], query[3]
+    least = max(0, ones + weight - n_bits) if sign > 0 else max(0, weight - ones)
+    most = min(ones, weight) if sign > 0 else min(n_bits - ones, weight)
+    for s in range(least, most + 1):
+        absent = n_items if s == 0 else 0
+        out[ones + sign * (weight - 2 * s)] += absent - (scratch[SUMS + s] >> (n_digits - 1))
+
+
+@njit(nogil=True)
+def _count_sets(scratch, first, n_blocks, n_digits, counters):
+    # Sets of the high digits in the order of the Gray code; each call counts those with all sets of the low ones.
+    for number in range(1 << (n_digits - LOW)):
+        flipped = SLOTS - 1  # the first time by itself, which makes the parity 0
+        if number:
+            flipped = LOW
+            while not number >> (flipped - LOW) & 1:
+                flipped += 1
+        subset = number ^ (number >> 1)
+        _count_parities(scratch, first, n_blocks, flipped, scratch, counters + (subset << LOW) * LANES)
+
+
+@njit(
+    void(
+        read(uint64, 1), read(int64, 2), read(int64, 2), read(int64, 1), read(int64, 2), read(int64, 2),
+        read(int64, 3), write(int64, 1), write(int64, 3),
+    ),
+    nogil=True,
+    cache=True,
+)  # fmt: skip
+def scan_planes(planes, segments, tiles, offsets, queries, places, keys, scratch, out):
+    """Add to `out` (1 + levels, queries, n_bits + 1) how many items stand at each distance from each query.
+
+    segments: rows (first block, number of blocks, weight) of items of one weight; tiles: rows (first, last) of segments
+    that stay in a near cache while all queries pass them. offsets: of the planes that each query adds, from the start
+    of a block; queries: rows (steps, digits of the sum, ones, 1 if the planes are those of the ones or else -1).
+    places: of each weight, where the items of each key start, counted in places of blocks, and where the last end.
+    keys: rows (first, last) of the keys that each query has at each level. scratch: see `scratch_size`.
+    """
+    n_bits = out.shape[2] - 1
+    stride = (n_bits + 1) * LANES
+    per_query = len(offsets) // max(1, len(queries))
+    n_levels = len(keys)
+    for tile in range(len(tiles)):
+        for q in range(len(queries)):
+            n_steps, n_digits = queries[q, 0], queries[q, 1]
+            of_level = LANES << n_digits
+            for segment in range(tiles[tile, 0], tiles[tile, 1]):
+                first_block, n_blocks, weight = segments[segment]
+                start, end = first_block * ITEMS, min((first_block + n_blocks) * ITEMS, places[weight, -1])
+                scratch[COUNTERS : COUNTERS + (1 + n_levels) * of_level] = 0
+                for group in range(first_block, first_block + n_blocks, GROUP):
+                    n_group = min(GROUP, first_block + n_blocks - group)
+                    for block in range(n_group):
+                        plane, slot = (group + block) * stride, block * SLOTS * LANES
+                        if n_digits <= 4:
+                            _add_4(planes, plane, offsets, q * per_query, n_steps, scratch, slot)
+                        elif n_digits <= 6:
+                            _add_6(planes, plane, offsets, q * per_query, n_steps, scratch, slot)
+                        else:
+                            _add_9(planes, plane, offsets, q * per_query, n_steps, scratch, slot)
+                    _count_sets(scratch, 0, n_group, n_digits, COUNTERS)
+                    for level in range(n_levels):  # from coarse to fine: what a finer one clears, no other needs
+                        low = max(places[weight, keys[level, q, 0]], group * ITEMS) - group * ITEMS
+                        high = min(places[weight, keys[level, q, 1]], (group + n_group) * ITEMS) - group * ITEMS
+                        if low < high:
+                            first, last = low // ITEMS, (high - 1) // ITEMS
+                            slot = first * SLOTS * LANES
+                            _keep(scratch, slot, n_digits, low - first * ITEMS, high - first * ITEMS)
+                            slot = last * SLOTS * LANES
+                            _keep(scratch, slot, n_digits, low - last * ITEMS, high - last * ITEMS)
+                            slot = first * SLOTS * LANES
+                            counters = COUNTERS + (1 + level) * of_level
+                            _count_sets(scratch, slot, last - first + 1, n_digits, counters)
+                _histogram(scratch, COUNTERS, n_digits, end - start, queries[q], weight, out[0, q])
+                for level in range(n_levels):
+                    low = max(places[weight, keys[level, q, 0]], start)
+                    high = min(places[weight, keys[level, q, 1]], end)
+                    if low < high:
+                        counters = COUNTERS + (1 + level) * of_level
+                        _histogram(scratch, counters, n_digits, high - low, queries[q], weight, out[1 + level, q])
