@@ -96,21 +96,26 @@ class CodeCounter:
 
     def prepare(self) -> None:
         """Make what all blocks share; else several threads would each make it."""
+        with ThreadPoolExecutor(self.threads) as pool:
+            list(pool.map(functools.partial(getattr, self), self._shared()))
+
+    def _shared(self) -> list[str]:
+        """The names of what all blocks share; no two of them need the same."""
+        names = []
         if self.method == "table":
-            _ = self._tables
+            names.append("_tables")
         if self.method == "scan":
-            _ = self._planes if self.by_planes else self._sorted
+            names.append("_planes" if self.by_planes else "_sorted")
         if self.request.excluded_groups is not None:
             _ = self.request.excluded_groups.order
         if self.needs.radius is not None:
             if self.needs.ball:
-                _ = self._distinct_words
+                names.append("_distinct_words")
+            elif self.method != "table" or self.request.excluded_groups is not None:
+                names.append("_repeated")
             else:
-                _ = (
-                    self._largest_table
-                    if self.method == "table" and self.request.excluded_groups is None
-                    else self._repeated
-                )
+                names[:] = ["_largest_table"]  # which needs the tables
+        return names
 
     @functools.cached_property
     def _sorted(self) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -138,6 +143,8 @@ class CodeCounter:
 
     @functools.cached_property
     def _repeated(self) -> "DistinctCodes":
+        if self.request.excluded_groups is None:
+            return _repeated_codes(self.gallery)
         return self._distinct.repeated()
 
     @functools.cached_property
@@ -382,8 +389,7 @@ class DistinctCodes:
     def repeated(self) -> "DistinctCodes":
         """The codes that several items have; the row of any other code is -1."""
         several = self.counts > 1
-        rows = np.where(several, np.cumsum(several) - 1, -1)
-        index = None if self.index is None else rows[self.index]
+        index = None if self.index is None else np.where(several, np.cumsum(several) - 1, -1)[self.index]
         return DistinctCodes(self.words[several], self.counts[several], index)
 
 
@@ -393,18 +399,41 @@ def distinct_codes(codes: Codes, *, with_index: bool = False) -> DistinctCodes:
         on_code = _on_code(codes)
         used = np.flatnonzero(on_code)
         return DistinctCodes(used.astype(np.uint64)[:, None], on_code[used], None)
-    if codes.words.shape[1] == 1 and not with_index:
-        order, words = None, np.sort(codes.words, axis=0)
-    else:
-        order = np.lexsort(codes.words.T[::-1])
-        words = codes.words[order]
-    first = np.concatenate([[True], (words[1:] != words[:-1]).any(1)])[: len(words)]
+    order, words = _sorted_words(codes, with_order=with_index)
+    first = ~_as_before(words)
     starts = np.flatnonzero(first)
     index = None
     if with_index:
         index = np.empty(len(words), np.int64)
         index[order] = np.cumsum(first) - 1
     return DistinctCodes(words[starts], np.diff(starts, append=len(words)), index)
+
+
+def _repeated_codes(codes: Codes) -> DistinctCodes:
+    """The codes that several items have, as `DistinctCodes.repeated` gives them, without a list of all the others."""
+    if codes.n_bits <= MAX_TABLE_BITS:
+        return distinct_codes(codes).repeated()
+    words = _sorted_words(codes)[1]
+    again = np.flatnonzero(_as_before(words))  # neighbours among these are of one code
+    edges = np.concatenate([np.flatnonzero(np.diff(again, prepend=-1) > 1), [len(again)]])
+    return DistinctCodes(words[again[edges[:-1]]], np.diff(edges) + 1, None)
+
+
+def _sorted_words(codes: Codes, *, with_order: bool = False) -> tuple[np.ndarray | None, np.ndarray]:
+    """The words of codes in rising order, and, if asked or needed for it, the position of each."""
+    if codes.words.shape[1] == 1 and not with_order:
+        return None, np.sort(codes.words, axis=0)
+    order = np.lexsort(codes.words.T[::-1])
+    return order, codes.words[order]
+
+
+def _as_before(words: np.ndarray) -> np.ndarray:
+    """Whether each code is that of the row before it."""
+    same = np.zeros(len(words), bool)
+    same[1:] = words[1:, 0] == words[:-1, 0]
+    for column in range(1, words.shape[1]):
+        same[1:] &= words[1:, column] == words[:-1, column]
+    return same
 
 
 def _on_code(codes: Codes) -> np.ndarray:
