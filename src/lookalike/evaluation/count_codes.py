@@ -25,6 +25,7 @@ from lookalike.evaluation.tally_parts import Ball
 METHODS = ("auto", "table", "scan", "plain")
 MAX_TABLE_BITS = 20
 MAX_PLANE_BITS = 1023  # the sum of half the planes has nine digits
+PLANE_QUERIES, PLANE_ITEMS, PLANE_PAIRS = 32, 1 << 14, 1 << 24  # from which on planes paid where they were measured
 ITEMS_OF_A_RUN = 128  # of one label and weight, on average, from which on planes are sorted by labels
 GATHERED = 1 << 18  # items of labels that are copied at a time
 
@@ -157,10 +158,12 @@ class CodeCounter:
         return sliced, keys, slice_codes(self.gallery, keys, self.threads)
 
     def planes_pay(self) -> bool:
-        """Whether a scan of bit planes costs less than one of words: the processor counts bits of vectors, …."""
-        if not (self.levels or self.sparse) or self.n_bits > MAX_PLANE_BITS or len(self.gallery) > MAX_ITEMS:
+        """Whether a scan of bit planes costs less than one of words, and enough less to be worth compiling."""
+        n, few = len(self.gallery), len(self.queries) < PLANE_QUERIES
+        if not (self.levels or self.sparse) or self.n_bits > MAX_PLANE_BITS or n > MAX_ITEMS or few:
             return False
-        return len(self.queries) >= 32 and len(self.gallery) >= 256 * (self.n_bits + 1) and kernels().HAS_VECTOR_POPCOUNT
+        enough = n >= max(PLANE_ITEMS, 2 * self.n_bits**2) and len(self.queries) * n >= PLANE_PAIRS
+        return enough and bool(kernels().HAS_VECTOR_POPCOUNT)
 
     def _label_planes_pay(self, level: Groups) -> bool:
         """Whether labels have enough items to sort the planes by them: each label and weight ends with a transform."""

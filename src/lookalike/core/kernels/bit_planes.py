@@ -318,7 +318,7 @@ def slice_bits(words, order, first, last, blocks, n_bits, rows, planes):
 
 
 @njit(nogil=True)
-def _histogram(scratch, counters, n_digits, n_items, query, weight, out):
+def _histogram(scratch, counters, n_digits, n_items, ones, sign, weight, out, level, query):
     # Adds to out the items at each distance. With c_T = 0 of the empty set, hist = N at S = 0, less 2^(1-k) of the
     # transform of c: items that a block lacks, which have S = 0, are not in it.
     n_sums = 1 << n_digits
@@ -330,12 +330,12 @@ def _histogram(scratch, counters, n_digits, n_items, query, weight, out):
             for i in range(half, half + step, LANES):
                 _butterfly(scratch, SUMS + i, SUMS + i + step)
         step *= 2
-    n_bits, ones, sign = len(out) - 1, query[2], query[3]
+    n_bits = out.shape[2] - 1
     least = max(0, ones + weight - n_bits) if sign > 0 else max(0, weight - ones)
     most = min(ones, weight) if sign > 0 else min(n_bits - ones, weight)
     for s in range(least, most + 1):
         absent = n_items if s == 0 else 0
-        out[ones + sign * (weight - 2 * s)] += absent - (scratch[SUMS + s] >> (n_digits - 1))
+        out[level, query, uint64(ones + sign * (weight - 2 * s))] += absent - (scratch[uint64(SUMS + s)] >> (n_digits - 1))
 
 
 @njit(nogil=True)
@@ -374,10 +374,10 @@ def scan_planes(planes, segments, tiles, offsets, queries, places, keys, scratch
     n_levels = len(keys)
     for tile in range(len(tiles)):
         for q in range(len(queries)):
-            n_steps, n_digits = queries[q, 0], queries[q, 1]
+            n_steps, n_digits, ones, sign = queries[q, 0], queries[q, 1], queries[q, 2], queries[q, 3]
             of_level = LANES << n_digits
             for segment in range(tiles[tile, 0], tiles[tile, 1]):
-                first_block, n_blocks, weight = segments[segment]
+                first_block, n_blocks, weight = segments[segment, 0], segments[segment, 1], segments[segment, 2]
                 start, end = first_block * ITEMS, min((first_block + n_blocks) * ITEMS, places[weight, -1])
                 scratch[COUNTERS : COUNTERS + (1 + n_levels) * of_level] = 0
                 for group in range(first_block, first_block + n_blocks, GROUP):
@@ -403,10 +403,10 @@ def scan_planes(planes, segments, tiles, offsets, queries, places, keys, scratch
                             slot = first * SLOTS * LANES
                             counters = COUNTERS + (1 + level) * of_level
                             _count_sets(scratch, slot, last - first + 1, n_digits, counters)
-                _histogram(scratch, COUNTERS, n_digits, end - start, queries[q], weight, out[0, q])
+                _histogram(scratch, COUNTERS, n_digits, end - start, ones, sign, weight, out, 0, q)
                 for level in range(n_levels):
                     low = max(places[weight, keys[level, q, 0]], start)
                     high = min(places[weight, keys[level, q, 1]], end)
                     if low < high:
                         counters = COUNTERS + (1 + level) * of_level
-                        _histogram(scratch, counters, n_digits, high - low, queries[q], weight, out[1 + level, q])
+                        _histogram(scratch, counters, n_digits, high - low, ones, sign, weight, out, 1 + level, q)

@@ -117,7 +117,8 @@ def scan(queries, gallery, runs, buffered, out):
             continue
         for first in range(g0, g1, TILE):
             last = min(first + TILE, g1)
-            if out.shape[1] > 256:
+            if out.shape[1] > 256 or (queries.shape[1] > 1 and out.shape[1] ** 2 > last - first):
+                # longer than a byte; or emptying the counts of pairs of distances would take longest
                 _long_distances(queries[q0:q1], gallery, first, last, out[q0:q1])
             elif queries.shape[1] > 1 or buffered:
                 _byte_distances(queries[q0:q1], gallery, first, last, out[q0:q1])
