@@ -54,9 +54,9 @@ def _declared(module, name, result):
 
 
 def _full_add(builder, a, b, c):
-    """The sum and the carry of three digits: one ternary instruction each."""
-    either = builder.xor(a, b)
-    return builder.xor(either, c), builder.or_(builder.and_(a, b), builder.and_(either, c))
+    """The sum and the carry of three digits."""
+    differ = builder.xor(a, b)
+    return builder.xor(differ, c), builder.or_(builder.and_(a, b), builder.and_(differ, c))
 
 
 def _emit_loop(builder, n, initial, body):
@@ -300,7 +300,8 @@ def slice_bits(words, order, first, last, blocks, n_bits, rows, planes):
     for block in range(first, last):
         start, end = blocks[block]
         for word in range(words.shape[1]):
-            rows[:] = 0
+            for i in range(end - start, ITEMS):
+                rows[i % 64 * LANES + i // 64] = 0
             for i in range(end - start):  # item 64 l + r is bit r of lane l: row r of matrix l, which is transposed
                 rows[i % 64 * LANES + i // 64] = words[order[start + i], word]
             shift, mask = 32, uint64(0xFFFFFFFF)
@@ -312,9 +313,10 @@ def slice_bits(words, order, first, last, blocks, n_bits, rows, planes):
                 mask ^= mask << uint64(shift)
             n_planes = min(64, n_bits - 64 * word)
             to = (block * (n_bits + 1) + 64 * word) * LANES
-            planes[to : to + n_planes * LANES] = rows[: n_planes * LANES]
-        to = (block * (n_bits + 1) + n_bits) * LANES
-        planes[to : to + LANES] = 0
+            for i in range(n_planes * LANES):
+                planes[to + i] = rows[i]
+        for lane in range(LANES):
+            planes[(block * (n_bits + 1) + n_bits) * LANES + lane] = 0
 
 
 @njit(nogil=True)
@@ -349,6 +351,14 @@ def _count_sets(scratch, first, n_blocks, n_digits, counters):
                 flipped += 1
         subset = number ^ (number >> 1)
         _count_parities(scratch, first, n_blocks, flipped, scratch, counters + (subset << LOW) * LANES)
+
+
+@njit(nogil=True)
+def _range(start, end, weight, places, keys, level, query):
+    # The places of a segment whose items count at a level: all at level 0, then those of the query's keys.
+    if level == 0:
+        return start, end
+    return max(start, places[weight, keys[level - 1, query, 0]]), min(end, places[weight, keys[level - 1, query, 1]])
 
 
 @njit(
@@ -390,23 +400,19 @@ def scan_planes(planes, segments, tiles, offsets, queries, places, keys, scratch
                             _add_6(planes, plane, offsets, q * per_query, n_steps, scratch, slot)
                         else:
                             _add_9(planes, plane, offsets, q * per_query, n_steps, scratch, slot)
-                    _count_sets(scratch, 0, n_group, n_digits, COUNTERS)
-                    for level in range(n_levels):  # from coarse to fine: what a finer one clears, no other needs
-                        low = max(places[weight, keys[level, q, 0]], group * ITEMS) - group * ITEMS
-                        high = min(places[weight, keys[level, q, 1]], (group + n_group) * ITEMS) - group * ITEMS
+                    for level in range(1 + n_levels):  # from coarse to fine: what a finer one clears, no other needs
+                        low, high = _range(start, end, weight, places, keys, level, q)
+                        low, high = max(low - group * ITEMS, 0), min(high - group * ITEMS, n_group * ITEMS)
                         if low < high:
                             first, last = low // ITEMS, (high - 1) // ITEMS
-                            slot = first * SLOTS * LANES
-                            _keep(scratch, slot, n_digits, low - first * ITEMS, high - first * ITEMS)
-                            slot = last * SLOTS * LANES
-                            _keep(scratch, slot, n_digits, low - last * ITEMS, high - last * ITEMS)
-                            slot = first * SLOTS * LANES
-                            counters = COUNTERS + (1 + level) * of_level
-                            _count_sets(scratch, slot, last - first + 1, n_digits, counters)
-                _histogram(scratch, COUNTERS, n_digits, end - start, ones, sign, weight, out, 0, q)
-                for level in range(n_levels):
-                    low = max(places[weight, keys[level, q, 0]], start)
-                    high = min(places[weight, keys[level, q, 1]], end)
+                            if level:
+                                for block in range(first, last + 1, max(1, last - first)):
+                                    slot = block * SLOTS * LANES
+                                    _keep(scratch, slot, n_digits, low - block * ITEMS, high - block * ITEMS)
+                            counters = COUNTERS + level * of_level
+                            _count_sets(scratch, first * SLOTS * LANES, last - first + 1, n_digits, counters)
+                for level in range(1 + n_levels):
+                    low, high = _range(start, end, weight, places, keys, level, q)
                     if low < high:
-                        counters = COUNTERS + (1 + level) * of_level
-                        _histogram(scratch, counters, n_digits, high - low, ones, sign, weight, out, 1 + level, q)
+                        counters = COUNTERS + level * of_level
+                        _histogram(scratch, counters, n_digits, high - low, ones, sign, weight, out, level, q)
