@@ -1,22 +1,20 @@
 """How close is the scan of codes to a bare pass, at every length?
 
-    python bench/scan_vs_bare_pass.py [--bits 12 16 …] [--queries 1000] [--items 1000000] [--repeats 5] [--all]
+    python bench/scan_vs_bare_pass.py [--bits 12 16 …] [--queries 1000] [--items 1000000] [--repeats 3]
 
-A bare pass compares every pair of codes, exclusive-or and popcount, and keeps nothing but the sum: the least that a scan
-of words can cost. Beside it: the counts by a scan of words and by one of bit planes, all that they sort and copy
+A bare pass compares every pair of codes, exclusive-or and popcount, and keeps nothing but the sum: the least that a
+scan of words can cost. Beside it: the counts by a scan of words and by one of bit planes, all that they sort and copy
 included; `la.evaluate` with all metrics; and an argsort for each query, timed on a few and scaled. One thread, the best
 of several, in turn. Times are of the processor, so that a busy machine disturbs them less.
 """
 
 import argparse
-import os
 import time
 from collections.abc import Callable
 from functools import partial
 
-from evaluate_vs_peers import ALL, CodeData, argsort_map, header
-
 import numpy as np
+from evaluate_vs_peers import ALL, CodeData, argsort_map, header
 from numba import njit
 
 import lookalike as la
@@ -95,13 +93,22 @@ def main() -> None:
     options = parser.parse_args()
     header(quick=False)
     print(f"{options.queries:,} queries, {options.items:,} items, 10 labels; milliseconds of the processor, one thread")
-    print(
-        " bits     bare    words   planes  evaluate   argsort  G pairs/s  planes/bare  all/bare  argsort/all", flush=True
+    titles = (
+        "bits",
+        "bare",
+        "words",
+        "planes",
+        "evaluate",
+        "argsort",
+        "G pairs/s",
+        "planes/bare",
+        "all/bare",
+        "argsort/all",
     )
+    print("{:>5} {:>8} {:>8} {:>8} {:>9} {:>9} {:>10} {:>12} {:>9} {:>12}".format(*titles), flush=True)
     for n_bits in options.bits:
         print(row(n_bits, options), flush=True)
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     main()

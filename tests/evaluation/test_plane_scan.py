@@ -38,7 +38,6 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     monkeypatch.setattr(BitPlanes, "count", spy)
     monkeypatch.setattr(CodeCounter, "planes_pay", lambda counter: bool(counter.levels or counter.sparse))
     monkeypatch.setattr(count_codes, "ITEMS_OF_A_RUN", 0)
-    monkeypatch.setattr(plane_scan, "TILE_BYTES", 1 << 12)  # a block of 64 bits fills a tile
     yield levels
     assert levels, "no planes were counted"
 
@@ -76,7 +75,7 @@ def test_long_codes(n_bits: int) -> None:
 @pytest.mark.parametrize("n_items", [1, 63, 64, 65, 511, 512, 513, 1024, 8191, 8192, 8193, 16385])
 @pytest.mark.parametrize("n_bits", [12, 64])
 def test_every_tail_of_one_weight(n_items: int, n_bits: int) -> None:
-    """All items have one weight, so that the last block is the only ragged one; groups are of 16 blocks, 8,192 items."""
+    """All items have one weight, so that only the last block is ragged; groups are of up to 16 blocks, 8,192 items."""
     rng = np.random.default_rng(n_items)
     bits = np.zeros((n_items, n_bits), bool)
     bits[:, : n_bits // 3] = True

@@ -450,8 +450,7 @@ def _run(words: np.ndarray, gallery: np.ndarray, runs: np.ndarray, out: np.ndarr
 
 
 def _queries_by_label(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
-    """An order of queries in which those of one label, which share their items, stand together; the labels in this
-    order, and where the queries of each start and end."""
+    """An order in which queries of one label, which share their items, stand together; the labels, and their edges."""
     order = np.argsort(labels, kind="stable")
     names, firsts = np.unique(labels[order], return_index=True)
     return order, names, (firsts, np.append(firsts[1:], len(labels)))

@@ -2,6 +2,7 @@
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -9,7 +10,6 @@ from lookalike.core.codes import Codes
 from lookalike.core.kernels import plane_kernels
 from lookalike.evaluation.relevance import Groups
 
-TILE_BYTES = 1 << 19  # of planes that all queries meet before the next ones: half of a second-level cache
 MAX_ITEMS = 2**31 - 1  # their positions are sorted as int32
 
 __all__ = ["MAX_ITEMS", "BitPlanes", "LabelKeys", "label_keys", "slice_codes"]
@@ -53,9 +53,9 @@ def label_keys(levels: list[Groups]) -> LabelKeys:
     key = np.empty(n_keys, np.int32)
     key[order] = np.arange(n_keys)
     of_label = [np.zeros((level.n_groups, 2), np.int64) for level in levels]
-    for target, labels in zip(of_label, [*above, np.arange(n_keys)], strict=True):
+    for edges, labels in zip(of_label, [*above, np.arange(n_keys)], strict=True):
         names, firsts, sizes = np.unique(labels[order], return_index=True, return_counts=True)
-        target[names[names >= 0]] = np.stack([firsts, firsts + sizes], axis=1)[names >= 0]
+        edges[names[names >= 0]] = np.stack([firsts, firsts + sizes], axis=1)[names >= 0]
     return LabelKeys(key[finest.gallery] if above else finest.gallery, n_keys, of_label)
 
 
@@ -65,18 +65,16 @@ class BitPlanes:
 
     planes: np.ndarray
     segments: np.ndarray
-    tiles: np.ndarray
     places: np.ndarray
     n_bits: int
 
     def count(self, words: np.ndarray, keys: np.ndarray, out: np.ndarray) -> None:
-        """Add to `out` (1 + levels, queries, n_bits + 1) the items at each distance: all, and those of a query's keys."""
+        """Add to `out` (1 + levels, queries, n_bits + 1) the items at each distance: all, then those of its keys."""
         offsets, queries = self._added_planes(words)
         kernels = plane_kernels()
-        scratch = _aligned(kernels.scratch_size(int(queries[:, 1].max(initial=0)), len(keys))).view(np.int64)
-        kernels.scan_planes(
-            self.planes, self.segments, self.tiles, offsets.reshape(-1), queries, self.places, keys, scratch, out
-        )
+        n_digits = int(queries[:, 1].max(initial=0))
+        scratch = _aligned(kernels.scratch_size(n_digits, len(keys), len(words))).view(np.int64)
+        kernels.scan_planes(self.planes, self.segments, offsets.reshape(-1), queries, self.places, keys, scratch, out)
 
     def _added_planes(self, words: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The planes that each query adds, by their offset in a block, and what `scan_planes` is told of the query."""
@@ -134,28 +132,15 @@ def slice_codes(codes: Codes, keys: LabelKeys, threads: int) -> BitPlanes:
         list(pool.map(fill, _even_parts(len(in_order), threads)))
     within_weight = np.concatenate([np.zeros((n_bits + 1, 1), np.int64), np.cumsum(total, axis=1)], axis=1)
     places = within_weight + items * first_blocks[:, None]
-    tile = max(1, TILE_BYTES // (8 * (n_bits + 1) * kernels.LANES))
-    return BitPlanes(planes, *_segments(first_blocks, n_blocks, tile), places, n_bits)
-
-
-def _segments(first_blocks: np.ndarray, n_blocks: np.ndarray, tile: int) -> tuple[np.ndarray, np.ndarray]:
-    """The blocks of each weight, cut where a tile of so many blocks ends, and the segments of each tile.
-
-    >>> _segments(np.array([0, 3, 3]), np.array([3, 0, 2]), 4)[0].tolist()   # (first block, blocks, weight)
-    [[0, 3, 0], [3, 1, 2], [4, 1, 2]]
-    """
-    total = int(n_blocks.sum())
-    starts = np.union1d(first_blocks[n_blocks > 0], np.arange(0, total, tile))
-    weights = np.searchsorted(first_blocks + n_blocks, starts, "right")
-    segments = np.stack([starts, np.diff(starts, append=total), weights], axis=1)
-    firsts = np.searchsorted(starts, np.arange(0, total, tile))
-    return segments, np.stack([firsts, [*firsts[1:], len(starts)][: len(firsts)]], axis=1).astype(np.int64)
+    weights = np.flatnonzero(n_blocks)
+    segments = np.stack([first_blocks[weights], n_blocks[weights], weights], axis=1)
+    return BitPlanes(planes, segments, places, n_bits)
 
 
 def _even_parts(n: int, parts: int) -> list[tuple[int, int]]:
     """Where each of some parts of about equal size starts and ends."""
     edges = [n * part // parts for part in range(parts + 1)]
-    return list(zip(edges[:-1], edges[1:], strict=True))
+    return list(pairwise(edges))
 
 
 def _aligned(n: int) -> np.ndarray:

@@ -18,7 +18,6 @@ from numba import int32, int64, njit, types, uint32, uint64, void
 from numba.extending import intrinsic
 
 from lookalike.core.kernels.arrays import read, write
-from lookalike.core.kernels.scan import popcount
 
 ITEMS = 512  # of a block: the bits of a vector
 LANES = 8  # 64-bit words of a vector
@@ -26,7 +25,8 @@ STEP = 16  # planes added at a time
 LOW = 4  # digits of S whose parities are counted in registers: 16 counters and what makes them fill 32 registers
 SLOTS = 10  # vectors kept of a block: nine digits of S, and the parity of the high ones
 MAX_DIGITS = 9  # of S, which is at most half the bits: codes of up to 1023
-GROUP = 16  # blocks whose digits are kept together, in the nearest cache
+GROUP, GROUP_BYTES = 16, 36 << 10  # blocks that stay in the nearest cache while many queries pass them
+COUNTER_BYTES = 1 << 18  # of counters of these queries, which stay in the next
 SUMS = GROUP * SLOTS * LANES  # where the transform stands among the numbers of `scratch`, after the digits
 COUNTERS = SUMS + (1 << MAX_DIGITS)
 _INDEX, _VECTOR = ir.IntType(64), ir.VectorType(ir.IntType(64), LANES)
@@ -55,8 +55,11 @@ def _declared(module, name, result):
 
 def _full_add(builder, a, b, c):
     """The sum and the carry of three digits."""
-    differ = builder.xor(a, b)
-    return builder.xor(differ, c), builder.or_(builder.and_(a, b), builder.and_(differ, c))
+    both, either = (
+        builder.and_(a, b),
+        builder.or_(a, b),
+    )  # without a term in common, each is made of ternary instructions
+    return builder.xor(builder.xor(a, b), c), builder.or_(both, builder.and_(either, c))
 
 
 def _emit_loop(builder, n, initial, body):
@@ -90,7 +93,8 @@ def _adder(n_digits):
             _, block, _, first, n_steps, _, slot = arguments
             planes, offsets, digits = (_pointer(context, builder, signature, arguments, i) for i in (0, 2, 5))
             planes, offsets, digits = (
-                builder.gep(pointer, [offset]) for pointer, offset in ((planes, block), (offsets, first), (digits, slot))
+                builder.gep(pointer, [offset])
+                for pointer, offset in ((planes, block), (offsets, first), (digits, slot))
             )
 
             def body(i, sums):
@@ -234,7 +238,9 @@ def _keep(typingctx, digits, slot, n_digits, start, end):
 
 def _ones_below(builder, end):
     """A vector whose first `end` bits are set."""
-    ends = builder.sub(_in_all_lanes(builder, end), ir.Constant(_VECTOR, [64 * lane for lane in range(LANES)]))  # in each lane
+    ends = builder.sub(
+        _in_all_lanes(builder, end), ir.Constant(_VECTOR, [64 * lane for lane in range(LANES)])
+    )  # in each lane
     zero, full, one = (ir.Constant(_VECTOR, [value] * LANES) for value in (0, 64, 1))
     partial = builder.sub(builder.shl(one, builder.and_(ends, ir.Constant(_VECTOR, [63] * LANES))), one)
     partial = builder.select(builder.icmp_signed(">", ends, zero), partial, zero)
@@ -258,16 +264,25 @@ def _swap_bits(typingctx, rows, a, b, shift, mask):
     return types.void(rows, int64, int64, int64, uint64), codegen
 
 
-def scratch_size(n_digits: int, n_levels: int) -> int:
+def scratch_size(n_digits: int, n_levels: int, n_queries: int) -> int:
     """How many numbers the scratch of `scan_planes` needs: digits of a group of blocks, a transform, and counters."""
-    return COUNTERS + (1 + n_levels) * (LANES << n_digits)
+    n_counters = (1 + n_levels) * (LANES << n_digits)
+    return COUNTERS + n_counters * max(1, min(n_queries, COUNTER_BYTES // (8 * n_counters)))
+
+
+@intrinsic
+def _popcount(typingctx, word):
+    def codegen(context, builder, signature, arguments):
+        return builder.ctpop(arguments[0])
+
+    return word(word), codegen
 
 
 @njit(nogil=True)
 def _weight(words, item):
     total = uint64(0)
     for word in range(words.shape[1]):
-        total += popcount(words[item, word])
+        total += _popcount(words[item, word])
     return total
 
 
@@ -337,7 +352,9 @@ def _histogram(scratch, counters, n_digits, n_items, ones, sign, weight, out, le
     most = min(ones, weight) if sign > 0 else min(n_bits - ones, weight)
     for s in range(least, most + 1):
         absent = n_items if s == 0 else 0
-        out[level, query, uint64(ones + sign * (weight - 2 * s))] += absent - (scratch[uint64(SUMS + s)] >> (n_digits - 1))
+        out[level, query, uint64(ones + sign * (weight - 2 * s))] += absent - (
+            scratch[uint64(SUMS + s)] >> (n_digits - 1)
+        )
 
 
 @njit(nogil=True)
@@ -354,6 +371,16 @@ def _count_sets(scratch, first, n_blocks, n_digits, counters):
 
 
 @njit(nogil=True)
+def _add_planes(planes, block, offsets, first, n_steps, n_digits, scratch, slot):
+    if n_digits <= 4:
+        _add_4(planes, block, offsets, first, n_steps, scratch, slot)
+    elif n_digits <= 6:
+        _add_6(planes, block, offsets, first, n_steps, scratch, slot)
+    else:
+        _add_9(planes, block, offsets, first, n_steps, scratch, slot)
+
+
+@njit(nogil=True)
 def _range(start, end, weight, places, keys, level, query):
     # The places of a segment whose items count at a level: all at level 0, then those of the query's keys.
     if level == 0:
@@ -363,56 +390,59 @@ def _range(start, end, weight, places, keys, level, query):
 
 @njit(
     void(
-        read(uint64, 1), read(int64, 2), read(int64, 2), read(int64, 1), read(int64, 2), read(int64, 2),
-        read(int64, 3), write(int64, 1), write(int64, 3),
+        read(uint64, 1), read(int64, 2), read(int64, 1), read(int64, 2), read(int64, 2), read(int64, 3),
+        write(int64, 1), write(int64, 3),
     ),
     nogil=True,
     cache=True,
 )  # fmt: skip
-def scan_planes(planes, segments, tiles, offsets, queries, places, keys, scratch, out):
+def scan_planes(planes, segments, offsets, queries, places, keys, scratch, out):
     """Add to `out` (1 + levels, queries, n_bits + 1) how many items stand at each distance from each query.
 
-    segments: rows (first block, number of blocks, weight) of items of one weight; tiles: rows (first, last) of segments
-    that stay in a near cache while all queries pass them. offsets: of the planes that each query adds, from the start
-    of a block; queries: rows (steps, digits of the sum, ones, 1 if the planes are those of the ones or else -1).
-    places: of each weight, where the items of each key start, counted in places of blocks, and where the last end.
-    keys: rows (first, last) of the keys that each query has at each level. scratch: see `scratch_size`.
+    segments: rows (first block, number of blocks, weight) of the items of one weight. offsets: of the planes that each
+    query adds, from the start of a block; queries: rows (steps, digits of the sum, ones, 1 if the planes are those of
+    the ones or else -1). places: of each weight, where the items of each key start, counted in places of blocks, and
+    where the last end. keys: rows (first, last) of the keys that each query has at each level. scratch: see
+    `scratch_size`.
     """
-    n_bits = out.shape[2] - 1
-    stride = (n_bits + 1) * LANES
-    per_query = len(offsets) // max(1, len(queries))
-    n_levels = len(keys)
-    for tile in range(len(tiles)):
-        for q in range(len(queries)):
-            n_steps, n_digits, ones, sign = queries[q, 0], queries[q, 1], queries[q, 2], queries[q, 3]
-            of_level = LANES << n_digits
-            for segment in range(tiles[tile, 0], tiles[tile, 1]):
-                first_block, n_blocks, weight = segments[segment, 0], segments[segment, 1], segments[segment, 2]
-                start, end = first_block * ITEMS, min((first_block + n_blocks) * ITEMS, places[weight, -1])
-                scratch[COUNTERS : COUNTERS + (1 + n_levels) * of_level] = 0
-                for group in range(first_block, first_block + n_blocks, GROUP):
-                    n_group = min(GROUP, first_block + n_blocks - group)
-                    for block in range(n_group):
-                        plane, slot = (group + block) * stride, block * SLOTS * LANES
-                        if n_digits <= 4:
-                            _add_4(planes, plane, offsets, q * per_query, n_steps, scratch, slot)
-                        elif n_digits <= 6:
-                            _add_6(planes, plane, offsets, q * per_query, n_steps, scratch, slot)
-                        else:
-                            _add_9(planes, plane, offsets, q * per_query, n_steps, scratch, slot)
+    n_bits, n_levels = out.shape[2] - 1, len(keys)
+    stride, per_query = (n_bits + 1) * LANES, len(offsets) // max(1, len(queries))
+    most_digits = LOW
+    for q in range(len(queries)):
+        most_digits = max(most_digits, queries[q, 1])
+    of_level = LANES << most_digits
+    n_counters = (1 + n_levels) * of_level
+    together = (len(scratch) - COUNTERS) // n_counters  # queries that meet a group of blocks while it is near
+    n_group = max(1, min(GROUP, GROUP_BYTES // (8 * stride)))
+    for segment in range(len(segments)):
+        first_block, n_blocks, weight = segments[segment, 0], segments[segment, 1], segments[segment, 2]
+        start, end = first_block * ITEMS, places[weight, -1]
+        for first_query in range(0, len(queries), together):
+            last_query = min(first_query + together, len(queries))
+            scratch[COUNTERS : COUNTERS + (last_query - first_query) * n_counters] = 0
+            for group in range(first_block, first_block + n_blocks, n_group):
+                last_block = min(group + n_group, first_block + n_blocks)
+                for q in range(first_query, last_query):
+                    n_steps, n_digits = queries[q, 0], queries[q, 1]
+                    counters = COUNTERS + (q - first_query) * n_counters
+                    for block in range(group, last_block):
+                        slot = (block - group) * SLOTS * LANES
+                        _add_planes(planes, block * stride, offsets, q * per_query, n_steps, n_digits, scratch, slot)
                     for level in range(1 + n_levels):  # from coarse to fine: what a finer one clears, no other needs
                         low, high = _range(start, end, weight, places, keys, level, q)
-                        low, high = max(low - group * ITEMS, 0), min(high - group * ITEMS, n_group * ITEMS)
+                        low, high = max(low - group * ITEMS, 0), min(high, last_block * ITEMS) - group * ITEMS
                         if low < high:
                             first, last = low // ITEMS, (high - 1) // ITEMS
                             if level:
                                 for block in range(first, last + 1, max(1, last - first)):
                                     slot = block * SLOTS * LANES
                                     _keep(scratch, slot, n_digits, low - block * ITEMS, high - block * ITEMS)
-                            counters = COUNTERS + level * of_level
-                            _count_sets(scratch, first * SLOTS * LANES, last - first + 1, n_digits, counters)
+                            slot = first * SLOTS * LANES
+                            _count_sets(scratch, slot, last - first + 1, n_digits, counters + level * of_level)
+            for q in range(first_query, last_query):
+                n_digits, ones, sign = queries[q, 1], queries[q, 2], queries[q, 3]
                 for level in range(1 + n_levels):
                     low, high = _range(start, end, weight, places, keys, level, q)
                     if low < high:
-                        counters = COUNTERS + level * of_level
+                        counters = COUNTERS + (q - first_query) * n_counters + level * of_level
                         _histogram(scratch, counters, n_digits, high - low, ones, sign, weight, out, level, q)
