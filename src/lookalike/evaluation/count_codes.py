@@ -15,6 +15,13 @@ from lookalike.core.checks import choice
 from lookalike.core.codes import Codes
 from lookalike.core.errors import InputError, Option
 from lookalike.core.kernels import kernels
+from lookalike.evaluation.distinct_codes import (
+    MAX_TABLE_BITS,
+    DistinctCodes,
+    distinct_codes,
+    items_on_codes,
+    repeated_codes,
+)
 from lookalike.evaluation.needs import Needs
 from lookalike.evaluation.plane_scan import MAX_ITEMS, BitPlanes, LabelKeys, label_keys, slice_codes
 from lookalike.evaluation.relevance import UNJUDGED, Groups, Relevance, SameLabel
@@ -23,13 +30,12 @@ from lookalike.evaluation.tally import Tally
 from lookalike.evaluation.tally_parts import Ball
 
 METHODS = ("auto", "table", "scan", "plain")
-MAX_TABLE_BITS = 20
 MAX_PLANE_BITS = 1023  # the sum of half the planes has nine digits
 PLANE_QUERIES, PLANE_ITEMS, PLANE_PAIRS = 32, 1 << 14, 1 << 24  # from which on planes paid where they were measured
 ITEMS_OF_A_RUN = 128  # of one label and weight, on average, from which on planes are sorted by labels
 GATHERED = 1 << 18  # items of labels that are copied at a time
 
-__all__ = ["MAX_TABLE_BITS", "METHODS", "CodeCounter", "code_counter", "distinct_codes"]
+__all__ = ["MAX_TABLE_BITS", "METHODS", "CodeCounter", "code_counter"]
 
 
 def code_counter(request: Request, needs: Needs, method: str = "auto", threads: int = 1) -> "CodeCounter":
@@ -128,7 +134,7 @@ class CodeCounter:
         return np.ascontiguousarray(words.T), [level.gallery[order] for level in self.levels]
 
     @functools.cached_property
-    def _distinct(self) -> "DistinctCodes":
+    def _distinct(self) -> DistinctCodes:
         return distinct_codes(self.gallery, with_index=self.request.excluded_groups is not None)
 
     @functools.cached_property
@@ -143,9 +149,9 @@ class CodeCounter:
         return table
 
     @functools.cached_property
-    def _repeated(self) -> "DistinctCodes":
+    def _repeated(self) -> DistinctCodes:
         if self.request.excluded_groups is None:
-            return _repeated_codes(self.gallery)
+            return repeated_codes(self.gallery)
         return self._distinct.repeated()
 
     @functools.cached_property
@@ -242,7 +248,7 @@ class CodeCounter:
                     queries = [np.flatnonzero(level.queries == label) for label in batch]
                     list(pool.map(spread, zip(on_code, queries, [target] * len(batch), strict=True)))
         if on_any is None:
-            on_any = _on_code(self.gallery)
+            on_any = items_on_codes(self.gallery)
         spread((on_any, np.arange(len(codes)), out[0]))
         return out, on_any
 
@@ -333,7 +339,7 @@ class CodeCounter:
                 counts[i, :, grade] = np.bincount(distances[ranks & (grades == grade)], minlength=self.n_bits + 1)
             unjudged[i] = np.bincount(distances[ranks & (grades == UNJUDGED)], minlength=self.n_bits + 1)
 
-    def _excluded_codes(self, block: slice, codes: "DistinctCodes") -> tuple[np.ndarray, np.ndarray]:
+    def _excluded_codes(self, block: slice, codes: DistinctCodes) -> tuple[np.ndarray, np.ndarray]:
         """Where each query's excluded items start, and the rows of their codes among the distinct codes."""
         n = block.stop - block.start
         if self.request.excluded_groups is None:
@@ -379,69 +385,6 @@ class CodeCounter:
             parts.append((np.full(there.sum(), i), self._distinct.words[rows[there]], distances[there], counts[there]))
         radius = min(self.needs.radius, self.n_bits)
         return Ball(radius, *(np.concatenate(column) for column in zip(*parts, strict=True)))
-
-
-@dataclass(frozen=True)
-class DistinctCodes:
-    """Each code that occurs, once: words, number of items, and (if asked) the row of every item's code."""
-
-    words: np.ndarray
-    counts: np.ndarray
-    index: np.ndarray | None
-
-    def repeated(self) -> "DistinctCodes":
-        """The codes that several items have; the row of any other code is -1."""
-        several = self.counts > 1
-        index = None if self.index is None else np.where(several, np.cumsum(several) - 1, -1)[self.index]
-        return DistinctCodes(self.words[several], self.counts[several], index)
-
-
-def distinct_codes(codes: Codes, *, with_index: bool = False) -> DistinctCodes:
-    """The codes that occur, in rising order, and how many items are on each."""
-    if codes.n_bits <= MAX_TABLE_BITS and not with_index:
-        on_code = _on_code(codes)
-        used = np.flatnonzero(on_code)
-        return DistinctCodes(used.astype(np.uint64)[:, None], on_code[used], None)
-    order, words = _sorted_words(codes, with_order=with_index)
-    first = ~_as_before(words)
-    starts = np.flatnonzero(first)
-    index = None
-    if with_index:
-        index = np.empty(len(words), np.int64)
-        index[order] = np.cumsum(first) - 1
-    return DistinctCodes(words[starts], np.diff(starts, append=len(words)), index)
-
-
-def _repeated_codes(codes: Codes) -> DistinctCodes:
-    """The codes that several items have, as `DistinctCodes.repeated` gives them, without a list of all the others."""
-    if codes.n_bits <= MAX_TABLE_BITS:
-        return distinct_codes(codes).repeated()
-    words = _sorted_words(codes)[1]
-    again = np.flatnonzero(_as_before(words))  # neighbours among these are of one code
-    edges = np.concatenate([np.flatnonzero(np.diff(again, prepend=-1) > 1), [len(again)]])
-    return DistinctCodes(words[again[edges[:-1]]], np.diff(edges) + 1, None)
-
-
-def _sorted_words(codes: Codes, *, with_order: bool = False) -> tuple[np.ndarray | None, np.ndarray]:
-    """The words of codes in rising order, and, if asked or needed for it, the position of each."""
-    if codes.words.shape[1] == 1 and not with_order:
-        return None, np.sort(codes.words, axis=0)
-    order = np.lexsort(codes.words.T[::-1])
-    return order, codes.words[order]
-
-
-def _as_before(words: np.ndarray) -> np.ndarray:
-    """Whether each code is that of the row before it."""
-    same = np.zeros(len(words), bool)
-    same[1:] = words[1:, 0] == words[:-1, 0]
-    for column in range(1, words.shape[1]):
-        same[1:] &= words[1:, column] == words[:-1, column]
-    return same
-
-
-def _on_code(codes: Codes) -> np.ndarray:
-    """Number of items on each of the 2^n_bits codes."""
-    return np.bincount(codes.words[:, 0].view(np.int64), minlength=2**codes.n_bits)
 
 
 def _run(words: np.ndarray, gallery: np.ndarray, runs: np.ndarray, out: np.ndarray) -> None:
