@@ -46,10 +46,22 @@ def repeated_codes(codes: Codes) -> DistinctCodes:
     """The codes that several items have, as `DistinctCodes.repeated` gives them, without a list of all the others."""
     if codes.n_bits <= MAX_TABLE_BITS:
         return distinct_codes(codes).repeated()
+    if codes.words.shape[1] > 1:
+        codes = codes[_may_repeat(codes.words)]
     words = _sorted_words(codes)[1]
     again = np.flatnonzero(_as_before(words))  # neighbours among these are of one code
     edges = np.concatenate([np.flatnonzero(np.diff(again, prepend=-1) > 1), [len(again)]])
     return DistinctCodes(words[again[edges[:-1]]], np.diff(edges) + 1, None)
+
+
+def _may_repeat(words: np.ndarray) -> np.ndarray:
+    """Which codes have the fingerprint of another: all that occur twice, and hardly any else. Sorting those is fast."""
+    factors = np.arange(1, 2 * words.shape[1], 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    prints = (words * factors).sum(1, dtype=np.uint64)
+    ranked = np.sort(prints)
+    twice = np.append(ranked[1:][ranked[1:] == ranked[:-1]], ranked[:1])  # never empty where there are codes
+    twice.sort()
+    return np.asarray(twice[np.minimum(np.searchsorted(twice, prints), len(twice) - 1)] == prints)
 
 
 def _sorted_words(codes: Codes, *, with_order: bool = False) -> tuple[np.ndarray | None, np.ndarray]:
