@@ -139,6 +139,10 @@ MANY_PARAMETERS = {  # public functions, where each is an option of the user's; 
     *("study/study.py:add_model", "study/encode.py:encode_folder", "study/survey/__init__.py:survey"),
     "report/leaderboard/__init__.py:write_leaderboard",
     *("core/kernels/metric_sums.py:precision_sums", "core/kernels/one_query.py:average_precision_at_cut"),
+    *(
+        f"core/kernels/bit_planes.py:{name}"
+        for name in ("add", "slice_bits", "scan_planes", "_add_planes", "_histogram")
+    ),
     *("core/kernels/product.py:step", "core/kernels/scores.py:merge_groups", "core/kernels/scores.py:around"),
     "metrics/average_precision.py:at_cut",  # the plain twin of a loop
 }
@@ -160,7 +164,7 @@ def test_a_class_name_occurs_once() -> None:
 
 
 def test_compiled_loops_are_loaded_in_one_place() -> None:
-    files = ("scan", "tables", "scores", "metric_sums", "product", "directions", "hashing", "losses")
+    files = ("scan", "bit_planes", "tables", "scores", "metric_sums", "product", "directions", "hashing", "losses")
     loops = {f"core/kernels/{name}.py" for name in files}
     assert importing("numba") == loops | {"core/kernels/arrays.py", "core/kernels/loop.py"}
     assert importing("lookalike.core.kernels.arrays") <= loops

@@ -73,6 +73,27 @@ def test_an_empty_distance_behind_the_cut_changes_nothing() -> None:
     assert_same_sums([[(2, 1), (10, 5), (0, 0), (0, 0), (3, 2)]], 5.0)
 
 
+def test_average_precision_at_a_cut_agrees_with_every_number_of_hits() -> None:
+    """The compiled twin seeks the best at both ends and the worst where the mean turns; numpy tries every number."""
+    rng = np.random.default_rng(0)
+    rows: list[list[float]] = []
+    for size in (3, 12, 200, 5000):
+        for _ in range(400):
+            before = int(rng.integers(0, size))
+            relevant_before = int(rng.integers(0, before + 1)) if rng.random() < 0.7 else 0
+            n = int(rng.integers(2, size + 2))
+            relevant = int(rng.integers(0, n + 1)) if rng.random() < 0.8 else n
+            best, worst = sorted(rng.random(2) * relevant_before)[::-1]  # precisions of 0 to 1 above the group
+            middle = (best + worst) / 2
+            rows.append([middle, best, worst, before, relevant_before, n, relevant, int(rng.integers(1, n))])
+    columns = np.array(rows, float).T.copy()
+    plain, compiled = np.full((2, 3, len(rows)), np.nan)
+    at_cut(*columns, plain)
+    kernels().average_precision_at_cut(*columns, compiled)
+    np.testing.assert_allclose(compiled, plain, rtol=TOLERANCE, atol=TOLERANCE)
+    assert (np.ptp(plain, axis=0) > 0).mean() > 0.8
+
+
 def test_many_queries_have_the_value_of_one() -> None:
     """Four thousand equal queries take the compiled loops, one takes numpy's."""
     gallery = la.Codes.pack([[0, 0, 0, 0]] * 2 + [[0, 0, 0, 1]] * 10 + [[1, 1, 1, 1]] * 3)

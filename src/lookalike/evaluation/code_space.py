@@ -11,7 +11,7 @@ from lookalike.core.codes import Codes, as_numpy
 from lookalike.core.errors import InputError, InputTypeError
 from lookalike.core.progress import track
 from lookalike.evaluation.count import count
-from lookalike.evaluation.count_codes import distinct_codes
+from lookalike.evaluation.distinct_codes import distinct_codes
 from lookalike.evaluation.relevance import same_label
 
 BLOCK = 1 << 22  # numbers that are looked at together

@@ -15,16 +15,27 @@ from lookalike.core.checks import choice
 from lookalike.core.codes import Codes
 from lookalike.core.errors import InputError, Option
 from lookalike.core.kernels import kernels
+from lookalike.evaluation.distinct_codes import (
+    MAX_TABLE_BITS,
+    DistinctCodes,
+    distinct_codes,
+    items_on_codes,
+    repeated_codes,
+)
 from lookalike.evaluation.needs import Needs
+from lookalike.evaluation.plane_scan import MAX_ITEMS, BitPlanes, LabelKeys, label_keys, slice_codes
 from lookalike.evaluation.relevance import UNJUDGED, Groups, Relevance, SameLabel
 from lookalike.evaluation.request import Request
 from lookalike.evaluation.tally import Tally
 from lookalike.evaluation.tally_parts import Ball
 
 METHODS = ("auto", "table", "scan", "plain")
-MAX_TABLE_BITS = 20
+MAX_PLANE_BITS = 1023  # the sum of half the planes has nine digits
+PLANE_QUERIES, PLANE_ITEMS, PLANE_PAIRS = 32, 1 << 14, 1 << 24  # from which on planes paid where they were measured
+ITEMS_OF_A_RUN = 128  # of one label and weight, on average, from which on planes are sorted by labels
+GATHERED = 1 << 18  # items of labels that are copied at a time
 
-__all__ = ["MAX_TABLE_BITS", "METHODS", "CodeCounter", "code_counter", "distinct_codes"]
+__all__ = ["MAX_TABLE_BITS", "METHODS", "CodeCounter", "code_counter"]
 
 
 def code_counter(request: Request, needs: Needs, method: str = "auto", threads: int = 1) -> "CodeCounter":
@@ -40,6 +51,8 @@ def code_counter(request: Request, needs: Needs, method: str = "auto", threads: 
     counter = CodeCounter(request, needs, levels, method, threads)
     if method == "auto":
         counter = replace(counter, method="table" if counter.table_pays() else "scan")
+    if counter.method == "scan":
+        counter = replace(counter, by_planes=counter.planes_pay())
     counter.prepare()
     return counter
 
@@ -64,6 +77,7 @@ class CodeCounter:
     levels: list[Groups]
     method: str
     threads: int = 1
+    by_planes: bool = False
 
     @property
     def queries(self) -> Codes:
@@ -89,21 +103,26 @@ class CodeCounter:
 
     def prepare(self) -> None:
         """Make what all blocks share; else several threads would each make it."""
+        with ThreadPoolExecutor(self.threads) as pool:
+            list(pool.map(functools.partial(getattr, self), self._shared()))
+
+    def _shared(self) -> list[str]:
+        """The names of what all blocks share; no two of them need the same."""
+        names = []
         if self.method == "table":
-            _ = self._tables
+            names.append("_tables")
         if self.method == "scan":
-            _ = self._sorted
+            names.append("_planes" if self.by_planes else "_sorted")
         if self.request.excluded_groups is not None:
             _ = self.request.excluded_groups.order
         if self.needs.radius is not None:
             if self.needs.ball:
-                _ = self._distinct_words
+                names.append("_distinct_words")
+            elif self.method != "table" or self.request.excluded_groups is not None:
+                names.append("_repeated")
             else:
-                _ = (
-                    self._largest_table
-                    if self.method == "table" and self.request.excluded_groups is None
-                    else self._repeated
-                )
+                names[:] = ["_largest_table"]  # which needs the tables
+        return names
 
     @functools.cached_property
     def _sorted(self) -> tuple[np.ndarray, list[np.ndarray]]:
@@ -115,7 +134,7 @@ class CodeCounter:
         return np.ascontiguousarray(words.T), [level.gallery[order] for level in self.levels]
 
     @functools.cached_property
-    def _distinct(self) -> "DistinctCodes":
+    def _distinct(self) -> DistinctCodes:
         return distinct_codes(self.gallery, with_index=self.request.excluded_groups is not None)
 
     @functools.cached_property
@@ -130,8 +149,31 @@ class CodeCounter:
         return table
 
     @functools.cached_property
-    def _repeated(self) -> "DistinctCodes":
+    def _repeated(self) -> DistinctCodes:
+        if self.request.excluded_groups is None:
+            return repeated_codes(self.gallery)
         return self._distinct.repeated()
+
+    @functools.cached_property
+    def _planes(self) -> tuple[list[Groups], LabelKeys, BitPlanes]:
+        """The levels of labels that the planes are sorted by, their keys, and the planes of the gallery."""
+        sliced = [level for level in self.levels if self._label_planes_pay(level)]
+        keys = label_keys(sliced)
+        for level in self.levels[len(sliced) :]:
+            _ = level.order
+        return sliced, keys, slice_codes(self.gallery, keys, self.threads)
+
+    def planes_pay(self) -> bool:
+        """Whether a scan of bit planes costs less than one of words, and enough less to be worth compiling."""
+        n, few = len(self.gallery), len(self.queries) < PLANE_QUERIES
+        if not (self.levels or self.sparse) or self.n_bits > MAX_PLANE_BITS or n > MAX_ITEMS or few:
+            return False
+        enough = n >= max(PLANE_ITEMS, 2 * self.n_bits**2) and len(self.queries) * n >= PLANE_PAIRS
+        return enough and bool(kernels().HAS_VECTOR_POPCOUNT)
+
+    def _label_planes_pay(self, level: Groups) -> bool:
+        """Whether labels have enough items to sort the planes by them: each label and weight ends with a transform."""
+        return len(self.gallery) >= ITEMS_OF_A_RUN * level.n_groups * (self.n_bits + 1)
 
     def table_pays(self) -> bool:
         """Whether spreading tables costs less than meeting every item; an addition there is half a pair here."""
@@ -206,7 +248,7 @@ class CodeCounter:
                     queries = [np.flatnonzero(level.queries == label) for label in batch]
                     list(pool.map(spread, zip(on_code, queries, [target] * len(batch), strict=True)))
         if on_any is None:
-            on_any = _on_code(self.gallery)
+            on_any = items_on_codes(self.gallery)
         spread((on_any, np.arange(len(codes)), out[0]))
         return out, on_any
 
@@ -215,20 +257,36 @@ class CodeCounter:
         n = block.stop - block.start
         out = np.zeros((1 + len(self.levels), n, self.n_bits + 1), np.int64)
         words = self.queries.words[block]
-        self._run(words, np.array([[0, n, 0, len(self.gallery)]]), out[0])
-        for target, level, gallery_labels in zip(out[1:], self.levels, self._sorted[1], strict=True):
-            query_labels = level.queries[block]
-            order = np.argsort(query_labels, kind="stable")  # queries of one label together: they share their items
-            labels, firsts = np.unique(query_labels[order], return_index=True)
-            runs = np.stack([firsts, [*firsts[1:], n], *_runs(gallery_labels, labels)], axis=1).astype(np.int64)
+        if self.by_planes:
+            sliced, keys, planes = self._planes
+            planes.count(words, keys.ranges(sliced, block), out[: 1 + len(sliced)])
+            for target, level in zip(out[1 + len(sliced) :], self.levels[len(sliced) :], strict=True):
+                self._scan_gathered(block, level, target)
+            return out
+        gallery, gallery_labels = self._sorted
+        _run(words, gallery, np.array([[0, n, 0, len(self.gallery)]]), out[0])
+        for target, level, labels in zip(out[1:], self.levels, gallery_labels, strict=True):
+            order, names, edges = _queries_by_label(level.queries[block])
             counted = np.zeros((n, self.n_bits + 1), np.int64)
-            self._run(np.ascontiguousarray(words[order]), runs, counted)
+            runs = np.stack([*edges, *_runs(labels, names)], axis=1)
+            _run(words[order], gallery, runs.astype(np.int64), counted)
             target[order] = counted
         return out
 
-    def _run(self, words: np.ndarray, runs: np.ndarray, out: np.ndarray) -> None:
-        loops = kernels(len(words) * (self._sorted[0].size + 2000))
-        loops.scan(words, self._sorted[0], runs, loops.HAS_VECTOR_POPCOUNT, out)
+    def _scan_gathered(self, block: slice, level: Groups, target: np.ndarray) -> None:
+        """Count the items of each query's label, where labels have few: a copy of some labels' items at a time."""
+        order, _, (firsts, lasts) = _queries_by_label(level.queries[block])
+        words = self.queries.words[block][order]
+        starts, ends = (edges[order[firsts]] for edges in level.runs(block))
+        counted = np.zeros_like(target)
+        batches = np.cumsum(ends - starts) // GATHERED
+        for batch in np.split(np.arange(len(firsts)), np.flatnonzero(np.diff(batches)) + 1):
+            sizes = ends[batch] - starts[batch]
+            ahead = np.cumsum(sizes) - sizes
+            items = level.order[np.repeat(starts[batch] - ahead, sizes) + np.arange(sizes.sum())]
+            runs = np.stack([firsts[batch], lasts[batch], ahead, ahead + sizes], axis=1)
+            _run(words, np.ascontiguousarray(self.gallery.words[items].T), runs, counted)
+        target[order] = counted
 
     def _scan_blocks(self, block: slice, counts: np.ndarray) -> None:
         """Any relevance: grades of a block of items at a time, some megabytes each."""
@@ -281,7 +339,7 @@ class CodeCounter:
                 counts[i, :, grade] = np.bincount(distances[ranks & (grades == grade)], minlength=self.n_bits + 1)
             unjudged[i] = np.bincount(distances[ranks & (grades == UNJUDGED)], minlength=self.n_bits + 1)
 
-    def _excluded_codes(self, block: slice, codes: "DistinctCodes") -> tuple[np.ndarray, np.ndarray]:
+    def _excluded_codes(self, block: slice, codes: DistinctCodes) -> tuple[np.ndarray, np.ndarray]:
         """Where each query's excluded items start, and the rows of their codes among the distinct codes."""
         n = block.stop - block.start
         if self.request.excluded_groups is None:
@@ -331,45 +389,17 @@ class CodeCounter:
         return Ball(radius, *(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-@dataclass(frozen=True)
-class DistinctCodes:
-    """Each code that occurs, once: words, number of items, and (if asked) the row of every item's code."""
-
-    words: np.ndarray
-    counts: np.ndarray
-    index: np.ndarray | None
-
-    def repeated(self) -> "DistinctCodes":
-        """The codes that several items have; the row of any other code is -1."""
-        several = self.counts > 1
-        rows = np.where(several, np.cumsum(several) - 1, -1)
-        index = None if self.index is None else rows[self.index]
-        return DistinctCodes(self.words[several], self.counts[several], index)
+def _run(words: np.ndarray, gallery: np.ndarray, runs: np.ndarray, out: np.ndarray) -> None:
+    """Scan runs of a gallery (words, items), in the way that is best on this processor."""
+    loops = kernels(len(words) * (gallery.size + 2000))
+    loops.scan(np.ascontiguousarray(words), gallery, runs, loops.HAS_VECTOR_POPCOUNT, out)
 
 
-def distinct_codes(codes: Codes, *, with_index: bool = False) -> DistinctCodes:
-    """The codes that occur, in rising order, and how many items are on each."""
-    if codes.n_bits <= MAX_TABLE_BITS and not with_index:
-        on_code = _on_code(codes)
-        used = np.flatnonzero(on_code)
-        return DistinctCodes(used.astype(np.uint64)[:, None], on_code[used], None)
-    if codes.words.shape[1] == 1 and not with_index:
-        order, words = None, np.sort(codes.words, axis=0)
-    else:
-        order = np.lexsort(codes.words.T[::-1])
-        words = codes.words[order]
-    first = np.concatenate([[True], (words[1:] != words[:-1]).any(1)])[: len(words)]
-    starts = np.flatnonzero(first)
-    index = None
-    if with_index:
-        index = np.empty(len(words), np.int64)
-        index[order] = np.cumsum(first) - 1
-    return DistinctCodes(words[starts], np.diff(starts, append=len(words)), index)
-
-
-def _on_code(codes: Codes) -> np.ndarray:
-    """Number of items on each of the 2^n_bits codes."""
-    return np.bincount(codes.words[:, 0].view(np.int64), minlength=2**codes.n_bits)
+def _queries_by_label(labels: np.ndarray) -> tuple[np.ndarray, np.ndarray, tuple[np.ndarray, np.ndarray]]:
+    """An order in which queries of one label, which share their items, stand together; the labels, and their edges."""
+    order = np.argsort(labels, kind="stable")
+    names, firsts = np.unique(labels[order], return_index=True)
+    return order, names, (firsts, np.append(firsts[1:], len(labels)))
 
 
 def _runs(labels: np.ndarray, wanted: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -42,15 +42,16 @@ def gain_sums(by_grade: np.ndarray, gains: np.ndarray, k: int, discount: str, ou
     def worth(rank: np.ndarray) -> np.ndarray:
         return discounts(np.minimum(rank, k), discount)
 
-    start = worth(before)
+    edges = worth(np.concatenate([before, before[:, -1:] + n[:, -1:]], axis=1))  # a group ends where the next starts
+    start, stop = edges[:, : n.shape[1]], edges[:, edges.shape[1] - n.shape[1] :]
     gained = sum(gains[grade] * by_grade[grade] for grade in range(1, len(gains)))
-    out[0] = row_sums(gained / np.maximum(n, 1) * (worth(before + n) - start))
+    out[0] = row_sums(gained / np.maximum(n, 1) * (stop - start))
     # the highest grade first, or the highest grade last: each grade takes the places behind the one before
     for target, grades in ((out[1], range(len(gains) - 1, 0, -1)), (out[2], range(len(gains)))):
         rank, end = before, start
-        for grade in grades:
+        for n_grades, grade in enumerate(grades, 1):
             rank, begin = rank + by_grade[grade], end
-            end = worth(rank)
+            end = stop if n_grades == len(gains) else worth(rank)  # all grades end where their group does
             target += gains[grade] * row_sums(end - begin)
 
 

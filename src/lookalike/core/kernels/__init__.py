@@ -50,6 +50,11 @@ def kernels(steps: float = math.inf) -> Any:
     )
 
 
+def plane_kernels() -> SimpleNamespace:
+    """The scan of codes as bit planes."""
+    return _compiled("lookalike.core.kernels.bit_planes")
+
+
 def product_kernel(steps: float = math.inf, *rows: np.ndarray) -> Any:
     """The matrix product of these rows, and the loops that give rows of one direction the same form; see `kernels`."""
     if is_little(steps) and all(map(plain_product.fits, rows)):

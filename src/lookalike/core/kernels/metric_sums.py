@@ -2,6 +2,7 @@
 
 import numpy as np
 from numba import float64, int64, njit, types, void
+from numba.extending import register_jitable
 
 from lookalike.core.kernels import one_query
 from lookalike.core.kernels.arrays import read, write
@@ -64,6 +65,10 @@ def precision_sums(
                 c_before[i], c_rel_before[i], c_n[i], c_r[i], c_places[i] = before, rel_before, n, r, places
             before += n
             rel_before += r
+
+
+for helper in (one_query.sum_of_inverse_ranks, one_query.expected_at_cut, one_query.worst_at_cut):
+    register_jitable(helper)
 
 
 average_precision_at_cut = compiled(

@@ -3,9 +3,17 @@
 Nothing here may depend on numba. Each is the twin of a function in `metrics`.
 """
 
+import math
+
 import numpy as np
 
-__all__ = ["average_precision_at_cut", "first_relevant"]
+__all__ = [
+    "average_precision_at_cut",
+    "expected_at_cut",
+    "first_relevant",
+    "sum_of_inverse_ranks",
+    "worst_at_cut",
+]
 
 
 def average_precision_at_cut(
@@ -25,48 +33,85 @@ def average_precision_at_cut(
     """
     for i in range(len(n)):
         most, least = min(relevant[i], places[i]), max(0.0, places[i] - n[i] + relevant[i])
-        inverse_ranks = 0.0
-        for t in range(1, int(places[i]) + 1):
-            inverse_ranks += 1 / (before[i] + t)
-        # hypergeometric chances, relative to the likeliest number of hits, walked outwards until they vanish
-        likeliest = np.floor((places[i] + 1) * (relevant[i] + 1) / (n[i] + 2))
-        likeliest = min(max(likeliest, least), most)
-        mass, total = 0.0, 0.0
-        for direction in (1.0, -1.0):
-            h, chance = likeliest, 1.0
-            while chance > 1e-25:
-                if direction > 0 or h != likeliest:
-                    slope = (h - 1) / (places[i] - 1) if places[i] > 1 else 0.0
-                    part = (relevant_before[i] + 1) * inverse_ranks
-                    part += slope * (places[i] - (before[i] + 1) * inverse_ranks)
-                    hits = relevant_before[i] + h
-                    mass += chance
-                    total += chance * (expected[i] + h / places[i] * part) / hits if hits > 0 else 0.0
-                if direction > 0:
-                    if h == most:
-                        break
-                    chance *= (relevant[i] - h) * (places[i] - h)
-                    chance /= (h + 1) * (n[i] - relevant[i] - places[i] + h + 1)
-                else:
-                    if h == least:
-                        break
-                    chance *= h * (n[i] - relevant[i] - places[i] + h)
-                    chance /= (relevant[i] - h + 1) * (places[i] - h + 1)
-                h += direction
-        out[0, i] = total / mass
-        first, last = 0.0, 0.0  # sums of 1 / rank over the first and the last h places
-        top, bottom = -1.0, 2.0
-        for h in range(int(most) + 1):
-            if h > 0:
-                first += 1 / (before[i] + h)
-                last += 1 / (before[i] + places[i] - h + 1)
-            if h >= least:
-                hits = relevant_before[i] + h
-                high = best[i] + h + (relevant_before[i] - before[i]) * first
-                low = worst[i] + h + (relevant_before[i] - before[i] - places[i] + h) * last
-                top = max(top, high / hits if hits > 0 else 0.0)
-                bottom = min(bottom, low / hits if hits > 0 else 0.0)
-        out[1, i], out[2, i] = top, bottom
+        out[0, i] = expected_at_cut(expected[i], before[i], relevant_before[i], n[i], relevant[i], places[i])
+        top = 0.0
+        for h in (least, most):  # between them it is lower: see `worst_at_cut`
+            if relevant_before[i] + h > 0:
+                total = best[i] + h + (relevant_before[i] - before[i]) * sum_of_inverse_ranks(before[i], h)
+                top = max(top, total / (relevant_before[i] + h))
+        out[1, i] = top
+        out[2, i] = worst_at_cut(worst[i], before[i] + places[i], relevant_before[i], least, most)
+
+
+def sum_of_inverse_ranks(before: float, n: float) -> float:
+    """The twin of metrics.rank_sums.inverse_ranks, for one group."""
+    total = 0.0
+    while n > 0 and (before < 64 or n < 4):
+        before, n = before + 1, n - 1
+        total += 1 / before
+    if n == 0:
+        return total
+    x, y = before + 0.5, before + n + 0.5
+    u, v = 1 / (x * x), 1 / (y * y)
+    total += math.log1p(n / x)  # not numpy's, which differs in the last bit
+    return total + v * (1 / 24 + v * (-7 / 960 + v * 31 / 8064)) - u * (1 / 24 + u * (-7 / 960 + u * 31 / 8064))
+
+
+def expected_at_cut(
+    expected: float, before: float, relevant_before: float, n: float, relevant: float, places: float
+) -> float:
+    """Expected AP of one query: hypergeometric chances, relative to the likeliest number of hits, walked outwards."""
+    most, least = min(relevant, places), max(0.0, places - n + relevant)
+    inverse_ranks = sum_of_inverse_ranks(before, places)
+    level = (relevant_before + 1) * inverse_ranks / places
+    slope = (places - (before + 1) * inverse_ranks) / (places * (places - 1)) if places > 1 else 0.0
+    likeliest = min(max(math.floor((places + 1) * (relevant + 1) / (n + 2)) * 1.0, least), most)
+    others = n - relevant - places
+    mass, total = 0.0, 0.0
+    h, chance = likeliest, 1.0
+    while chance > 1e-20:
+        mass += chance
+        if relevant_before + h > 0:
+            total += chance * (expected + h * (level + (h - 1) * slope)) / (relevant_before + h)
+        # at `most` this is 0; dividing first keeps the wait for a division out of the chain of products
+        chance *= (relevant - h) * (places - h) / ((h + 1) * (others + h + 1))
+        h += 1
+    h, chance = likeliest, 1.0
+    while h > least:
+        chance *= h * (others + h) / ((relevant - h + 1) * (places - h + 1))
+        h -= 1
+        if chance <= 1e-20:
+            break
+        mass += chance
+        if relevant_before + h > 0:
+            total += chance * (expected + h * (level + (h - 1) * slope)) / (relevant_before + h)
+    return total / mass
+
+
+def worst_at_cut(worst: float, last: float, relevant_before: float, least: float, most: float) -> float:
+    """Worst AP of one query.
+
+    With h hits at the last places the sum of precisions is W + Σ_j (R + h - j) / (last - j) over j below h. One hit
+    more adds a term that grows with h, and one to the divisor: the mean falls while the term is below it, then rises.
+    (So does that of the best order, whose next term is (R + h + 1) / (N + h + 1).)
+    """
+    if relevant_before + least == 0:
+        return 0.0
+    low, high = least, most
+    while low < high:
+        h = math.floor((low + high) / 2) * 1.0
+        inverse_ranks = sum_of_inverse_ranks(last - h, h)
+        mean = (worst + h + (relevant_before + h - last) * inverse_ranks) / (relevant_before + h)
+        if inverse_ranks + (relevant_before + 1) / (last - h) < mean:
+            low = h + 1
+        else:
+            high = h
+    bottom = 2.0
+    for h in (low - 1, low, low + 1):  # rounding may have misled the search by one
+        if least <= h <= most:
+            total = worst + h + (relevant_before + h - last) * sum_of_inverse_ranks(last - h, h)
+            bottom = min(bottom, total / (relevant_before + h))
+    return bottom
 
 
 def first_relevant(before: np.ndarray, n: np.ndarray, relevant: np.ndarray, k: float, out: np.ndarray) -> None:

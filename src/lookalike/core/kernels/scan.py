@@ -134,8 +134,17 @@ def scan(queries, gallery, runs, buffered, out):
     q0..q1 with items g0..g1. `buffered` chooses, for codes of one word, distances written to a buffer (best
     where the processor counts the bits of a whole vector) over eight queries at a time (best elsewhere).
     """
-    short = _scan_bytes if queries.shape[1] > 1 or buffered else _scan_eight
-    (_scan_long if out.shape[1] > 256 else short)(queries, gallery, runs, out)  # only what is chosen is compiled
+    if out.shape[1] > 256:  # longer than a byte
+        _scan_long(queries, gallery, runs, out)
+    elif queries.shape[1] == 1:
+        (_scan_bytes if buffered else _scan_eight)(queries, gallery, runs, out)
+    else:  # only what is chosen is compiled
+        few = (
+            out.shape[1] ** 2 > runs[:, 3] - runs[:, 2]
+        )  # emptying the counts of pairs of distances would take longest
+        for loop, chosen in ((_scan_long, runs[few]), (_scan_bytes, runs[~few])):
+            if len(chosen):
+                loop(queries, gallery, chosen, out)
 
 
 @compiled(
