@@ -21,6 +21,7 @@ from lookalike.evaluation.tally import Tally
 from lookalike.evaluation.tally_parts import stack_ragged
 
 METHODS = ("auto", "around", "plain")
+FEW = 4  # scores are not sorted where a mark has at least so many items
 
 __all__ = [
     "METHODS",
@@ -80,16 +81,20 @@ class ScoreCounter:
         """Scores of each query's groups, (queries, groups), and counts, (grades and the unjudged, queries, groups)."""
         marks = [self._marks(row, query) for row, query in zip(rows, range(block.start, block.stop), strict=True)]
         every_score = self.needs.every_score
-        most = rows.shape[1] if every_score else min(rows.shape[1], 1 + 2 * max(len(mark[0]) for mark in marks))
-        rows.sort(axis=1)  # all rows at once: numpy sorts with vector instructions
+        n_marks = max(len(mark[0]) for mark in marks)
+        most = rows.shape[1] if every_score else min(rows.shape[1], 1 + 2 * n_marks)
         scores = np.full((len(rows), most if every_score or self.needs.marks else 0), np.nan)
         by_grade = np.zeros((self.request.relevance.max_grade + 2, len(rows), most), np.int64)
         background = self.request.relevance.background % len(by_grade)
-        n_groups = [
-            kernels().around(rows[i], *mark, every_score, background, scores[i], by_grade[:, i])
-            for i, mark in enumerate(marks)
-        ]
-        widest = max(n_groups)
+        room = _room(n_marks, rows.dtype)
+        widest = 0
+        for i, (row, mark) in enumerate(zip(rows, marks, strict=True)):
+            if every_score or FEW * len(mark[0]) > len(row):
+                row.sort()  # numpy sorts with vector instructions
+                n_groups = kernels().around(row, *mark, every_score, background, scores[i], by_grade[:, i])
+            else:
+                n_groups = kernels().around_few(row, *mark, background, *room, scores[i], by_grade[:, i])
+            widest = max(widest, n_groups)
         return scores[:, :widest], by_grade[:, :, :widest]
 
     def _marks(self, row: np.ndarray, query: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -124,6 +129,12 @@ class ScoreCounter:
                 counts = np.add.reduceat(counts, starts, axis=0)
             groups.append((scores, counts))
         return _stacked(groups)
+
+
+def _room(n_marks: int, dtype: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What `around_few` works in, made once for a block of queries."""
+    cells = np.zeros(2 * n_marks + 2, np.int32)
+    return np.empty(n_marks + 1, dtype), np.empty(kernels().TABLE, np.uint32), cells
 
 
 def count_run(run: Mapping[Any, Mapping[Any, float]], relevance: Judged) -> Tally:
