@@ -13,7 +13,7 @@ from lookalike.core.kernels import product_kernel
 
 SIMILARITIES = ("cosine", "dot", "euclidean")
 
-__all__ = ["SIMILARITIES", "Embeddings", "Scores", "as_floats", "check_queries"]
+__all__ = ["SIMILARITIES", "Embeddings", "Scores", "as_floats", "check_gallery", "check_queries"]
 
 
 class Scores:
@@ -46,8 +46,10 @@ class Embeddings:
         self._ask(left)
         self._lay_out(right)
 
-    def with_queries(self, queries: Any) -> "Embeddings":
+    def with_queries(self, queries: Any, buffers: threading.local | None = None) -> "Embeddings":
         """The same gallery with other queries, which must not be wider floats; the gallery is not laid out again.
+
+        buffers: where `rows` writes, for several embeddings that take turns: their scores overwrite each other's.
 
         >>> gallery = np.array([[3.0, 4.0], [1.0, 0.0]])
         >>> Embeddings(gallery, gallery, "dot").with_queries([[1.0, 1.0]]).rows(slice(0, 1))
@@ -58,6 +60,8 @@ class Embeddings:
             raise InputError(f"the gallery is laid out as {self._dtype}, queries are {left.dtype}: round them first")
         other = copy.copy(self)
         other._ask(left)
+        if buffers is not None:
+            other._buffers = buffers
         return other
 
     def _ask(self, queries: np.ndarray) -> None:
@@ -117,9 +121,10 @@ class Embeddings:
         queries = _panels(self._queries[block], self._query_scales[block], product_kernel().ROWS)
         shape = (len(queries) * queries.shape[2], len(self._gallery) * self._gallery.shape[2])
         # One buffer a thread, used again for the next block: fresh memory costs half as much as the product.
-        out = getattr(self._buffers, "out", None)
-        if out is None or out.shape != shape:
-            out = self._buffers.out = np.empty(shape, self._queries.dtype)
+        size, buffer = shape[0] * shape[1], getattr(self._buffers, "out", None)
+        if buffer is None or len(buffer) < size or buffer.dtype != self._queries.dtype:
+            buffer = self._buffers.out = np.empty(size, self._queries.dtype)
+        out = buffer[:size].reshape(shape)
         score = product_kernel().distances if self.similarity == "euclidean" else product_kernel().product
         score(queries, self._gallery, out)
         return out[: len(self._queries[block]), : self.n_gallery]
@@ -134,6 +139,17 @@ def check_queries(queries: np.ndarray, gallery: np.ndarray, similarity: str) -> 
     """
     _check_columns(queries.shape[1], gallery.shape[1])
     _scaled(np.ascontiguousarray(queries, _score_type(queries, gallery, similarity)), similarity, "query")
+
+
+def check_gallery(queries: np.ndarray, gallery: np.ndarray, similarity: str) -> None:
+    """Raise if these gallery embeddings cannot be compared with queries of this form.
+
+    >>> check_gallery(np.ones((1, 2)), np.zeros((3, 2)), "cosine")
+    Traceback (most recent call last):
+    lookalike.core.errors.InputError: gallery embedding in row 0 is zero: it has no cosine
+    """
+    _check_columns(queries.shape[1], gallery.shape[1])
+    _scaled(np.ascontiguousarray(gallery, _score_type(queries, gallery, similarity)), similarity, "gallery")
 
 
 def as_floats(values: Any, what: str) -> np.ndarray:

@@ -24,12 +24,14 @@ METHODS = ("auto", "around", "plain")
 FEW = 4  # scores are not sorted where a mark has at least so many items
 
 __all__ = [
+    "FEW",
     "METHODS",
     "ScoreCounter",
     "background_runs",
     "block_rows",
     "count_run",
     "groups_of",
+    "work_room",
 ]
 
 
@@ -37,8 +39,8 @@ def block_rows(n_gallery: int, relevance: Relevance, *, every_score: bool = Fals
     """Queries to score at a time: enough to keep the processor busy, few enough to take half a gigabyte at most."""
     # Where grades have no background, every item may become a group of its own.
     sparse = isinstance(relevance, SameLabel | Judged) and not every_score
-    per_query = n_gallery * (12 if sparse else 8 * (relevance.max_grade + 4))
-    return min(96, max(6, (1 << 29) // per_query // 6 * 6))
+    per_query = max(1, n_gallery) * (12 if sparse else 8 * (relevance.max_grade + 4))
+    return min(96, max(12, (1 << 29) // per_query // 12 * 12))
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ class ScoreCounter:
         scores = np.full((len(rows), most if every_score or self.needs.marks else 0), np.nan)
         by_grade = np.zeros((self.request.relevance.max_grade + 2, len(rows), most), np.int64)
         background = self.request.relevance.background % len(by_grade)
-        room = _room(n_marks, rows.dtype)
+        room = work_room(n_marks, rows.dtype)
         widest = 0
         for i, (row, mark) in enumerate(zip(rows, marks, strict=True)):
             if every_score or FEW * len(mark[0]) > len(row):
@@ -107,6 +109,8 @@ class ScoreCounter:
             ranks = np.ones(len(row), bool)
             ranks[left_out] = False
             items, grades = items[ranks[items]], grades[ranks[items]]
+        if self.request.relevance.max_grade == 1 and self.request.relevance.background == 0:  # then all are of grade 1
+            return np.sort(row.take(items)), np.array([0, 0, len(items)]), excluded
         sizes = np.bincount(grades, minlength=self.request.relevance.max_grade + 1)
         by_grade = [
             np.sort(row[items if size == len(items) else items[grades == v]]) for v, size in enumerate(sizes) if size
@@ -131,8 +135,8 @@ class ScoreCounter:
         return _stacked(groups)
 
 
-def _room(n_marks: int, dtype: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What `around_few` works in, made once for a block of queries."""
+def work_room(n_marks: int, dtype: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What `around_few` and `standing_few` work in, made once for many queries."""
     cells = np.zeros(2 * n_marks + 2, np.int32)
     return np.empty(n_marks + 1, dtype), np.empty(kernels().TABLE, np.uint32), cells
 

@@ -118,8 +118,10 @@ def _lay_buckets(marks, n, table):
     while size < 8 * n and size < MOST_BUCKETS:
         size *= 2
     number = marks.dtype.type
-    far = n >> 9  # a few marks far from the others do not make all buckets wide
-    low, high = marks[far], marks[n - 1 - far]
+    low, high = marks[0], marks[n - 1]
+    inner_low, inner_high = marks[n >> 9], marks[n - 1 - (n >> 9)]
+    if high - low > 4 * (inner_high - inner_low):  # a few marks far from the others do not make all buckets wide
+        low, high = inner_low, inner_high
     top = number(size - 1)
     scale = number(size) / (high - low) if high > low else number(0)
     numbers = np.empty(TILE, np.int32)
@@ -350,6 +352,87 @@ def standing(scores, marks, sign, above, at):
             first -= 1
         at[m] += sign * (position - first)
         position = first
+
+
+@njit(
+    [
+        void(
+            read(t, 1),
+            read(t, 1),
+            read(t, 1),
+            write(t, 1),
+            write(uint32, 1),
+            write(int32, 1),
+            write(int64, 1),
+            write(int64, 1),
+        )
+        for t in (float32, float64)
+    ],
+    nogil=True,
+    cache=True,
+)
+def standing_few(scores, excluded, marks, rising, table, cells, above, at):
+    """As `standing` with the sign 1 for scores and -1 for excluded ones, both in any order.
+
+    rising: room for a number more than there are marks. table and cells: as in `around_few`.
+    """
+    n = len(marks)
+    if n == 0:
+        return
+    for m in range(n):
+        rising[n - 1 - m] = marks[m]
+    rising[n] = np.inf
+    found = _lay_buckets(rising, n, table)
+    _count_between(scores, rising, found, table, np.int32(1), cells)
+    _count_between(excluded, rising, found, table, np.int32(-1), cells)
+    total = cells[2 * n] + cells[2 * n + 1]
+    for m in range(n):
+        j = n - 1 - m
+        above[m] += total
+        at[m] += cells[2 * j + 1]
+        total += cells[2 * j + 1] + cells[2 * j]
+    cells[: 2 * n + 2] = 0
+
+
+@njit(
+    int64(
+        read(int64, 2),
+        read(int64, 1),
+        read(int64, 1),
+        int64,
+        int64,
+        types.Array(int64, 2, "A"),
+        write(int64, 1),
+    ),
+    nogil=True,
+    cache=True,
+)
+def groups_between(graded, above, at, total, background, counts, marks):
+    """Fill one query's groups, the highest score first, and return how many there are.
+
+    graded: (marks, grades and unjudged), items of each mark that are not only of the background. above, at: items
+    above each mark and at it. total: all items. Others count in row `background` of counts, as in `around`. marks: of
+    each group 2 m + 1 for mark m, 2 m for what lies above it.
+    """
+    n_groups = before = 0
+    for m in range(len(graded) + 1):
+        others = (above[m] if m < len(graded) else total) - before
+        if others > 0:
+            counts[background, n_groups] = others
+            marks[n_groups] = 2 * m
+            n_groups += 1
+        if m == len(graded):
+            break
+        if at[m] > 0:
+            rest = at[m]
+            for v in range(graded.shape[1]):
+                counts[v, n_groups] += graded[m, v]
+                rest -= graded[m, v]
+            counts[background, n_groups] += rest
+            marks[n_groups] = 2 * m + 1
+            n_groups += 1
+        before = above[m] + at[m]
+    return n_groups
 
 
 @njit([t(read(t, 1), int64) for t in (float32, float64)], nogil=True, cache=True)
