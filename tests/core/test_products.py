@@ -6,6 +6,8 @@ import hashlib
 import os
 import subprocess
 import sys
+import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -38,7 +40,7 @@ def test_the_width_of_vectors_changes_no_bit() -> None:
         "from core.test_products import bits_of_scores; from lookalike.core.kernels import product_kernel; "
         "print(product_kernel().BYTES, bits_of_scores())"
     )
-    tests = os.path.dirname(os.path.dirname(__file__))
+    tests = str(Path(__file__).parents[1])
     path = os.pathsep.join([tests, *filter(None, sys.path)])
     done = subprocess.run(
         [sys.executable, "-c", code], env={**os.environ, **NARROW, "PYTHONPATH": path}, capture_output=True, text=True
@@ -61,8 +63,6 @@ def test_a_score_depends_on_its_two_rows_alone(dtype: type) -> None:
 
 def test_embeddings_that_share_buffers_overwrite_each_other() -> None:
     """What `buffers` says; without them scores stay."""
-    import threading
-
     rng = np.random.default_rng(0)
     queries, gallery = rng.standard_normal((3, 8)), rng.standard_normal((9, 8))
     own, shared = Embeddings(queries, gallery, "dot"), threading.local()

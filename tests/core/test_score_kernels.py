@@ -125,6 +125,20 @@ def test_standing_of_marks_among_unsorted_scores(data: st.DataObject) -> None:
     assert at.tolist() == [5 + int((left == mark).sum()) for mark in marks]
 
 
+def test_an_infinite_score_above_several_marks_of_one_bucket() -> None:
+    marks = np.array([1 + 2.0**-23, 1, 0], np.float32)
+    scores = np.array([np.inf, 0, 1, np.inf], np.float32)
+    above, at = np.zeros(3, np.int64), np.zeros(3, np.int64)
+    kernels().standing_few(scores, scores[:0], marks, *work_room(3, scores.dtype), above, at)
+    assert (above.tolist(), at.tolist()) == ([2, 2, 3], [0, 1, 1])
+    group_scores, counts = np.full(4, np.nan), np.zeros((4, 4), np.int64)
+    few = np.concatenate([scores, marks[:1]])
+    found = kernels().around_few(
+        few, np.sort(marks), np.array([0, 0, 3]), few[:0], 0, *work_room(3, few.dtype), group_scores, counts
+    )
+    assert counts[:, :found].T.tolist() == [[2, 0, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0], [0, 1, 0, 0]]
+
+
 @pytest.mark.parametrize("n", [1, 4095, 131_072 + 5, 300_000])
 def test_tables_of_every_size(n: int) -> None:
     """From the smallest table of buckets to the largest, and more marks than that has room for one each."""

@@ -12,7 +12,7 @@ from lookalike.evaluation.count_shards import search as shard_search
 
 @pytest.fixture(autouse=True, scope="module")
 def in_two_passes() -> Iterator[None]:
-    """The small galleries of tests are counted shard by shard, as large ones are; test_small_galleries.py reads them."""
+    """The galleries of tests are counted shard by shard, as large ones are, but for test_small_galleries.py."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(shard_search, "SMALL", 0)
         yield

@@ -25,6 +25,7 @@ from helpers.sharded import (
     policies,
     worlds,
 )
+from lookalike.core.errors import InputError
 from lookalike.evaluation.count_shards import search as shard_search
 from lookalike.shards.writer import ShardWriter
 
@@ -81,5 +82,5 @@ def test_an_embedding_that_cannot_be_compared_is_named_with_its_shard(tmp_path: 
     with ShardWriter(tmp_path, rows=3) as writer:
         writer.add({"embeddings": rows, "labels": np.arange(5)})
     shards = la.Shards.open(tmp_path)
-    with pytest.raises(la.LookalikeError, match=f"{shards.shards[1].file}.*row 1 is zero"):
+    with pytest.raises(InputError, match=f"{shards.shards[1].file}.*row 1 is zero"):
         la.evaluate(rows[:2], shards, la.same_label([0, 1], shards["labels"]), ["AP"])

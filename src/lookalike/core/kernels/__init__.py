@@ -33,6 +33,7 @@ def kernels() -> SimpleNamespace:
         "lookalike.core.kernels.scan",
         "lookalike.core.kernels.tables",
         "lookalike.core.kernels.scores",
+        "lookalike.core.kernels.buckets",
         "lookalike.core.kernels.metric_sums",
     )
 

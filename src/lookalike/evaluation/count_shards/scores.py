@@ -6,7 +6,6 @@ marks   else two passes: first the scores of the items that are not of the backg
 """
 
 import threading
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -112,7 +111,7 @@ class Scored:
 
     def _rows_of(self, part: ShardPart, queries: np.ndarray, relevance: Relevance) -> Iterator[tuple[int, np.ndarray]]:
         """As `_rows`, of queries by their positions."""
-        similarity, vectors = self.search.similarity or "cosine", self.search.queries[queries]
+        similarity, vectors = self.search.similarity or "cosine", np.asarray(self.search.queries[queries])
         key = ("embeddings", similarity, vectors.dtype)
         if key not in part.made:
             part.made[key] = Embeddings(vectors[:1], part.vectors, similarity)
@@ -194,7 +193,9 @@ class Marks(Scored):
             items, grades, _, total = self._special(request, query, len(part))
             scores = row[items if place is None else place[items]]
             of_one_grade = relevance.max_grade == 1 and background == 0
-            groups[query] = _groups_of_one(scores, len(total)) if of_one_grade else groups_of(scores, grades, len(total))
+            groups[query] = (
+                _groups_of_one(scores, len(total)) if of_one_grade else groups_of(scores, grades, len(total))
+            )
             totals[query - block.start] = total
         in_order = [groups[query] for query in range(block.start, block.stop)]
         return ScoreGroups.joined(in_order, totals, unranked=relevance.unranked_of(block))
@@ -222,16 +223,16 @@ class Marks(Scored):
 def _queries_with_items(relevance: Relevance, block: slice) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The queries of a block in a few sets, and of each set all items that are marks of one of them."""
     queries = np.arange(block.start, block.stop)
-    numbers = np.zeros(len(queries), np.int64)  # queries of one number have the same marks
-    if isinstance(relevance, SameLabel):
-        labels = np.stack([level.queries[queries] for level in relevance.levels])
-        numbers = np.unique(labels, axis=1, return_inverse=True)[1].reshape(-1)
-    sets = min(SETS, numbers.max(initial=0) + 1)
-    alike = isinstance(relevance, SameLabel)
-    for number in range(sets):
-        chosen = queries[numbers % sets == number]
-        firsts = chosen[np.unique(numbers[numbers % sets == number], return_index=True)[1]] if alike else chosen
-        yield chosen, np.unique(np.concatenate([relevance.special(query)[0] for query in firsts.tolist()]))
+    if not isinstance(relevance, SameLabel):
+        yield queries, np.unique(np.concatenate([relevance.special(query)[0] for query in queries.tolist()]))
+        return
+    labels = np.stack([level.queries[queries] for level in relevance.levels])
+    _, firsts, numbers = np.unique(
+        labels, axis=1, return_index=True, return_inverse=True
+    )  # queries with the same marks
+    for several in np.array_split(np.arange(len(firsts)), min(SETS, len(firsts))):
+        marks = [relevance.special(query)[0] for query in queries[firsts[several]].tolist()]
+        yield queries[np.isin(numbers.reshape(-1), several)], np.unique(np.concatenate(marks))
 
 
 def _groups_of_one(scores: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
@@ -289,7 +290,10 @@ class MarkRanks(Scored):
         marks and ranks: of all queries.
         """
         own = slice(queries.start - self.first, queries.stop - self.first)
-        n_columns, most = marks.counts.shape[1], 1 + 2 * int(np.diff(self.starts[own.start : own.stop + 1]).max(initial=0))
+        n_columns, most = (
+            marks.counts.shape[1],
+            1 + 2 * int(np.diff(self.starts[own.start : own.stop + 1]).max(initial=0)),
+        )
         by_grade = np.zeros((n_columns, own.stop - own.start, most), np.int64)
         background = self.search.relevance.background % n_columns
         scores, of_group, widest = np.full((own.stop - own.start, most), np.nan), np.zeros(most, np.int64), 0

@@ -121,12 +121,13 @@ class ShardSearch:
         """The same request to a small gallery, read whole."""
         shards, search = self.shards, self.search
         shards.check()
-        similarity = search.similarity or "cosine"
+        similarity, queries = search.similarity or "cosine", search.queries
+        assert isinstance(queries, np.ndarray)
 
         def read(number: int) -> ShardPart:
             part = shards.read(number, search.columns)
             with within(f"{shards.location}/{shards.shards[number].file}"):
-                check_gallery(search.queries, part.vectors, similarity)
+                check_gallery(queries, part.vectors, similarity)  # type: ignore[arg-type]  # no codes
             return part
 
         with ThreadPoolExecutor(self.threads) as pool:
@@ -135,7 +136,7 @@ class ShardSearch:
         vectors = np.concatenate([part.vectors for part in parts])
         del parts
         request = search.on(ShardPart(0, 0, vectors, values))
-        return replace(request, queries=Embeddings(search.queries, vectors, similarity), gallery=None)
+        return replace(request, queries=Embeddings(queries, vectors, similarity), gallery=None)
 
     def gather(self, work: ShardWork, what: str = "counting", *, check: bool = True) -> list[Any]:
         """Do work on all shards; for each block of queries, the sum. check: whether the sum names unranked items."""
