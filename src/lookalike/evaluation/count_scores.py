@@ -1,7 +1,8 @@
 """Counting the tally of float scores: embeddings, score matrices and run files.
 
-A query's row of scores is sorted, and the items that are not of the background's grade (the relevant, or the
-judged ones) mark it: other items are counted around them, so that a tally is a few groups, not one for each item.
+The items that are not of the background's grade (the relevant, or the judged ones) mark a query's row of scores: other
+items are counted around them, so that a tally is a few groups, not one for each item. The row is sorted only where
+marks are many, or every score is asked for.
 """
 
 from collections.abc import Mapping
