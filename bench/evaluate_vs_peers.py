@@ -407,7 +407,7 @@ def embeddings(scale: Scale) -> None:
     }
     times, results = measure(cases, scale.repeats)
     for name, seconds in times.items():
-        target = 2.5 if name == "the product alone (numpy)" else None
+        target = 1.4 if name == "the product alone (numpy)" else None
         line(name, seconds, "" if name == "lookalike" else above(times["lookalike"], seconds, target))
     print(f"  AP: {numbers(results['lookalike']['AP'])}")
 

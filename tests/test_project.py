@@ -144,6 +144,7 @@ MANY_PARAMETERS = {  # public functions, where each is an option of the user's; 
         for name in ("add", "slice_bits", "scan_planes", "_add_planes", "_histogram")
     ),
     *("core/kernels/product.py:step", "core/kernels/scores.py:merge_groups", "core/kernels/scores.py:around"),
+    *("core/kernels/buckets.py:around_few", "core/kernels/buckets.py:standing_few"),
     "metrics/average_precision.py:at_cut",  # the plain twin of a loop
 }
 
@@ -164,7 +165,18 @@ def test_a_class_name_occurs_once() -> None:
 
 
 def test_compiled_loops_are_loaded_in_one_place() -> None:
-    files = ("scan", "bit_planes", "tables", "scores", "metric_sums", "product", "directions", "hashing", "losses")
+    files = (
+        "scan",
+        "bit_planes",
+        "tables",
+        "scores",
+        "buckets",
+        "metric_sums",
+        "product",
+        "directions",
+        "hashing",
+        "losses",
+    )
     loops = {f"core/kernels/{name}.py" for name in files}
     assert importing("numba") == loops | {"core/kernels/arrays.py", "core/kernels/loop.py"}
     assert importing("lookalike.core.kernels.arrays") <= loops

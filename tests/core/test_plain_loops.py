@@ -19,6 +19,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from lookalike.core import embeddings
+from lookalike.core.embeddings import SIMILARITIES, Embeddings
 from lookalike.core.kernels import kernels, plain, plain_product, product_kernel
 
 Array = NDArray[Any]
@@ -140,17 +142,17 @@ def numbers(rng: np.random.Generator, shape: tuple[int, int], dtype: type, kind:
 def test_products(seed: int, dtype: type, kind: str, n_columns: int) -> None:
     rng = np.random.default_rng(seed)
     both = plain_product, product_kernel()
-    n_rows, width = int(rng.integers(1, 15)), plain_product.panel_width(np.dtype(dtype))
-    rows, items = (numbers(rng, (n, n_columns), dtype, kind) for n in (n_rows, 19))
+    n_rows, width = int(rng.integers(1, 27)), both[1].panel_width(np.dtype(dtype))
+    rows, items = (numbers(rng, (n, n_columns), dtype, kind) for n in (n_rows, 37))
     scales = (2.0 ** rng.integers(-3, 3, n_rows)).astype(dtype)
     assert plain_product.fits(rows)
     same("squares", rows, scales, out=np.full(n_rows, -7, dtype), loops=both)
-    panels = np.full((-(-n_rows // plain_product.ROWS), n_columns, plain_product.ROWS), -7, dtype)
+    panels = np.full((-(-n_rows // both[1].ROWS), n_columns, both[1].ROWS), -7, dtype)
     same("pack", rows, scales, out=panels, loops=both)
-    gallery = np.zeros((-(-19 // width), n_columns, width), dtype)
+    gallery = np.zeros((-(-37 // width), n_columns, width), dtype)
     plain_product.pack(rows, scales, panels)
-    plain_product.pack(items, np.ones(19, dtype), gallery)
-    out = np.full((len(panels) * plain_product.ROWS, len(gallery) * width), -7, dtype)
+    plain_product.pack(items, np.ones(37, dtype), gallery)
+    out = np.full((len(panels) * both[1].ROWS, len(gallery) * width), -7, dtype)
     same("product", panels, gallery, out=out, loops=both)
     plain_product.product(panels, gallery, out)
     same("score_rows", rows, scales, items[3].copy(), out=np.full(n_rows, -7, dtype), loops=both)
@@ -161,13 +163,24 @@ def test_products(seed: int, dtype: type, kind: str, n_columns: int) -> None:
         same("distances", panels, gallery, out=out, loops=both)
 
 
-def test_both_forms_lay_rows_out_alike() -> None:
+def test_both_forms_have_the_same_constants() -> None:
     compiled = product_kernel()
-    assert compiled.ROWS == plain_product.ROWS
     assert compiled.LARGEST == plain_product.LARGEST
     np.testing.assert_array_equal(compiled.PRIMES, plain_product.PRIMES)
-    for dtype in map(np.dtype, (np.float32, np.float64)):
-        assert compiled.panel_width(dtype) == plain_product.panel_width(dtype)
+
+
+def test_embeddings_go_from_numpy_to_compiled_loops(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each form may lay rows out in another width; scores are the same bits before and after."""
+    rng = np.random.default_rng(0)
+    queries, gallery = rng.standard_normal((25, 9)), rng.standard_normal((70, 9))
+    for dtype in (np.float32, np.float64):
+        for similarity in SIMILARITIES:
+            with monkeypatch.context() as patch:
+                patch.setattr(embeddings, "product_kernel", lambda *_: plain_product)
+                scores = Embeddings(queries.astype(dtype), gallery.astype(dtype), similarity)
+                before = scores.rows(slice(0, 25)).copy()
+            np.testing.assert_array_equal(scores.rows(slice(0, 25)), before)
+            np.testing.assert_array_equal(scores.rows(slice(3, 4)), before[3:4])
 
 
 def rounded(exact: Fraction, dtype: type) -> Any:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from lookalike.evaluation.count_shards import search as shard_search
+
+
+@pytest.fixture(autouse=True, scope="module")
+def in_two_passes() -> Iterator[None]:
+    """The galleries of tests are counted shard by shard, as large ones are, but for test_small_galleries.py."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shard_search, "SMALL", 0)
+        yield
 
 
 @pytest.fixture

@@ -10,14 +10,14 @@ import numpy as np
 from lookalike.core.checks import choice
 from lookalike.core.codes import as_numpy
 from lookalike.core.errors import InputError, InputTypeError
-from lookalike.core.kernels import product_kernel
-from lookalike.core.kernels.plain_product import LARGEST, ROWS, panel_width
+from lookalike.core.kernels import plain_product, product_kernel
+from lookalike.core.kernels.plain_product import LARGEST
 
 SIMILARITIES = ("cosine", "dot", "euclidean")
 
 _COST = {4: 1, 8: 4}  # steps of a fused multiply-add without numba, by the size of the floats
 
-__all__ = ["SIMILARITIES", "Embeddings", "Scores", "as_floats", "check_queries"]
+__all__ = ["SIMILARITIES", "Embeddings", "Scores", "as_floats", "check_gallery", "check_queries"]
 
 
 class Scores:
@@ -39,27 +39,33 @@ class Scores:
 
 
 class _GalleryRows:
-    """A gallery whose rows stay where they are, such as in a file, until several queries at a time need panels."""
+    """A gallery, in the form that the product reads or, until that is needed, as its rows are, such as in a file.
 
-    def __init__(self, rows: np.ndarray, scales: np.ndarray) -> None:
-        self._rows, self._scales = rows, scales
+    is_kept: the rows are kept when the compiled product has its form of them.
+    """
+
+    def __init__(self, rows: np.ndarray, scales: np.ndarray, *, is_kept: bool) -> None:
+        self.rows, self._scales, self.is_kept = rows, scales, is_kept
         self._panels: np.ndarray | None = None
         self._lock = threading.Lock()
 
-    def panels(self) -> np.ndarray:
-        """The rows in the form that the compiled product reads, made once."""
+    def panels(self, loops: Any) -> np.ndarray:
+        """The rows in the form that these loops read, made once; numpy's and the compiled ones may read other forms."""
         with self._lock:
-            if self._panels is None:
-                self._panels = _panels(self._rows, self._scales, panel_width(self._rows.dtype))
+            width = loops.panel_width(self._scales.dtype)
+            if self._panels is None or self._panels.shape[2] != width:
+                self._panels = _panels(self.rows, self._scales, width)
+            if not self.is_kept and loops is not plain_product:  # no other form is needed from now on
+                self.rows = self.rows[:0]
             return self._panels
 
     def score(self, query: np.ndarray, out: np.ndarray, threads: int) -> None:
         """Fill `out`, (n,), with the products of one query, which reads every row once."""
-        loop = product_kernel(_COST[query.itemsize] * self._rows.size, self._rows, query).score_rows
+        loop = product_kernel(_COST[query.itemsize] * self.rows.size, self.rows, query).score_rows
         share = max(1 << 12, -(-len(out) // threads))
         parts = [slice(start, start + share) for start in range(0, len(out), share)]
         with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(lambda part: loop(self._rows[part], self._scales[part], query, out[part]), parts))
+            list(pool.map(lambda part: loop(self.rows[part], self._scales[part], query, out[part]), parts))
 
 
 class Embeddings:
@@ -79,8 +85,10 @@ class Embeddings:
         self._ask(left)
         self._lay_out(right, in_place and similarity != "euclidean")
 
-    def with_queries(self, queries: Any) -> "Embeddings":
+    def with_queries(self, queries: Any, buffers: threading.local | None = None) -> "Embeddings":
         """The same gallery with other queries, which must not be wider floats; the gallery is not laid out again.
+
+        buffers: where `rows` writes, for several embeddings that take turns: their scores overwrite each other's.
 
         >>> gallery = np.array([[3.0, 4.0], [1.0, 0.0]])
         >>> Embeddings(gallery, gallery, "dot").with_queries([[1.0, 1.0]]).rows(slice(0, 1))
@@ -91,6 +99,8 @@ class Embeddings:
             raise InputError(f"the gallery is laid out as {self._dtype}, queries are {left.dtype}: round them first")
         other = copy.copy(self)
         other._ask(left)
+        if buffers is not None:
+            other._buffers = buffers
         return other
 
     def _ask(self, queries: np.ndarray) -> None:
@@ -109,7 +119,9 @@ class Embeddings:
         self._factors: np.ndarray | None = None
         if self._lengths is not None:
             self._factors, self._lengths = _factored(rows, self._lengths)
-        self._gallery = _GalleryRows(rows, scales) if in_place else _panels(rows, scales, panel_width(self._dtype))
+        self._gallery = _GalleryRows(rows, scales, is_kept=in_place)
+        if not in_place:
+            self._gallery.panels(product_kernel(rows.size, rows))
 
     def rows(self, block: slice) -> np.ndarray:
         """Scores of a block of queries with the whole gallery, for the caller to change, until the thread's next call.
@@ -147,20 +159,22 @@ class Embeddings:
 
     def _products(self, block: slice) -> np.ndarray:
         """Products of a block of queries with the whole gallery, or squared distances below zero, not yet divided."""
-        gallery = self._gallery
-        if isinstance(gallery, _GalleryRows):
-            if len(self._queries[block]) == 1:
-                row = np.empty((1, self.n_gallery), self._queries.dtype)
-                gallery.score((self._queries[block] * self._query_scales[block])[0], row[0], self.threads)
-                return row
-            gallery = gallery.panels()
-        queries = _panels(self._queries[block], self._query_scales[block], ROWS)
+        if self._gallery.is_kept and len(self._queries[block]) == 1:
+            row = np.empty((1, self.n_gallery), self._queries.dtype)
+            self._gallery.score((self._queries[block] * self._query_scales[block])[0], row[0], self.threads)
+            return row
+        steps = _COST[self._queries.itemsize] * self._queries[block].size * self.n_gallery
+        loops = product_kernel(steps, self._queries, self._gallery.rows)
+        queries, gallery = (
+            _panels(self._queries[block], self._query_scales[block], loops.ROWS),
+            self._gallery.panels(loops),
+        )
         shape = (len(queries) * queries.shape[2], len(gallery) * gallery.shape[2])
         # One buffer a thread, used again for the next block: fresh memory costs half as much as the product.
-        out = getattr(self._buffers, "out", None)
-        if out is None or out.shape != shape:
-            out = self._buffers.out = np.empty(shape, self._queries.dtype)
-        loops = product_kernel(_COST[out.itemsize] * out.size * queries.shape[1], queries, gallery)
+        size, buffer = shape[0] * shape[1], getattr(self._buffers, "out", None)
+        if buffer is None or len(buffer) < size or buffer.dtype != self._queries.dtype:
+            buffer = self._buffers.out = np.empty(size, self._queries.dtype)
+        out = buffer[:size].reshape(shape)
         score = loops.distances if self.similarity == "euclidean" else loops.product
         score(queries, gallery, out)
         return out[: len(self._queries[block]), : self.n_gallery]
@@ -175,6 +189,17 @@ def check_queries(queries: np.ndarray, gallery: np.ndarray, similarity: str) -> 
     """
     _check_columns(queries.shape[1], gallery.shape[1])
     _scaled(np.ascontiguousarray(queries, _score_type(queries, gallery, similarity)), similarity, "query")
+
+
+def check_gallery(queries: np.ndarray, gallery: np.ndarray, similarity: str) -> None:
+    """Raise if these gallery embeddings cannot be compared with queries of this form.
+
+    >>> check_gallery(np.ones((1, 2)), np.zeros((3, 2)), "cosine")
+    Traceback (most recent call last):
+    lookalike.core.errors.InputError: gallery embedding in row 0 is zero: it has no cosine
+    """
+    _check_columns(queries.shape[1], gallery.shape[1])
+    _scaled(np.ascontiguousarray(gallery, _score_type(queries, gallery, similarity)), similarity, "gallery")
 
 
 def as_floats(values: Any, what: str) -> np.ndarray:

@@ -1,7 +1,8 @@
 """Counting the tally of float scores: embeddings, score matrices and run files.
 
-A query's row of scores is sorted, and the items that are not of the background's grade (the relevant, or the
-judged ones) mark it: other items are counted around them, so that a tally is a few groups, not one for each item.
+The items that are not of the background's grade (the relevant, or the judged ones) mark a query's row of scores: other
+items are counted around them, so that a tally is a few groups, not one for each item. The row is sorted only where
+marks are many, or every score is asked for.
 """
 
 from collections.abc import Mapping
@@ -21,14 +22,17 @@ from lookalike.evaluation.tally import Tally
 from lookalike.evaluation.tally_parts import stack_ragged
 
 METHODS = ("auto", "around", "plain")
+FEW = 4  # scores are not sorted where a mark has at least so many items
 
 __all__ = [
+    "FEW",
     "METHODS",
     "ScoreCounter",
     "background_runs",
     "block_rows",
     "count_run",
     "groups_of",
+    "work_room",
 ]
 
 
@@ -36,8 +40,8 @@ def block_rows(n_gallery: int, relevance: Relevance, *, every_score: bool = Fals
     """Queries to score at a time: enough to keep the processor busy, few enough to take half a gigabyte at most."""
     # Where grades have no background, every item may become a group of its own.
     sparse = isinstance(relevance, SameLabel | Judged) and not every_score
-    per_query = n_gallery * (12 if sparse else 8 * (relevance.max_grade + 4))
-    return min(96, max(6, (1 << 29) // per_query // 6 * 6))
+    per_query = max(1, n_gallery) * (12 if sparse else 8 * (relevance.max_grade + 4))
+    return min(96, max(12, (1 << 29) // per_query // 12 * 12))
 
 
 @dataclass(frozen=True)
@@ -81,16 +85,20 @@ class ScoreCounter:
         """Scores of each query's groups, (queries, groups), and counts, (grades and the unjudged, queries, groups)."""
         marks = [self._marks(row, query) for row, query in zip(rows, range(block.start, block.stop), strict=True)]
         every_score = self.needs.every_score
-        most = rows.shape[1] if every_score else min(rows.shape[1], 1 + 2 * max(len(mark[0]) for mark in marks))
-        rows.sort(axis=1)  # all rows at once: numpy sorts with vector instructions
+        n_marks = max(len(mark[0]) for mark in marks)
+        most = rows.shape[1] if every_score else min(rows.shape[1], 1 + 2 * n_marks)
         scores = np.full((len(rows), most if every_score or self.needs.marks else 0), np.nan)
         by_grade = np.zeros((self.request.relevance.max_grade + 2, len(rows), most), np.int64)
         background = self.request.relevance.background % len(by_grade)
-        n_groups = [
-            kernels().around(rows[i], *mark, every_score, background, scores[i], by_grade[:, i])
-            for i, mark in enumerate(marks)
-        ]
-        widest = max(n_groups)
+        room = work_room(n_marks, rows.dtype)
+        widest = 0
+        for i, (row, mark) in enumerate(zip(rows, marks, strict=True)):
+            if every_score or FEW * len(mark[0]) > len(row):
+                row.sort()  # numpy sorts with vector instructions
+                n_groups = kernels().around(row, *mark, every_score, background, scores[i], by_grade[:, i])
+            else:
+                n_groups = kernels().around_few(row, *mark, background, *room, scores[i], by_grade[:, i])
+            widest = max(widest, n_groups)
         return scores[:, :widest], by_grade[:, :, :widest]
 
     def _marks(self, row: np.ndarray, query: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -103,6 +111,8 @@ class ScoreCounter:
             ranks = np.ones(len(row), bool)
             ranks[left_out] = False
             items, grades = items[ranks[items]], grades[ranks[items]]
+        if self.request.relevance.max_grade == 1 and self.request.relevance.background == 0:  # then all are of grade 1
+            return np.sort(row.take(items)), np.array([0, 0, len(items)]), excluded
         sizes = np.bincount(grades, minlength=self.request.relevance.max_grade + 1)
         by_grade = [
             np.sort(row[items if size == len(items) else items[grades == v]]) for v, size in enumerate(sizes) if size
@@ -125,6 +135,12 @@ class ScoreCounter:
                 counts = np.add.reduceat(counts, starts, axis=0)
             groups.append((scores, counts))
         return _stacked(groups)
+
+
+def work_room(n_marks: int, dtype: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What `around_few` and `standing_few` work in, made once for many queries."""
+    cells = np.zeros(2 * n_marks + 2, np.int32)
+    return np.empty(n_marks + 1, dtype), np.empty(kernels().TABLE, np.uint32), cells
 
 
 def count_run(run: Mapping[Any, Mapping[Any, float]], relevance: Judged) -> Tally:

@@ -144,6 +144,9 @@ class _ShardSource(_RequestSource):
         for name in search.columns:
             _ = self.shards[name]  # raises where there is no such column
         run = ShardSearch(search, self.shards, self.threads, self.partials)
+        if needs.k is None and run.is_small:
+            whole = _ScoreSource(run.in_memory(), self.threads, "auto")
+            return whole.each(needs, lambda tally: use(replace(run.checked(tally), method="shards")))
         return (use(tally) for tally in tallies(run, needs))
 
     def _check(self, needs: Needs) -> None:

@@ -81,7 +81,10 @@ class Tally:
     @cached_property
     def retrieved(self) -> np.ndarray:
         """Judged items in each group, (n_queries, n_groups), as floats: what metrics compute with."""
-        return np.asarray(self.counts.sum(2, dtype=float))
+        out = self.counts[:, :, 0].astype(float)
+        for grade in range(1, self.n_grades):  # several times faster than a sum over the last axis
+            out += self.counts[:, :, grade]
+        return out
 
     @cached_property
     def ranked(self) -> np.ndarray:

@@ -4,7 +4,7 @@ import functools
 import hashlib
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Self
 
@@ -34,12 +34,16 @@ class Shard:
 
 @dataclass(frozen=True)
 class ShardPart:
-    """A shard in memory: its number, the position of its first item, its vectors, and its other columns by name."""
+    """A shard in memory: its number, the position of its first item, its vectors, and its other columns by name.
+
+    made: what was made of these by somebody who may need it again while the shard is in memory.
+    """
 
     number: int
     start: int
     vectors: Codes | np.ndarray
     values: Mapping[str, np.ndarray]
+    made: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def __len__(self) -> int:
         return len(self.vectors)

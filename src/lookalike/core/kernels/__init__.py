@@ -46,6 +46,7 @@ def kernels(steps: float = math.inf) -> Any:
         "lookalike.core.kernels.scan",
         "lookalike.core.kernels.tables",
         "lookalike.core.kernels.scores",
+        "lookalike.core.kernels.buckets",
         "lookalike.core.kernels.metric_sums",
     )
 

@@ -24,9 +24,9 @@ __all__ = [
     "squares",
 ]
 
-# These are those of `product` and `directions`, which cannot be loaded without numba. Those keep their own: numba sees
-# that a file has changed which holds a loop, not that another has.
-ROWS = 6
+ROWS = 6  # of queries in a panel
+# These are those of `directions`, which cannot be loaded without numba. It keeps its own: numba sees that a file has
+# changed which holds a loop, not that another has.
 PRIMES = np.array([n for n in range(3, 1626, 2) if all(n % d for d in range(3, 41, 2) if d < n)])
 LARGEST = 1 << 32
 SAFE = 2.0**300  # products of float64 between this and its inverse have exact parts

@@ -1,10 +1,11 @@
 """Counting scores in shards.
 
 first   where only the first k ranks are asked for, the groups of each shard that hold its first k items
-marks   else two passes: first the scores of all items that are not of the background's grade (the marks), then how many
-        items stand above each mark and how many at it
+marks   else two passes: first the scores of the items that are not of the background's grade (the marks), then of all
+        items: how many stand above each mark and how many at it
 """
 
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,11 +14,11 @@ import numpy as np
 from lookalike.core.embeddings import Embeddings
 from lookalike.core.files import digest
 from lookalike.core.kernels import kernels
-from lookalike.evaluation.count_scores import background_runs, block_rows, groups_of
+from lookalike.evaluation.count_scores import FEW, background_runs, block_rows, groups_of, work_room
 from lookalike.evaluation.count_shards.score_groups import ScoreGroups, widened
 from lookalike.evaluation.count_shards.search import Search, ShardSearch
 from lookalike.evaluation.needs import Needs
-from lookalike.evaluation.relevance import UNJUDGED, Groups, Judged, Relevance, Unranked
+from lookalike.evaluation.relevance import UNJUDGED, Groups, Judged, Relevance, SameLabel, Unranked
 from lookalike.evaluation.request import Request
 from lookalike.evaluation.tally import Tally
 from lookalike.evaluation.tally_parts import stack_ragged
@@ -26,6 +27,9 @@ from lookalike.shards.map_reduce import Arrays
 
 MARKS = 1 << 28  # bytes of marks, or of first places, of one pass over the gallery
 TALLIES = 1 << 24  # and of those that become a tally at a time, which is larger
+SETS = 16  # of queries that are scored together with items among which all their marks are
+
+_buffers = threading.local()  # of the scores of all shards that a thread works on, one after the other
 
 __all__ = ["tallies_of_first", "tallies_of_marks"]
 
@@ -103,12 +107,19 @@ class Scored:
 
     def _rows(self, part: ShardPart, block: slice, relevance: Relevance) -> Iterator[tuple[int, np.ndarray]]:
         """Each query of a block and its scores with the items of a shard, until the next is asked for."""
-        search = self.search
-        embeddings = Embeddings(search.queries, part.vectors, search.similarity or "cosine")
+        return self._rows_of(part, np.arange(block.start, block.stop), relevance)
+
+    def _rows_of(self, part: ShardPart, queries: np.ndarray, relevance: Relevance) -> Iterator[tuple[int, np.ndarray]]:
+        """As `_rows`, of queries by their positions."""
+        similarity, vectors = self.search.similarity or "cosine", np.asarray(self.search.queries[queries])
+        key = ("embeddings", similarity, vectors.dtype)
+        if key not in part.made:
+            part.made[key] = Embeddings(vectors[:1], part.vectors, similarity)
+        embeddings = part.made[key].with_queries(vectors, _buffers)
         size = block_rows(len(part), relevance)
-        for start in range(block.start, block.stop, size):
-            rows = embeddings.rows(slice(start, min(start + size, block.stop)))
-            yield from enumerate(rows, start)
+        for start in range(0, len(queries), size):
+            rows = embeddings.rows(slice(start, min(start + size, len(queries))))
+            yield from zip(queries[start : start + size].tolist(), rows, strict=True)
 
     def _special(self, request: Request, query: int, n: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Items not of the background's grade and their grades, those left out, and how many there are of each."""
@@ -159,7 +170,8 @@ class First(Scored):
             if len(counts):  # neighbours of the background's grade are one group, as where all is counted at once
                 counts = np.add.reduceat(counts, background_runs(counts, background)[1], axis=0)
             rows.append(np.concatenate([counts, rest[None]]) if rest.any() else counts)
-        return _tally(self.search, queries, rows, None, groups.unranked)
+        by_grade = np.ascontiguousarray(np.moveaxis(stack_ragged(rows, 0), 2, 0))
+        return _tally(self.search, queries, by_grade, None, groups.unranked)
 
 
 @dataclass(frozen=True)
@@ -174,12 +186,61 @@ class Marks(Scored):
 
     def do(self, part: ShardPart, block: slice) -> ScoreGroups:
         request = self.search.on(part)
-        groups, totals = [], []
-        for query, row in self._rows(part, block, request.relevance):
-            items, grades, _, total = self._special(request, query, len(row))
-            groups.append(groups_of(row[items], grades, len(total)))
-            totals.append(total)
-        return ScoreGroups.joined(groups, np.stack(totals), unranked=request.relevance.unranked_of(block))
+        relevance, background = request.relevance, request.relevance.background
+        groups: dict[int, tuple[np.ndarray, np.ndarray]] = {}
+        totals = np.zeros((block.stop - block.start, relevance.max_grade + 2), np.int64)
+        for query, place, row in self._candidates(part, block, relevance):
+            items, grades, _, total = self._special(request, query, len(part))
+            scores = row[items if place is None else place[items]]
+            of_one_grade = relevance.max_grade == 1 and background == 0
+            groups[query] = (
+                _groups_of_one(scores, len(total)) if of_one_grade else groups_of(scores, grades, len(total))
+            )
+            totals[query - block.start] = total
+        in_order = [groups[query] for query in range(block.start, block.stop)]
+        return ScoreGroups.joined(in_order, totals, unranked=relevance.unranked_of(block))
+
+    def _candidates(
+        self, part: ShardPart, block: slice, relevance: Relevance
+    ) -> Iterator[tuple[int, np.ndarray | None, np.ndarray]]:
+        """Each query of a block in some order, and scores of items among which all its marks are.
+
+        Between them, the place of each item among these, or None if these are all items. A score depends on its query
+        and its item alone, not on what else is scored.
+        """
+        for queries, items in _queries_with_items(relevance, block):
+            if 2 * len(items) > len(part):
+                for query, row in self._rows_of(part, queries, relevance):
+                    yield query, None, row
+                continue
+            place = np.zeros(len(part), np.int64)
+            place[items] = np.arange(len(items))
+            few = ShardPart(part.number, part.start, part.vectors[items], {})
+            for query, row in self._rows_of(few, queries, relevance):
+                yield query, place, row
+
+
+def _queries_with_items(relevance: Relevance, block: slice) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The queries of a block in a few sets, and of each set all items that are marks of one of them."""
+    queries = np.arange(block.start, block.stop)
+    if not isinstance(relevance, SameLabel):
+        yield queries, np.unique(np.concatenate([relevance.special(query)[0] for query in queries.tolist()]))
+        return
+    labels = np.stack([level.queries[queries] for level in relevance.levels])
+    _, firsts, numbers = np.unique(
+        labels, axis=1, return_index=True, return_inverse=True
+    )  # queries with the same marks
+    for several in np.array_split(np.arange(len(firsts)), min(SETS, len(firsts))):
+        marks = [relevance.special(query)[0] for query in queries[firsts[several]].tolist()]
+        yield queries[np.isin(numbers.reshape(-1), several)], np.unique(np.concatenate(marks))
+
+
+def _groups_of_one(scores: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray]:
+    """As `groups_of`, of items that are all of grade 1."""
+    distinct, sizes = np.unique(scores, return_counts=True)
+    counts = np.zeros((len(distinct), n_columns), np.int64)
+    counts[:, 1] = sizes[::-1]
+    return distinct[::-1], counts
 
 
 @dataclass(frozen=True)
@@ -210,11 +271,15 @@ class MarkRanks(Scored):
         request = self.search.on(part)
         starts = self.starts[block.start - self.first : block.stop - self.first + 1]
         above, at = np.zeros(starts[-1] - starts[0], np.int64), np.zeros(starts[-1] - starts[0], np.int64)
+        room = work_room(min(int(np.diff(starts).max(initial=0)), len(part) // FEW), self.scores.dtype)
         for query, row in self._rows(part, block, request.relevance):
             start, end = starts[query - block.start : query - block.start + 2] - starts[0]
             marks, out = self.scores[starts[0] :][start:end], (above[start:end], at[start:end])
-            if isinstance(request.excluded, Groups):
-                kernels().standing(np.sort(row[request.excluded.items(query)]), marks, -1, *out)
+            excluded = row[request.excluded.items(query) if isinstance(request.excluded, Groups) else slice(0, 0)]
+            if FEW * len(marks) <= len(row):
+                kernels().standing_few(row, excluded, marks, *room, *out)
+                continue
+            kernels().standing(np.sort(excluded), marks, -1, *out)
             row.sort()
             kernels().standing(row, marks, 1, *out)
         return Ranks(above, at)
@@ -224,47 +289,47 @@ class MarkRanks(Scored):
 
         marks and ranks: of all queries.
         """
-        counts, scores, background = [], [], self.search.relevance.background
-        for query in range(queries.start - self.first, queries.stop - self.first):
+        own = slice(queries.start - self.first, queries.stop - self.first)
+        n_columns, most = (
+            marks.counts.shape[1],
+            1 + 2 * int(np.diff(self.starts[own.start : own.stop + 1]).max(initial=0)),
+        )
+        by_grade = np.zeros((n_columns, own.stop - own.start, most), np.int64)
+        background = self.search.relevance.background % n_columns
+        scores, of_group, widest = np.full((own.stop - own.start, most), np.nan), np.zeros(most, np.int64), 0
+        for i, query in enumerate(range(own.start, own.stop)):
             span = slice(self.starts[query], self.starts[query + 1])
             marked, graded = marks.of(query)
-            at, above = ranks.at[span], ranks.above[span]
-            between = np.zeros((len(marked) + 1, graded.shape[1]), np.int64)
-            ends = np.append(above, marks.totals[query].sum())
-            between[:, background] = np.diff(ends, prepend=0) - np.concatenate([[0], at])
-            groups = np.empty((2 * len(marked) + 1, graded.shape[1]), np.int64)
-            groups[::2], groups[1::2] = between, graded
-            groups[1::2, background] += at - graded.sum(1)
-            filled = groups.sum(1) > 0
-            counts.append(groups[filled])
+            total = int(marks.totals[query].sum())
+            n = kernels().groups_between(
+                graded, ranks.above[span], ranks.at[span], total, background, by_grade[:, i], of_group
+            )
+            widest = max(widest, n)
             if keep:
                 # Where every group is to have a score, one between two marks gets one that is between them.
                 lower = np.append(marked, -np.inf).astype(float)
-                values = np.empty(len(groups))
-                values[::2] = np.nextafter(lower, np.inf) if complete else np.nan
-                values[1::2] = marked
-                scores.append(values[filled])
-        unranked = marks.unranked
-        if unranked is not None:
-            unranked = unranked.of_queries(slice(queries.start - self.first, queries.stop - self.first))
-        tally = _tally(self.search, queries, counts, scores if keep else None, unranked)
+                between = np.nextafter(lower, np.inf) if complete else np.full(len(lower), np.nan)
+                scores[i, :n] = np.where(of_group[:n] % 2 == 1, lower[of_group[:n] // 2], between[of_group[:n] // 2])
+        unranked = None if marks.unranked is None else marks.unranked.of_queries(own)
+        kept = scores[:, :widest] if keep else None
+        tally = _tally(self.search, queries, by_grade[:, :, :widest], kept, unranked)
         return replace(tally, complete=complete)
 
 
 def _tally(
     search: Search,
     queries: slice,
-    counts: list[np.ndarray],
-    scores: list[np.ndarray] | None,
+    by_grade: np.ndarray,
+    scores: np.ndarray | None,
     unranked: Unranked | None,
 ) -> Tally:
-    stacked = np.ascontiguousarray(np.moveaxis(stack_ragged(counts, 0), 2, 0))
+    """A tally of counts (grades and the unjudged, queries, groups)."""
     embeddings = Embeddings(search.queries[queries], search.queries[:1], search.similarity or "cosine")
     return Tally(
         query_ids=search.query_ids[queries],
-        counts=np.moveaxis(stacked[:-1], 0, 2),
-        unjudged=stacked[-1],
-        scores=None if scores is None else stack_ragged(scores, np.nan),
+        counts=np.moveaxis(by_grade[:-1], 0, 2),
+        unjudged=by_grade[-1],
+        scores=scores,
         method="shards",
         similarity=search.similarity,
         lengths=embeddings.query_lengths,

@@ -1,7 +1,8 @@
 """What is asked of a gallery in shards, and what is read of each shard for it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -10,14 +11,19 @@ import numpy as np
 
 from lookalike.core.codes import Codes
 from lookalike.core.column import Column
+from lookalike.core.embeddings import Embeddings, check_gallery
 from lookalike.core.errors import InputError
+from lookalike.core.file_errors import within
 from lookalike.core.files import digest
+from lookalike.core.progress import track
 from lookalike.evaluation.relevance import Groups, InShards, Judged, Relevance, Unranked
 from lookalike.evaluation.request import Request, ShardGroups
 from lookalike.evaluation.tally import Tally
 from lookalike.shards.gallery import ShardPart, Shards
 from lookalike.shards.map_reduce import Partial, ShardWork, gather
 from lookalike.shards.storage import Location
+
+SMALL = 1 << 28  # bytes of embeddings that are read whole: then one pass is enough
 
 __all__ = ["Search", "ShardSearch", "arrays_of", "unranked_of"]
 
@@ -102,6 +108,35 @@ class ShardSearch:
         parts = 1 if len(self.shards.shards) >= 2 * workers else min(workers, -(-n // 8))
         bounds = np.linspace(queries.start, queries.stop, parts + 1).astype(int).tolist()
         return [slice(start, end) for start, end in pairwise(bounds)]
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the gallery is of few embeddings, and nobody else is to count them or to go on after a crash."""
+        shards = self.shards
+        if shards.n_bits is not None or shards.client is not None or self.partials is not None:
+            return False
+        return len(shards) * shards.width * shards.dtype.itemsize <= SMALL
+
+    def in_memory(self) -> Request:
+        """The same request to a small gallery, read whole."""
+        shards, search = self.shards, self.search
+        shards.check()
+        similarity, queries = search.similarity or "cosine", search.queries
+        assert isinstance(queries, np.ndarray)
+
+        def read(number: int) -> ShardPart:
+            part = shards.read(number, search.columns)
+            with within(f"{shards.location}/{shards.shards[number].file}"):
+                check_gallery(queries, part.vectors, similarity)  # type: ignore[arg-type]  # no codes
+            return part
+
+        with ThreadPoolExecutor(self.threads) as pool:
+            parts = list(track(pool.map(read, range(len(shards.shards))), len(shards.shards), "reading"))
+        values = {name: np.concatenate([part.values[name] for part in parts]) for name in search.columns}
+        vectors = np.concatenate([part.vectors for part in parts])
+        del parts
+        request = search.on(ShardPart(0, 0, vectors, values))
+        return replace(request, queries=Embeddings(queries, vectors, similarity), gallery=None)
 
     def gather(self, work: ShardWork, what: str = "counting", *, check: bool = True) -> list[Any]:
         """Do work on all shards; for each block of queries, the sum. check: whether the sum names unranked items."""
