@@ -44,6 +44,18 @@ def product_kernel() -> SimpleNamespace:
 
 
 @functools.cache
+def place_kernels() -> SimpleNamespace:
+    """The compiled loops that rank for pools and leaderboards."""
+    return _load("lookalike.core.kernels.places")
+
+
+@functools.cache
+def pair_kernels() -> SimpleNamespace:
+    """The compiled scores of single pairs of embeddings."""
+    return _load("lookalike.core.kernels.pairs")
+
+
+@functools.cache
 def bend_kernels() -> SimpleNamespace:
     """The compiled last steps of hashers."""
     return _load("lookalike.core.kernels.hashing")
