@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,18 @@ class Entry:
     top_units: np.ndarray  # the judged unit of each row of `top`, -1 where there is none
     scores: np.ndarray  # (pairs, 2), of the judged pairs: in the ranking of a query, and as all queries' pairs compare
     sampled_scores: np.ndarray
+    queries: tuple[np.ndarray, np.ndarray]  # of the judged pairs, and of the sampled ones
+
+    @cached_property
+    def judged_order(self) -> np.ndarray:
+        """The judged pairs by query and falling score."""
+        return np.lexsort((-self.scores[:, 0], self.queries[0]))
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """The judged pairs, followed by the sampled ones, by query and falling score."""
+        scores = np.concatenate([self.scores[:, 0], self.sampled_scores[:, 0]])
+        return np.lexsort((-scores, np.concatenate(self.queries)))
 
 
 class Contest:
@@ -192,7 +205,10 @@ class Contest:
         queries = np.concatenate([units.pair_queries, self.sampled_queries])
         items = np.concatenate([units.pair_items, self.sampled_items])
         scores = self._scores_of(name, queries, items)
-        return Entry(top, units.units(top.queries, top.items), *np.split(scores, [len(units.pair_queries)]))
+        parts = np.split(scores, [len(units.pair_queries)])
+        return Entry(
+            top, units.units(top.queries, top.items), *parts, (units.pair_queries, self.sampled_queries)
+        )
 
     def _scores_of(self, name: str, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
         """Both scores of pairs by a model; those that were asked for before are not computed again."""
@@ -298,23 +314,22 @@ class Contest:
     def _pair_tally(self, entry: Entry, unit_grades: np.ndarray, negatives: str, rel: int) -> Tally:
         units = self._units
         grades = unit_grades[units.pair_units]
-        kept = grades >= (rel if negatives == "sampled" else 0)
-        parts = [(units.pair_queries[kept], entry.scores[kept], grades[kept])]
+        counts = grades >= (rel if negatives == "sampled" else 0)
+        queries, both, order = units.pair_queries, entry.scores, entry.judged_order
         if negatives != "judged":
-            parts.append(self._sampled_rows(entry, units.pair_queries[grades >= 0], negatives))
-        queries, both, all_grades = (np.concatenate(column) for column in zip(*parts, strict=True))
+            sampled = self._sampled_rows(queries[grades >= 0], negatives)
+            counts, grades = np.concatenate([counts, sampled]), np.concatenate([grades, np.zeros(len(sampled), np.int64)])
+            queries, both = np.concatenate(entry.queries), np.concatenate([both, entry.sampled_scores])
+            order = entry.order
         scores, pooled = both.T
-        order = np.lexsort((-scores, queries))
-        gone = np.isneginf(scores)
-        unranked = Unranked(queries[gone], np.arange(gone.sum()).astype(str), all_grades[gone])
-        order = order[~gone[order]]
-        rows = queries[order], scores[order], all_grades[order]
+        gone = counts & np.isneginf(scores)
+        unranked = Unranked(queries[gone], np.arange(gone.sum()).astype(str), grades[gone])
+        order = order[(counts & ~gone)[order]]
+        rows = queries[order], scores[order], grades[order]
         return tally_of(self.collection, *rows, units.max_grade, unranked, pooled[order])
 
-    def _sampled_rows(
-        self, entry: Entry, judged_queries: np.ndarray, negatives: str
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Query, score and grade 0 of the sampled negatives of queries that have a judged pair."""
+    def _sampled_rows(self, judged_queries: np.ndarray, negatives: str) -> np.ndarray:
+        """Which sampled negatives are of queries that have a judged pair."""
         if not len(self.sampled_queries):
             raise InputError(
                 f"there are no sampled negatives for negatives={negatives!r}: ask for some with ",
@@ -323,9 +338,7 @@ class Contest:
             )
         has_judged = np.zeros(self.collection.n_queries, bool)
         has_judged[judged_queries] = True
-        used = has_judged[self.sampled_queries]
-        zeros = np.zeros(int(used.sum()), np.int64)
-        return self.sampled_queries[used], entry.sampled_scores[used], zeros
+        return has_judged[self.sampled_queries]
 
 
 def _measured(
@@ -356,8 +369,10 @@ def tally_of(
     column = np.where(grades < 0, max_grade + 1, grades)
     flat = (queries * shape[1] + group) * shape[2] + column
     counts = np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
-    of_group = np.full(shape[:2], np.nan)
-    np.fmax.at(of_group, (queries, group), scores if pooled is None else pooled)
+    of_group, starts = np.full(shape[:2], np.nan), np.flatnonzero(new)
+    if len(starts):
+        highest = np.fmax.reduceat(scores if pooled is None else pooled, starts)
+        of_group[queries[starts], group[starts]] = highest
     return Tally(
         query_ids=collection.query_ids, counts=counts[:, :, :-1], unjudged=counts[:, :, -1], scores=of_group,
         method="pairs", unranked=unranked,

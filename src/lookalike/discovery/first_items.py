@@ -61,24 +61,26 @@ def first_items_plainly(
     return FirstOfRows(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
-def best_of_identities(rows: np.ndarray, identities: np.ndarray, *, much: bool) -> tuple[np.ndarray, np.ndarray]:
+def best_of_identities(
+    rows: np.ndarray, members: tuple[np.ndarray, np.ndarray], *, much: bool
+) -> tuple[np.ndarray, np.ndarray]:
     """The best score of each identity in each row, and the first item that has it, both (rows, identities).
 
-    identities: of the items, numbers from 0, none left out. much: as `first_items` has it.
+    members: as `Collection.members`. much: as `first_items` has it.
     """
     if not much:
-        return best_of_identities_plainly(rows, identities)
-    shape = (len(rows), int(identities.max()) + 1)
-    best, first = np.empty(shape, rows.dtype), np.empty(shape, np.int64)
-    place_kernels().best_of_identities(rows, identities, best, first)
+        return best_of_identities_plainly(rows, members)
+    order, starts = members
+    best, first = np.empty((len(rows), len(starts)), rows.dtype), np.empty((len(rows), len(starts)), np.int64)
+    place_kernels().best_of_identities(rows, order, np.append(starts, len(order)), best, first)
     return best, first
 
 
-def best_of_identities_plainly(rows: np.ndarray, identities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def best_of_identities_plainly(
+    rows: np.ndarray, members: tuple[np.ndarray, np.ndarray]
+) -> tuple[np.ndarray, np.ndarray]:
     """As `best_of_identities`, in plain numpy."""
-    order = np.argsort(identities, kind="stable")
-    starts = np.flatnonzero(np.diff(identities[order], prepend=-1))
+    order, starts = members
     best = np.maximum.reduceat(rows[:, order], starts, axis=1)
-    is_best = rows[:, order] == best[:, identities[order]]
-    places = np.where(is_best, order, rows.shape[1])
-    return best, np.minimum.reduceat(places, starts, axis=1)
+    is_best = rows[:, order] == np.repeat(best, np.diff(starts, append=len(order)), axis=1)
+    return best, np.minimum.reduceat(np.where(is_best, order, len(order)), starts, axis=1)

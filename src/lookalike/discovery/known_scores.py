@@ -20,12 +20,14 @@ class KnownScores:
     def of(self, queries: np.ndarray, items: np.ndarray, model: Callable[[], Model]) -> np.ndarray:
         """Both scores of pairs of positions, (pairs, 2). model: gives the model, if some are not known yet."""
         keys = self._collection.keys(queries, items)
-        wanted = np.unique(keys)
-        new = wanted[~np.isin(wanted, self._keys, assume_unique=True)]
-        if len(new):
-            n_items = self._collection.n_items
-            scores = np.concatenate([self._scores, model().both_scores(new // n_items, new % n_items)])
-            known = np.concatenate([self._keys, new])
-            order = np.argsort(known)
-            self._keys, self._scores = known[order], scores[order]
+        rows = np.searchsorted(self._keys, keys)
+        known = rows < len(self._keys)
+        known[known] = self._keys[rows[known]] == keys[known]
+        if known.all():
+            return self._scores[rows]
+        new, n_items = np.unique(keys[~known]), self._collection.n_items
+        scores = np.concatenate([self._scores, model().both_scores(new // n_items, new % n_items)])
+        all_keys = np.concatenate([self._keys, new])
+        order = np.argsort(all_keys)
+        self._keys, self._scores = all_keys[order], scores[order]
         return self._scores[np.searchsorted(self._keys, keys)]

@@ -145,14 +145,7 @@ class Dense(Model):
             lengths = np.ones(len(rows)) if self.lengths is None else self.lengths[block].astype(float)
             shown, names = rows, None
             if request.one_per_identity:
-                shown, names = best_of_identities(rows, collection.identity_numbers, much=much)
-            if pairs is not None and places is not None:
-                places_in_block(shown, lengths, pairs, block, places, much=much)
-                here = pairs.of_block(block)
-                places.ranked[here] = pairs.scores[here] > -np.inf
-                if names is not None:  # of an identity, the first of its best items ranks
-                    identities = collection.identity_numbers[pairs.items[here]]
-                    places.ranked[here] &= names[pairs.queries[here] - block.start, identities] == pairs.items[here]
+                shown, names = best_of_identities(rows, collection.members, much=much)
             if request.one_per_identity or not request.deep:
                 first = [first_items(shown, lengths, request.depth, request.depth, names, much=much)]
                 if request.deep:
@@ -160,6 +153,13 @@ class Dense(Model):
             else:  # the first of the smaller depth are among those of the larger one
                 both = request.depth, request.deep
                 first = [first_items(rows, lengths, max(both), min(both), much=much)]
+            if pairs is not None and places is not None:  # the last: it sorts the scores
+                places_in_block(shown, lengths, pairs, block, places, much=much)
+                here = pairs.of_block(block)
+                places.ranked[here] = pairs.scores[here] > -np.inf
+                if names is not None:  # of an identity, the first of its best items ranks
+                    identities = collection.identity_numbers[pairs.items[here]]
+                    places.ranked[here] &= names[pairs.queries[here] - block.start, identities] == pairs.items[here]
             return [part._replace(rows=part.rows + block.start) for part in first]
 
         parts = [
@@ -180,7 +180,7 @@ class Dense(Model):
         """The outcome of work on each block of queries, which are as many as memory has room for."""
         size = min(96, max(6, (1 << 28) // (8 * self.n_gallery) // 6 * 6))
         blocks = [slice(start, min(start + size, self.n_queries)) for start in range(0, self.n_queries, size)]
-        _ = collection.own.order, collection.identity_numbers  # once, not in every thread
+        _ = collection.own.order, collection.members, collection.identity_numbers  # once, not in every thread
         with ThreadPoolExecutor(n_threads(threads)) as pool:
             return list(track(pool.map(work, blocks), len(blocks), "ranking"))
 

@@ -10,7 +10,7 @@ from numba.extending import intrinsic
 from lookalike.core.kernels.arrays import read, write
 
 STEP = 16  # scores that are compared at once: most of such steps hold nothing that matters
-FEW_MARKS = 48  # up to here every score is compared with every mark, in vectors; beyond, it is looked up
+SAMPLED = 32  # one score of so many is looked at to guess where the first items end
 
 
 @intrinsic
@@ -49,34 +49,48 @@ def _select(values, n, k):
 
 
 @njit(nogil=True)
-def _kth(row, k, scratch):
-    """The k-th largest of a row, or the smallest of a shorter one. scratch: room for more than k."""
+def _low_guess(row, k, scratch):
+    """A score that a few more than k of a long row reach, most likely, by a sample of them; -inf for a short row."""
     n = len(row)
-    if n <= k:
-        least = row[0]
-        for value in row:
-            least = min(least, value)
-        return least
-    scratch[:k] = row[:k]
-    least, held = scratch[:k].min(), k  # what is no larger cannot be the k-th any more
-    start = k
-    while start < n:
-        stop = min(start + STEP, n)
-        larger = 0
-        if stop - start == STEP:
-            for j in range(STEP):
-                larger += row[start + j] > least
-        else:
-            larger = 1
-        if larger > 0:
-            for j in range(start, stop):
-                if row[j] > least:
-                    scratch[held] = row[j]
-                    held += 1
-                    if held == len(scratch):
-                        least, held = _select(scratch, held, k), k
-        start = stop
-    return _select(scratch, held, k)
+    if n < 1024 or n < 8 * k:
+        return row.dtype.type(-np.inf)
+    size = n // SAMPLED
+    for i in range(size):
+        scratch[i] = row[i * SAMPLED]
+    share = k / SAMPLED
+    return _select(scratch, size, min(size, int(share + 4 * np.sqrt(share + 1)) + 1))
+
+
+@njit(nogil=True)
+def _collect(row, least, columns, values):
+    """Fill the columns of scores that reach `least`, but for -inf, and these scores; returns how many there are."""
+    n, count, start = len(row), 0, 0
+    while start + STEP <= n:
+        some = 0
+        for j in range(start, start + STEP):
+            some += row[j] >= least
+        if some > 0:
+            for j in range(start, start + STEP):  # written in any case: a branch would be guessed wrong
+                columns[count], values[count] = j, row[j]
+                count += (row[j] >= least) & (row[j] > -np.inf)
+        start += STEP
+    for j in range(start, n):
+        columns[count], values[count] = j, row[j]
+        count += (row[j] >= least) & (row[j] > -np.inf)
+    return count
+
+
+@njit(nogil=True)
+def _cut(columns, values, count, k, scratch):
+    """Keep the columns whose scores are no less than the k-th largest of all; returns how many are left."""
+    if count <= k:
+        return count
+    scratch[:count] = values[:count]
+    least, left = _select(scratch, count, k), 0
+    for j in range(count):
+        columns[left], values[left] = columns[j], values[j]
+        left += values[j] >= least
+    return left
 
 
 @njit(nogil=True)
@@ -143,111 +157,74 @@ def first_items(rows, lengths, depth, shallow, names):
     """
     n = rows.shape[1]
     starts = np.zeros(len(rows) + 1, np.int64)
-    room = 4 * depth if depth < n else n
-    items, values = np.empty(len(rows) * min(n, depth + 8), np.int64), np.empty(len(rows) * min(n, depth + 8))
-    inside = np.empty(len(items), np.bool_)
-    scratch = np.empty(max(room, 64), rows.dtype)
-    row = np.empty(n, rows.dtype)
-    picked, raws = np.empty(min(n, depth + 64), np.int64), np.empty(min(n, depth + 64), rows.dtype)
+    room = len(rows) * min(n, depth + 8)
+    items, values, inside = np.empty(room, np.int64), np.empty(room), np.empty(room, np.bool_)
+    row, scratch, raws = np.empty(n, rows.dtype), np.empty(n, rows.dtype), np.empty(n + 1, rows.dtype)
+    columns = np.empty(n + 1, np.int64)
     for i in range(len(rows)):
         row[:] = rows[i]
-        least = _kth(row, depth, scratch)
-        count = 0
-        start = 0
-        while start < n:
-            stop = min(start + STEP, n)
-            some = 0
-            if stop - start == STEP:
-                for j in range(STEP):
-                    some += row[start + j] >= least
-            else:
-                some = 1
-            if some > 0:
-                if count + STEP > len(picked):
-                    picked, raws = _longer(picked, count + STEP), _longer(raws, count + STEP)
-                for j in range(start, stop):
-                    if row[j] >= least and row[j] > -np.inf:
-                        picked[count], raws[count] = j, row[j]
-                        count += 1
-            start = stop
+        count = _collect(row, _low_guess(row, depth, scratch), columns, raws)
+        if count < depth:  # the guess was too high, or not so many rank
+            count = _collect(row, row.dtype.type(-np.inf), columns, raws)
+        count = _cut(columns, raws, count, depth, scratch)
         at = starts[i]
         starts[i + 1] = at + count
         if at + count > len(items):
             items, values = _longer(items, at + count), _longer(values, at + count)
             inside = _longer(inside, at + count)
-        if count == 0:
-            continue
-        least_inside = _kth(raws[:count], shallow, scratch)
+        scratch[:count] = raws[:count]
+        least_inside = _select(scratch, count, shallow) if count > shallow else row.dtype.type(-np.inf)
         scores = raws[:count].astype(np.float64) / lengths[i]
         if names.shape[1] > 0:
             for j in range(count):
-                picked[j] = names[i, picked[j]]
-        order = _order(scores, picked, count)
+                columns[j] = names[i, columns[j]]
+        order = _order(scores, columns, count)
         for j in range(count):
             entry = order[j]
-            items[at + j], values[at + j] = picked[entry], scores[entry]
+            items[at + j], values[at + j] = columns[entry], scores[entry]
             inside[at + j] = raws[entry] >= least_inside
     end = starts[-1]
     return starts, items[:end].copy(), values[:end].copy(), inside[:end].copy()
 
 
 @njit(
-    [void(types.Array(t, 2, "A"), read(int64, 1), write(t, 2), write(int64, 2)) for t in (float32, float64)],
+    [
+        void(types.Array(t, 2, "A"), read(int64, 1), read(int64, 1), write(t, 2), write(int64, 2))
+        for t in (float32, float64)
+    ],
     nogil=True,
     cache=True,
 )
-def best_of_identities(rows, identities, best, first):
-    """Fill the best score of each identity for each row, and the first item that has it. identities: of items, from 0."""
+def best_of_identities(rows, order, starts, best, first):
+    """Fill the best score of each identity for each row, and the first item that has it.
+
+    order: items by identity, those of identity p in order[starts[p] : starts[p + 1]].
+    """
+    row = np.empty(rows.shape[1], rows.dtype)
     for i in range(len(rows)):
-        best[i, :] = -np.inf
-        first[i, :] = -1
-        for j in range(len(identities)):
-            identity = identities[j]
-            if first[i, identity] < 0 or rows[i, j] > best[i, identity]:
-                best[i, identity], first[i, identity] = rows[i, j], j
+        row[:] = rows[i]
+        for p in range(len(starts) - 1):
+            item = order[starts[p]]
+            most = row[item]
+            for m in range(starts[p] + 1, starts[p + 1]):
+                value = row[order[m]]
+                item = order[m] if value > most else item
+                most = value if value > most else most
+            best[i, p], first[i, p] = most, item
 
 
 @njit(nogil=True)
-def _count_few(values, marks, above, tied):
-    """Compare every value with every mark, a part of the values after the other."""
-    for start in range(0, len(values), 1024):
-        part = values[start : start + 1024]
-        for m in range(len(marks)):
-            mark, more, same = marks[m], 0, 0
-            for value in part:
-                more += value > mark
-                same += value == mark
-            above[m] += more
-            tied[m] += same
-
-
-@njit(nogil=True)
-def _count_many(values, marks, above, tied):
-    """Look every value up among the marks, which are put in order, and count between and at them."""
-    order = np.argsort(marks)
-    rising = marks[order]
-    n = len(rising)
-    between, at = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
-    for value in values:
-        low, length = 0, n  # low: how many marks are below the value
-        while length > 1:
-            half = length >> 1
-            low += half * (rising[low + half - 1] < value)
-            length -= half
-        low += rising[low] < value
-        same = low < n and rising[min(low, n - 1)] == value
-        at[low] += same
-        between[low] += not same
-    total = between[n]
-    m = n - 1
-    while m >= 0:
-        first = m
-        while first > 0 and rising[first - 1] == rising[m]:
-            first -= 1  # values are counted at the first of equal marks
-        for j in range(first, m + 1):
-            above[order[j]], tied[order[j]] = total, at[first]
-        total += at[first] + between[first]
-        m = first - 1
+def _below(row, length, mark, with_equal):
+    """How many of a row of rising scores, each divided by the length, are below a mark, or equal to it."""
+    low, high = 0, len(row)
+    while low < high:
+        middle = (low + high) // 2
+        value = row[middle] / length
+        if value < mark or (with_equal and value == mark):
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 @njit(
@@ -264,20 +241,15 @@ def _count_many(values, marks, above, tied):
 def count_places(rows, lengths, starts, marks, above, tied, n_ranked):
     """Of each mark, count the scores of its row above it and equal to it; of each row, the scores that are not -inf.
 
-    lengths: what scores are divided by. starts: where in marks those of each row start; `above` and `tied` begin at 0.
+    rows: rising scores. lengths: what they are divided by. starts: where in marks those of each row start.
     """
-    values = np.empty(rows.shape[1])
+    n = rows.shape[1]
     for i in range(len(rows)):
-        ranked = 0
-        for j in range(rows.shape[1]):
-            values[j] = rows[i, j] / lengths[i]
-            ranked += values[j] > -np.inf
-        n_ranked[i] = ranked
-        here, end = starts[i], starts[i + 1]
-        if end - here > FEW_MARKS:
-            _count_many(values, marks[here:end], above[here:end], tied[here:end])
-        else:
-            _count_few(values, marks[here:end], above[here:end], tied[here:end])
+        row, length = rows[i], lengths[i]
+        n_ranked[i] = n - _below(row, length, -np.inf, True)
+        for m in range(starts[i], starts[i + 1]):
+            end = _below(row, length, marks[m], True)
+            above[m], tied[m] = n - end, end - _below(row, length, marks[m], False)
 
 
 @njit(
