@@ -245,9 +245,7 @@ def _compare_models(contest: _Contestants, checks: _Checks, wanted: Wanted, opti
     return _Outcome(board, without_own, by_rule, on_gold, compared, coverage, agreement, wanted)
 
 
-def _with_metric(
-    board: "Leaderboard", by: "Metric", contest: _Contestants, options: dict[str, Any]
-) -> "Leaderboard":
+def _with_metric(board: "Leaderboard", by: "Metric", contest: _Contestants, options: dict[str, Any]) -> "Leaderboard":
     """The same leaderboard with one more metric; models rank again only if it looks deeper than they were ranked."""
     from lookalike import discovery
     from lookalike.discovery.leaderboard import board_of

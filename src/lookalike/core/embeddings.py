@@ -149,7 +149,7 @@ class EmbeddingPairs:
             self._factors, self._lengths = _factored(rows, self._lengths)
 
     def scores(self, queries: np.ndarray, items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of pairs of positions: scores as `rows` gives them, over `query_lengths`; and as `symmetric_rows` has them."""
+        """Scores of pairs of positions as `rows` gives them, over `query_lengths`, and as `symmetric_rows` has them."""
         products = np.empty(len(queries), self._queries[0].dtype)
         kernel = pair_kernels()
         score = kernel.pair_distances if self._similarity == "euclidean" else kernel.pair_products

@@ -205,10 +205,9 @@ class Contest:
         queries = np.concatenate([units.pair_queries, self.sampled_queries])
         items = np.concatenate([units.pair_items, self.sampled_items])
         scores = self._scores_of(name, queries, items)
-        parts = np.split(scores, [len(units.pair_queries)])
-        return Entry(
-            top, units.units(top.queries, top.items), *parts, (units.pair_queries, self.sampled_queries)
-        )
+        judged, sampled = np.split(scores, [len(units.pair_queries)])
+        pair_queries = units.pair_queries, self.sampled_queries
+        return Entry(top, units.units(top.queries, top.items), judged, sampled, pair_queries)
 
     def _scores_of(self, name: str, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
         """Both scores of pairs by a model; those that were asked for before are not computed again."""
@@ -318,7 +317,8 @@ class Contest:
         queries, both, order = units.pair_queries, entry.scores, entry.judged_order
         if negatives != "judged":
             sampled = self._sampled_rows(queries[grades >= 0], negatives)
-            counts, grades = np.concatenate([counts, sampled]), np.concatenate([grades, np.zeros(len(sampled), np.int64)])
+            counts = np.concatenate([counts, sampled])
+            grades = np.concatenate([grades, np.zeros(len(sampled), np.int64)])
             queries, both = np.concatenate(entry.queries), np.concatenate([both, entry.sampled_scores])
             order = entry.order
         scores, pooled = both.T

@@ -1,4 +1,4 @@
-"""The first items of each query from a block of scores: in plain numpy, and by compiled loops where there is much to do.
+"""The first items of each query from a block of scores: in plain numpy, and compiled where there is much to do.
 
 Both give the same numbers. A few scores take the plain way, which has nothing to compile.
 """
@@ -11,7 +11,14 @@ from lookalike.core.kernels import place_kernels
 
 MUCH = 1 << 17  # scores in all from which loading compiled loops pays
 
-__all__ = ["MUCH", "FirstOfRows", "best_of_identities", "best_of_identities_plainly", "first_items", "first_items_plainly"]
+__all__ = [
+    "MUCH",
+    "FirstOfRows",
+    "best_of_identities",
+    "best_of_identities_plainly",
+    "first_items",
+    "first_items_plainly",
+]
 
 
 class FirstOfRows(NamedTuple):
@@ -34,8 +41,9 @@ def first_items(
     lengths: what each row is divided by, after what is no less has been found. names: the item of each column of each
     row; by default its number. much: whether there is so much to do, in all blocks, that loading compiled loops pays.
 
-    >>> first_items(np.array([[1.0, 3, 2, 2, -np.inf]]), np.ones(1), 2, 1, much=False)
-    FirstOfRows(rows=array([0, 0, 0]), items=array([1, 2, 3]), scores=array([3., 2., 2.]), inside=array([ True, False, False]))
+    >>> found = first_items(np.array([[1.0, 3, 2, 2, -np.inf]]), np.ones(1), 2, 1, much=False)
+    >>> found.items, found.scores, found.inside
+    (array([1, 2, 3]), array([3., 2., 2.]), array([ True, False, False]))
     """
     if not much:
         return first_items_plainly(rows, lengths, depth, shallow, names)

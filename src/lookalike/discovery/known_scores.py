@@ -25,7 +25,8 @@ class KnownScores:
         known[known] = self._keys[rows[known]] == keys[known]
         if known.all():
             return self._scores[rows]
-        new, n_items = np.unique(keys[~known]), self._collection.n_items
+        new, n_items = np.sort(keys[~known]), self._collection.n_items
+        new = new[np.diff(new, prepend=-1) != 0]
         scores = np.concatenate([self._scores, model().both_scores(new // n_items, new % n_items)])
         all_keys = np.concatenate([self._keys, new])
         order = np.argsort(all_keys)

@@ -352,4 +352,5 @@ def _as_model(source: Any, collection: Collection) -> Model:
 
 def _within(queries: np.ndarray) -> np.ndarray:
     """The number of each row among those of its query, from 0; rows are sorted by query."""
-    return np.arange(len(queries)) - np.searchsorted(queries, queries)
+    starts = np.flatnonzero(np.diff(queries, prepend=-1))
+    return np.arange(len(queries)) - np.repeat(starts, np.diff(starts, append=len(queries)))
