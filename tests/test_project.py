@@ -160,7 +160,7 @@ def test_a_class_name_occurs_once() -> None:
 
 
 def test_compiled_loops_are_loaded_in_one_place() -> None:
-    files = ("scan", "tables", "scores", "metric_sums", "product", "directions", "hashing", "losses")
+    files = ("scan", "tables", "scores", "metric_sums", "product", "directions", "hashing", "losses", "pairs", "places")
     loops = {f"core/kernels/{name}.py" for name in files}
     assert importing("numba") == loops | {"core/kernels/arrays.py"}
     assert importing("lookalike.core.kernels.arrays") <= loops

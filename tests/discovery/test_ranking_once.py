@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import lookalike as la
 from lookalike.core.bootstrap import _sums
-from lookalike.core.embeddings import EmbeddingPairs, Embeddings
+from lookalike.core.embeddings import EmbeddingPairScores, Embeddings
 from lookalike.discovery import Collection, Contest, Pool, by_rule, leave_one_out
 from lookalike.discovery import rankers as rankers_module
 from lookalike.discovery.collection import Collection as Shop
@@ -142,7 +142,7 @@ def test_single_pairs_score_as_all_pairs_do(similarity: str, dtype: type, values
     pairs = np.repeat(np.arange(9), 47), np.tile(np.arange(47), 9)
     for n in (9 * 47, 6, 1, 0):
         some = tuple(part[:n] for part in pairs)
-        found = EmbeddingPairs(queries, gallery, similarity).scores(*some)
+        found = EmbeddingPairScores(queries, gallery, similarity).scores(*some)
         assert np.array_equal(found[0], in_ranking[some])
         assert np.array_equal(found[1], whole[some])
 

@@ -13,7 +13,7 @@ from lookalike.core.kernels import pair_kernels, product_kernel
 
 SIMILARITIES = ("cosine", "dot", "euclidean")
 
-__all__ = ["SIMILARITIES", "EmbeddingPairs", "Embeddings", "Scores", "as_floats", "check_queries"]
+__all__ = ["SIMILARITIES", "EmbeddingPairScores", "Embeddings", "Scores", "as_floats", "check_queries"]
 
 
 class Scores:
@@ -125,11 +125,11 @@ class Embeddings:
         return out[: len(self._queries[block]), : self.n_gallery]
 
 
-class EmbeddingPairs:
+class EmbeddingPairScores:
     """Scores of single pairs of a query and an item, to the last bit as `Embeddings` has them.
 
     >>> queries, gallery = np.array([[1.0, 0.0]]), np.array([[3.0, 4.0], [1.0, 0.0]])
-    >>> in_ranking, whole = EmbeddingPairs(queries, gallery, "cosine").scores(np.array([0, 0]), np.array([0, 1]))
+    >>> in_ranking, whole = EmbeddingPairScores(queries, gallery, "cosine").scores(np.array([0, 0]), np.array([0, 1]))
     >>> in_ranking, whole
     (array([0.6, 1. ]), array([0.6, 1. ]))
     """

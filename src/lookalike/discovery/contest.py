@@ -17,7 +17,7 @@ from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.known_scores import KnownScores
 from lookalike.discovery.places import PairsToPlace, WholeRanking, whole_ranking
 from lookalike.discovery.pool import Pool
-from lookalike.discovery.rankers import Dense, Model, Ranked, Ranking, RankingRequest, as_model
+from lookalike.discovery.rankers import Dense, Model, ModelRanking, Ranked, RankingRequest, as_model
 from lookalike.discovery.sampled_negatives import FirstLists, NegativeSample, sample_negatives
 from lookalike.evaluation.evaluate import UNLISTED, MetricSet
 from lookalike.evaluation.relevance import UNJUDGED, Unranked
@@ -116,7 +116,7 @@ class Contest:
             self.sampled_queries, self.sampled_items = sample_negatives(firsts, collection, self._known, sample)
         self.entries = {name: self._entry(name) for name in models}
 
-    def _rank(self, name: str, deep: int, all_ranks: bool) -> Ranking:
+    def _rank(self, name: str, deep: int, all_ranks: bool) -> ModelRanking:
         """How a model ranks: its first items, `deep` of all, and with all_ranks the judged pairs among all others."""
         model = self._model(name)
         if model.n_gallery < 0:

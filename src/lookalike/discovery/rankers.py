@@ -11,7 +11,7 @@ import numpy as np
 
 from lookalike.core.checks import same_bits, same_hasher
 from lookalike.core.codes import Codes
-from lookalike.core.embeddings import EmbeddingPairs, Embeddings, Scores
+from lookalike.core.embeddings import EmbeddingPairScores, Embeddings, Scores
 from lookalike.core.errors import InputError, InputTypeError
 from lookalike.core.kernels import place_kernels
 from lookalike.core.progress import track
@@ -24,7 +24,7 @@ from lookalike.shards.gallery import Shards
 
 T = TypeVar("T")
 
-__all__ = ["Dense", "Model", "Ranked", "Ranking", "RankingRequest", "as_model"]
+__all__ = ["Dense", "Model", "ModelRanking", "Ranked", "RankingRequest", "as_model"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,7 +64,7 @@ class RankingRequest:
 
 
 @dataclass(frozen=True, eq=False)
-class Ranking:
+class ModelRanking:
     """How a model ranks: what a `RankingRequest` asks for, None for what it does not."""
 
     top: Ranked
@@ -102,14 +102,14 @@ class Model(ABC):
         top = self.top(collection, collection.n_items, one_per_identity=one_per_identity, threads=threads)
         return places_in_lists(pairs, top.queries, top.items, top.scores, collection.n_queries)
 
-    def rank(self, collection: Collection, request: RankingRequest, *, threads: int | None = None) -> Ranking:
+    def rank(self, collection: Collection, request: RankingRequest, *, threads: int | None = None) -> ModelRanking:
         """Everything that is asked of the ranking."""
         single = request.one_per_identity
         top = self.top(collection, request.depth, one_per_identity=single, threads=threads)
         deep = self.top(collection, request.deep, threads=threads) if request.deep else None
         if request.pairs is None:
-            return Ranking(top, deep)
-        return Ranking(top, deep, self.places(collection, request.pairs, one_per_identity=single, threads=threads))
+            return ModelRanking(top, deep)
+        return ModelRanking(top, deep, self.places(collection, request.pairs, one_per_identity=single, threads=threads))
 
 
 class Dense(Model):
@@ -133,7 +133,7 @@ class Dense(Model):
         assert places is not None
         return places
 
-    def rank(self, collection: Collection, request: RankingRequest, *, threads: int | None = None) -> Ranking:
+    def rank(self, collection: Collection, request: RankingRequest, *, threads: int | None = None) -> ModelRanking:
         """Everything that is asked of the ranking, from scores that are computed once."""
         pairs = request.pairs
         places = None if pairs is None else Places.empty(pairs, collection.n_queries)
@@ -169,12 +169,12 @@ class Dense(Model):
         if request.one_per_identity or not request.deep:
             depths = [request.depth, request.deep]
             tops = [Ranked(depth, *part[:3]) for depth, part in zip(depths, parts, strict=False)]
-            return Ranking(tops[0], tops[1] if request.deep else None, places)
+            return ModelRanking(tops[0], tops[1] if request.deep else None, places)
         (part,) = parts
         larger = Ranked(max(request.depth, request.deep), *part[:3])
         smaller = Ranked(min(request.depth, request.deep), *(column[part.inside] for column in part[:3]))
         top, deep = (smaller, larger) if request.depth <= request.deep else (larger, smaller)
-        return Ranking(top, deep, places)
+        return ModelRanking(top, deep, places)
 
     def _of_blocks(self, work: Callable[[slice], T], collection: Collection, threads: int | None) -> list[T]:
         """The outcome of work on each block of queries, which are as many as memory has room for."""
@@ -205,7 +205,7 @@ class EmbeddingModel(Dense):
         return self.both_scores(queries, items)[:, 0]
 
     def both_scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
-        pairs = EmbeddingPairs(self._queries, self._gallery, self._similarity)
+        pairs = EmbeddingPairScores(self._queries, self._gallery, self._similarity)
         return np.stack(pairs.scores(queries, items), axis=1)
 
 

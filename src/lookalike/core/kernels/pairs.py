@@ -1,9 +1,19 @@
 """Compiled scores of single pairs of rows, to the last bit as the product of all pairs has them."""
 
 from numba import float32, float64, int64, njit, void
+from numba.extending import intrinsic
 
 from lookalike.core.kernels.arrays import read, write
-from lookalike.core.kernels.product import _fma
+
+
+@intrinsic
+def _fma(typingctx, a, b, c):
+    """a * b + c, rounded once, as `product` adds."""
+
+    def codegen(context, builder, signature, arguments):
+        return builder.fma(*arguments)
+
+    return a(a, a, a), codegen
 
 
 @njit
