@@ -3,6 +3,8 @@
 pool         2,000 queries × 52,712 items × 6 models × 768 floats, k = 6: against the matrix products alone
 leaderboard  54,000 judged pairs, 20 models, every metric and 1,000 bootstrap resamples: against a loop of
              scikit-learn's roc_auc_score over models and queries, which gives one metric and no interval
+board        2,000 queries × 52,712 items × 10 models × 128 floats, six of them pooled and judged by three experts:
+             every metric, sampled negatives, leave-one-out and three rules, against the matrix products alone
 """
 
 import argparse
@@ -15,19 +17,22 @@ os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import numpy as np
 
-from lookalike.discovery import Collection, Judgements, Pool, leaderboard
+from lookalike.discovery import Collection, Judgements, Pool, Votes, by_rule, leaderboard, leave_one_out, majority
+from lookalike.discovery.leaderboard import discovery_metrics
 from lookalike.metrics.metric import parse_all
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", choices=["pool", "leaderboard"])
+    parser.add_argument("--only", choices=["pool", "leaderboard", "board"])
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
     if options.only in (None, "pool"):
         pool(options.repeats)
     if options.only in (None, "leaderboard"):
         boards(options.repeats)
+    if options.only in (None, "board"):
+        whole_board(options.repeats)
 
 
 class Peak:
@@ -133,6 +138,53 @@ def boards(repeats: int) -> None:
     gap = max(abs(board[name]["AUC"].mean - mean) for name, mean in means.items())
     print(f"  leaderboard {min(ours):.2f} s, roc_auc_score in a loop {min(theirs):.2f} s:", end=" ")
     print(f"{min(theirs) / min(ours):.1f} times faster, target at least 5; AUC differs by {gap:.1e} at most")
+
+
+def whole_board(repeats: int) -> None:
+    n_queries, n_items, n_models, width, n_pooled = 2000, 52_712, 10, 128, 6
+    generator = np.random.default_rng(0)
+    centres = generator.normal(size=(n_items // 20, width)).astype(np.float32)
+    cluster = generator.integers(len(centres), size=n_items)
+    base = centres[cluster] + 0.8 * generator.normal(size=(n_items, width)).astype(np.float32)
+    models = {}
+    for number in range(n_models):
+        items = base + (0.2 + 0.08 * number) * generator.normal(size=base.shape).astype(np.float32)
+        models[f"model {number}"] = (np.ascontiguousarray(items[:n_queries]), items)
+    del base
+    collection = ids(n_queries, n_items)
+    pooled = Pool.build(dict(list(models.items())[:n_pooled]), collection, k=6, random=n_queries)
+    chance = np.where(cluster[pooled.queries] == cluster[pooled.items], 0.9, 0.1)
+    queries, items = zip(*pooled.pairs * 3, strict=True)
+    experts = np.repeat(["ann", "bob", "eve"], len(pooled))
+    votes = Votes(queries, items, experts, (generator.random(len(experts)) < np.tile(chance, 3)).astype(np.int8))
+    judgements = majority(votes)
+    size = f"{n_queries:,} queries × {n_items:,} items × {n_models} models × {width} floats"
+    print(f"board: {size}, {len(votes):,} votes")
+    boards, products, processor, of_products = [], [], [], []
+    for _ in range(repeats):
+        for all_ranks in (False, True):
+            metrics = [*discovery_metrics(pooled.k), *(parse_all("AP nDCG") if all_ranks else [])]
+            started, before = time.perf_counter(), time.process_time()
+            with Peak() as peak:
+                board = leaderboard(models, judgements, collection, pool=pooled, metrics=metrics)
+                leave_one_out(board.contest, pooled)
+                by_rule(board.contest, votes, pool=pooled)
+                board.to_dict()
+            boards.append((all_ranks, time.perf_counter() - started))
+            processor.append((all_ranks, time.process_time() - before))
+        started, before = time.perf_counter(), time.process_time()
+        for rows, gallery in models.values():
+            for start in range(0, n_queries, 200):
+                rows[start : start + 200] @ gallery.T
+        products.append(time.perf_counter() - started)
+        of_products.append(time.process_time() - before)
+    for all_ranks, what in ((False, "every metric of the docs"), (True, "with AP and nDCG of all ranks")):
+        took = min(seconds for which, seconds in boards if which == all_ranks)
+        used = min(seconds for which, seconds in processor if which == all_ranks)
+        ratio = took / min(products)
+        print(f"  {what}: {took:.2f} s, products alone {min(products):.2f} s: {ratio:.2f} times", end="; ")
+        print(f"processor time {used:.2f} s and {min(of_products):.2f} s: {used / min(of_products):.2f} times")
+    print(f"  target at most 4; peak memory beside the inputs: {peak.grown / 2**20:,.0f} MB")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """`lookalike leaderboard`."""
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -138,7 +139,7 @@ def leaderboard(
 class _Contestants:
     """Models, and what they are compared by: those of a study, or runs and judgements."""
 
-    models: dict[str, Any]
+    models: Mapping[str, Any]
     collection: "Collection"
     judgements: "Judgements"
     pool: "Pool | None" = None
@@ -226,7 +227,7 @@ def _compare_models(contest: _Contestants, checks: _Checks, wanted: Wanted, opti
     asked = checks.metrics and [*checks.metrics, *([by] if by is not None else [])]
     board = discovery.leaderboard(*given, pool=pool, metrics=asked, **options)
     if by is not None and by not in board.metrics:  # what is compared is measured too, beside the usual metrics
-        board = discovery.leaderboard(*given, pool=pool, metrics=[*board.metrics, by], **options)
+        board = _with_metric(board, by, contest, options)
     board = with_tables(board, contest.models, contest.judgements, pool, wanted, options)
     without_own = by_rule = on_gold = coverage = agreement = None
     leaves_out = checks.leave_one_out
@@ -243,6 +244,19 @@ def _compare_models(contest: _Contestants, checks: _Checks, wanted: Wanted, opti
         coverage = discovery.coverage(votes, pool) if pool is not None else None
         agreement = discovery.agreement(votes, gold)
     return _Outcome(board, without_own, by_rule, on_gold, compared, coverage, agreement, wanted)
+
+
+def _with_metric(board: "Leaderboard", by: "Metric", contest: _Contestants, options: dict[str, Any]) -> "Leaderboard":
+    """The same leaderboard with one more metric; models rank again only if it looks deeper than they were ranked."""
+    from lookalike import discovery
+    from lookalike.discovery.leaderboard import board_of
+
+    metrics = [*board.metrics, by]
+    if by.cutoff is None or by.cutoff <= board.contest.depth:
+        some = {name: options[name] for name in ("resamples", "seed")}
+        return board_of(board.contest, metrics, contest.pool, **some)
+    given = contest.models, contest.judgements, contest.collection
+    return discovery.leaderboard(*given, pool=contest.pool, metrics=metrics, **options)
 
 
 def _write_page(page: Path, contest: _Contestants, outcome: _Outcome) -> None:
@@ -314,8 +328,10 @@ def _contest_of(
 
 def _contest_of_study(folder: Path, rule: str, smoothing: float | Literal["crowd"] | None) -> _Contestants:
     """The models, judgements and pool of a study."""
+    from lookalike.study.models_in_turn import ModelsInTurn
+
     study = open_judged(folder)
-    models = {name: study.model(name).given for name in study.models()}
+    models = ModelsInTurn(study)
     if not models:
         raise StudyError(f"the study has no model yet: lookalike study add {folder} NAME FILE")
     pool = study.pool() if study.pool_path.exists() else None

@@ -1,9 +1,13 @@
 """Bootstrap: intervals of means, from what resampled queries would have given."""
 
+import functools
+
 import numpy as np
 
 from lookalike.core.checks import whole_number
 from lookalike.core.errors import InputError
+
+KEPT = 1 << 26  # bytes of resamples that are kept for the next call: boards of one study ask for the same ones
 
 __all__ = ["bootstrap_interval", "bootstrap_intervals"]
 
@@ -49,11 +53,35 @@ def bootstrap_intervals(
     defined = ~np.isnan(columns) if weights is None else np.where(np.isnan(columns), 0, weights)
     n = len(columns)
     filled = np.where(np.isnan(columns), 0, columns) * defined
-    times = np.random.default_rng(random_state).multinomial(n, np.full(n, 1 / n), size=resamples).astype(float)
-    # a column at a time: in a product of matrices, the last bits of one depend on how many there are
-    sums, counts = (np.stack([times @ column for column in part.T.astype(float)], axis=1) for part in (filled, defined))
+    draw = _kept_draws if 8 * n * resamples <= KEPT else _draws
+    times = draw(n, random_state, resamples)
+    sums, counts = (_sums(times, part.astype(float)) for part in (filled, defined))
     means = np.divide(sums, counts, out=np.full(sums.shape, np.nan), where=counts > 0)
     return np.array([_ends(column[~np.isnan(column)], level) for column in means.T])
+
+
+def _draws(n: int, random_state: int, resamples: int) -> np.ndarray:
+    """How often each of n rows is in each resample, (resamples, n)."""
+    times = np.random.default_rng(random_state).multinomial(n, np.full(n, 1 / n), size=resamples).astype(float)
+    times.flags.writeable = False
+    return times
+
+
+_kept_draws = functools.lru_cache(maxsize=1)(_draws)
+
+
+def _sums(times: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """times @ columns, the same bits whatever columns there are."""
+    out = np.empty((len(times), columns.shape[1]))
+    # A column at a time: in a product of matrices, the last bits of one depend on how many there are. A few resamples
+    # at a time, which stay in a near cache for all columns; eight at least, which are summed as they are among others.
+    step = min(64, max(8, (1 << 17) // max(1, times.shape[1]) // 8 * 8))
+    own = np.ascontiguousarray(columns.T)
+    for start in range(0, len(times), step):
+        part = times[start : start + step]
+        for number, column in enumerate(own):
+            out[start : start + step, number] = part @ column
+    return out
 
 
 def _check(level: float, resamples: int) -> None:

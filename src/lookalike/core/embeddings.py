@@ -10,14 +10,14 @@ import numpy as np
 from lookalike.core.checks import choice
 from lookalike.core.codes import as_numpy
 from lookalike.core.errors import InputError, InputTypeError
-from lookalike.core.kernels import plain_product, product_kernel
+from lookalike.core.kernels import pair_kernels, plain_product, product_kernel
 from lookalike.core.kernels.plain_product import LARGEST
 
 SIMILARITIES = ("cosine", "dot", "euclidean")
 
 _COST = {4: 1, 8: 4}  # steps of a fused multiply-add without numba, by the size of the floats
 
-__all__ = ["SIMILARITIES", "Embeddings", "Scores", "as_floats", "check_gallery", "check_queries"]
+__all__ = ["SIMILARITIES", "EmbeddingPairScores", "Embeddings", "Scores", "as_floats", "check_gallery", "check_queries"]
 
 
 class Scores:
@@ -178,6 +178,51 @@ class Embeddings:
         score = loops.distances if self.similarity == "euclidean" else loops.product
         score(queries, gallery, out)
         return out[: len(self._queries[block]), : self.n_gallery]
+
+
+class EmbeddingPairScores:
+    """Scores of single pairs of a query and an item, to the last bit as `Embeddings` has them.
+
+    >>> queries, gallery = np.array([[1.0, 0.0]]), np.array([[3.0, 4.0], [1.0, 0.0]])
+    >>> in_ranking, whole = EmbeddingPairScores(queries, gallery, "cosine").scores(np.array([0, 0]), np.array([0, 1]))
+    >>> in_ranking, whole
+    (array([0.6, 1. ]), array([0.6, 1. ]))
+    """
+
+    def __init__(self, queries: Any, gallery: Any, similarity: str) -> None:
+        choice("similarity", similarity, SIMILARITIES)
+        left, right = as_floats(queries, "query embeddings"), as_floats(gallery, "gallery embeddings")
+        _check_columns(left.shape[1], right.shape[1])
+        dtype = _score_type(left, right, similarity)
+        self._similarity = similarity
+        rows, scales, self._query_lengths = _scaled(np.ascontiguousarray(left, dtype), similarity, "query")
+        self._queries = rows, scales
+        rows, scales, self._lengths = _scaled(np.ascontiguousarray(right, dtype), similarity, "gallery")
+        self._gallery = rows, scales
+        self._factors: np.ndarray | None = None
+        if self._lengths is not None:
+            self._factors, self._lengths = _factored(rows, self._lengths)
+
+    def scores(self, queries: np.ndarray, items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Scores of pairs of positions as `rows` gives them, over `query_lengths`, and as `symmetric_rows` has them."""
+        products = np.empty(len(queries), self._queries[0].dtype)
+        kernel = pair_kernels()
+        score = kernel.pair_distances if self._similarity == "euclidean" else kernel.pair_products
+        rows = (np.ascontiguousarray(positions, np.int64) for positions in (queries, items))
+        score(*self._queries, *self._gallery, *rows, products)
+        whole = products.astype(np.float64)
+        if self._query_lengths is None or self._lengths is None:
+            return whole, whole.copy()
+        in_ranking = products if self._factors is None else products / self._factors[items]
+        in_ranking = (in_ranking / self._lengths[items]).astype(np.float64)
+        factors, lengths = _factored(self._queries[0], self._query_lengths.copy())
+        for of_queries, of_items in ((factors, self._factors), (lengths, self._lengths)):
+            if of_queries is not None:
+                both = of_queries[queries].astype(np.float64)
+                whole /= both if of_items is None else both * of_items[items]
+            elif of_items is not None:
+                whole /= of_items[items]
+        return in_ranking / self._query_lengths[queries], whole
 
 
 def check_queries(queries: np.ndarray, gallery: np.ndarray, similarity: str) -> None:

@@ -181,17 +181,46 @@ def agree(first: Any, second: Any, *, p: str = "exact") -> tuple[float, float, f
     0.042
     """
     choice("p", p, P_VALUES)
-    from scipy.stats import kendalltau, spearmanr
-
     first, second = (np.round(np.asarray(values, float), 12) for values in (first, second))  # ties but for rounding
     if len(first) < 2 or np.ptp(first) == 0 or np.ptp(second) == 0:
         return float("nan"), float("nan"), float("nan")
     if len(first) == 2:  # in one order or in the other, which scipy takes for too few
         same = float(np.sign((first[1] - first[0]) * (second[1] - second[0])))
         return same, 1.0 + 0 * same, same
-    spearman = spearmanr(first, second)
-    p_value = _share_of_orders(first, second) if _is_exact(p, len(first)) else float(spearman.pvalue)
-    return float(spearman.statistic), p_value, float(kendalltau(first, second).statistic)
+    if np.isnan([first, second]).any():
+        return float("nan"), float("nan"), float("nan")
+    ranks = np.column_stack([average_ranks(first), average_ranks(second)])
+    spearman = float(np.corrcoef(ranks, rowvar=False)[1, 0])
+    p_value = _share_of_orders(first, second) if _is_exact(p, len(first)) else _student_p(spearman, len(first))
+    return spearman, p_value, _kendall(first, second)
+
+
+def _student_p(spearman: float, n: int) -> float:
+    """The two-sided p-value of Spearman's coefficient of n pairs by Student's t, as scipy.stats.spearmanr has it."""
+    from scipy.special import stdtr  # scipy.stats itself takes half a second to load
+
+    freedom = n - 2
+    with np.errstate(divide="ignore"):
+        t = spearman * np.sqrt((np.float64(freedom) / ((spearman + 1.0) * (1.0 - spearman))).clip(0))
+    return float(np.clip(2 * stdtr(freedom, -abs(t)), 0, 1))
+
+
+def _kendall(first: np.ndarray, second: np.ndarray) -> float:
+    """Kendall's tau-b, which takes ties into account, as scipy.stats.kendalltau has it."""
+    above = np.triu_indices(len(first), 1)
+    signs = [np.sign(np.subtract.outer(values, values)[above]) for values in (first, second)]
+    different = [np.float64(np.count_nonzero(sign)) for sign in signs]
+    return float(np.clip(signs[0] @ signs[1] / np.sqrt(different[0]) / np.sqrt(different[1]), -1, 1))
+
+
+def average_ranks(values: np.ndarray) -> np.ndarray:
+    """Ranks from 1, the lowest first; ties have their average rank.
+
+    >>> average_ranks(np.array([0.5, 0.1, 0.5]))
+    array([2.5, 1. , 2.5])
+    """
+    _, group, sizes = np.unique(values, return_inverse=True, return_counts=True)
+    return np.asarray((np.cumsum(sizes) - (sizes - 1) / 2)[group])
 
 
 def _is_exact(p: str, n: int) -> bool:
@@ -199,12 +228,8 @@ def _is_exact(p: str, n: int) -> bool:
 
 
 def _share_of_orders(first: np.ndarray, second: np.ndarray) -> float:
-    """The share of all orders of the second that correlate with the first at least as strongly; nan for nan."""
-    from scipy.stats import rankdata
-
-    if np.isnan([first, second]).any():
-        return float("nan")
-    ranks, others = (rankdata(values) - (len(values) + 1) / 2 for values in (first, second))
+    """The share of all orders of the second that correlate with the first at least as strongly."""
+    ranks, others = (average_ranks(values) - (len(values) + 1) / 2 for values in (first, second))
     products = np.abs(others[_orders(len(first))] @ ranks)
     return float((products >= abs(ranks @ others) - 1e-9).mean())
 
@@ -260,6 +285,6 @@ def identification(
 
 def _ranks(values: np.ndarray) -> np.ndarray:
     """Ranks of values, 1 the highest; ties have their average rank."""
-    from scipy.stats import rankdata
-
-    return np.asarray(rankdata(-np.round(values, 12)))
+    if np.isnan(values).any():  # then nobody has a rank
+        return np.full(len(values), np.nan)
+    return average_ranks(-np.round(values, 12))

@@ -75,6 +75,11 @@ class Collection:
         sorted_identities = self.identities[order]
         return order, np.flatnonzero(np.concatenate([[True], sorted_identities[1:] != sorted_identities[:-1]]))
 
+    @cached_property
+    def identity_numbers(self) -> np.ndarray:
+        """The number of each item's identity among those that have items, from 0, in the order of `members`."""
+        return np.unique(self.identities, return_inverse=True)[1].astype(np.int64)
+
     def positions(self, pairs: Iterable[tuple[str, str]], what: str = "pair") -> tuple[np.ndarray, np.ndarray]:
         """Positions of the queries and the items of pairs of ids; raises where an id is not in the collection."""
         pairs = list(pairs)

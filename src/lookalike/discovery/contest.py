@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,11 @@ from lookalike.core.files import digest
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.judged_units import identity_keys, judged_units
 from lookalike.discovery.judgements import Judgements
+from lookalike.discovery.known_scores import KnownScores
 from lookalike.discovery.places import PairsToPlace, WholeRanking, whole_ranking
 from lookalike.discovery.pool import Pool
-from lookalike.discovery.rankers import Ranked, as_model
-from lookalike.discovery.sampled_negatives import NegativeSample, draw_negatives
+from lookalike.discovery.rankers import Dense, Model, ModelRanking, Ranked, RankingRequest, as_model
+from lookalike.discovery.sampled_negatives import FirstLists, NegativeSample, sample_negatives
 from lookalike.evaluation.evaluate import UNLISTED, MetricSet
 from lookalike.evaluation.relevance import UNJUDGED, Unranked
 from lookalike.evaluation.results import Evaluation, Score
@@ -38,6 +40,18 @@ class Entry:
     top_units: np.ndarray  # the judged unit of each row of `top`, -1 where there is none
     scores: np.ndarray  # (pairs, 2), of the judged pairs: in the ranking of a query, and as all queries' pairs compare
     sampled_scores: np.ndarray
+    queries: tuple[np.ndarray, np.ndarray]  # of the judged pairs, and of the sampled ones
+
+    @cached_property
+    def judged_order(self) -> np.ndarray:
+        """The judged pairs by query and falling score."""
+        return np.lexsort((-self.scores[:, 0], self.queries[0]))
+
+    @cached_property
+    def order(self) -> np.ndarray:
+        """The judged pairs, followed by the sampled ones, by query and falling score."""
+        scores = np.concatenate([self.scores[:, 0], self.sampled_scores[:, 0]])
+        return np.lexsort((-scores, np.concatenate(self.queries)))
 
 
 class Contest:
@@ -48,8 +62,11 @@ class Contest:
     left "out". level: "image", a judgement is about one image; "product", about all images of its identity, and where
     these were judged differently the highest grade counts. negatives: how many unjudged items to sample for each query.
     pool: its pairs that were drawn by chance alone do not count, though they are judged; without a pool all pairs do.
-    Metrics without a cutoff look at all ranks, whatever the depth: the judged pairs are counted out when such a metric
-    is first asked for.
+    Metrics without a cutoff look at all ranks, whatever the depth: the judged pairs are counted out in the same ranking
+    with all_ranks, or else when such a metric is first asked for.
+
+    Every model ranks once. One model at a time is made ready for that, so that only what `models` itself holds takes
+    memory for all of them.
     """
 
     def __init__(
@@ -64,6 +81,7 @@ class Contest:
         negatives: int = 0,
         pool: Pool | None = None,
         unlisted: str = "below",
+        all_ranks: bool = False,
         seed: int = 0,
         threads: int | None = None,
     ) -> None:
@@ -79,23 +97,44 @@ class Contest:
         self.collection, self.level, self.one_per_identity = collection, level, one_per_identity
         self.unlisted = unlisted
         self.depth = min(depth, collection.n_items)
-        self._models = {name: as_model(model, collection, name) for name, model in models.items()}
+        self._given, self._ready = models, dict[str, Model]()
         self.random_counts, self._pool = pool is None, pool
         if pool is not None:
             self.check_pool(pool)
         self._judge(judgements)
+        self._threads, self._whole = threads, dict[str, WholeRanking]()
+        self._known_scores = {name: KnownScores(collection) for name in models}
+        self._tops, self._only_lists = dict[str, Ranked](), set[str]()
+        sample, firsts = NegativeSample(negatives, seed=seed), []
+        for name in models:
+            ranking = self._rank(name, sample.below if negatives else 0, all_ranks)
+            self._tops[name] = ranking.top
+            if ranking.deep is not None:
+                firsts.append(FirstLists.of(ranking.deep, sample.below, collection.n_queries))
         self.sampled_queries, self.sampled_items = np.zeros(0, np.int64), np.zeros(0, np.int64)
         if negatives:
-            sample = NegativeSample(negatives, seed=seed)
-            self.sampled_queries, self.sampled_items = draw_negatives(
-                self._models, collection, self._known, sample, threads=threads
-            )
-        self._tops = {
-            name: model.top(collection, self.depth, one_per_identity=one_per_identity, threads=threads)
-            for name, model in self._models.items()
-        }
-        self.entries = {name: self._entry(name) for name in self._models}
-        self._threads, self._whole = threads, dict[str, WholeRanking]()
+            self.sampled_queries, self.sampled_items = sample_negatives(firsts, collection, self._known, sample)
+        self.entries = {name: self._entry(name) for name in models}
+
+    def _rank(self, name: str, deep: int, all_ranks: bool) -> ModelRanking:
+        """How a model ranks: its first items, `deep` of all, and with all_ranks the judged pairs among all others."""
+        model = self._model(name)
+        if model.n_gallery < 0:
+            self._only_lists.add(name)
+        pairs = self._pairs_to_place(name) if all_ranks else None
+        request = RankingRequest(self.depth, self.one_per_identity, deep, pairs)
+        ranking = model.rank(self.collection, request, threads=self._threads)
+        if pairs is not None and ranking.places is not None:
+            self._whole[name] = whole_ranking(pairs, ranking.places)
+        return ranking
+
+    def _model(self, name: str) -> Model:
+        """A model, ready to rank and to score pairs."""
+        if name not in self._ready:
+            # A model with a score for every pair takes as much memory again to be ready: one at a time.
+            self._ready = {other: model for other, model in self._ready.items() if not isinstance(model, Dense)}
+            self._ready[name] = as_model(self._given[name], self.collection, name)
+        return self._ready[name]
 
     def rejudged(self, judgements: Judgements) -> "Contest":
         """The same models, as they were ranked, on other judgements of the same pairs."""
@@ -104,8 +143,8 @@ class Contest:
         keys = self.collection.keys(self.sampled_queries, self.sampled_items)
         stays = ~np.isin(keys, other._known)
         other.sampled_queries, other.sampled_items = self.sampled_queries[stays], self.sampled_items[stays]
-        other.entries = {name: other._entry(name) for name in self._models}
         other._whole = {}
+        other.entries = {name: other._entry(name) for name in self.entries}
         return other
 
     def _judge(self, judgements: Judgements) -> None:
@@ -165,9 +204,14 @@ class Contest:
         top, units = self._tops[name], self._units
         queries = np.concatenate([units.pair_queries, self.sampled_queries])
         items = np.concatenate([units.pair_items, self.sampled_items])
-        model = self._models[name]
-        scores = np.stack([model.scores_in_ranking(queries, items), model.scores(queries, items)], axis=1)
-        return Entry(top, units.units(top.queries, top.items), *np.split(scores, [len(units.pair_queries)]))
+        scores = self._scores_of(name, queries, items)
+        judged, sampled = np.split(scores, [len(units.pair_queries)])
+        pair_queries = units.pair_queries, self.sampled_queries
+        return Entry(top, units.units(top.queries, top.items), judged, sampled, pair_queries)
+
+    def _scores_of(self, name: str, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        """Both scores of pairs by a model; those that were asked for before are not computed again."""
+        return self._known_scores[name].of(queries, items, lambda: self._model(name))
 
     def evaluate(
         self, name: str, metrics: str | Iterable[str | Metric], *, kept: np.ndarray | None = None,
@@ -196,7 +240,7 @@ class Contest:
 
     def lists_some(self, name: str) -> bool:
         """Whether a model lists some items by name, as a run does, and does not rank all of them."""
-        return self._models[name].n_gallery < 0
+        return name in self._only_lists
 
     def listed(self, name: str, cutoff: int) -> float:
         """How many of the first `cutoff` ranks a model fills, averaged over queries: a run may list fewer items."""
@@ -232,11 +276,16 @@ class Contest:
         )  # fmt: skip
 
     def _whole_ranking(self, name: str) -> WholeRanking:
-        units, model, scores = self._units, self._models[name], self.entries[name].scores[:, 0]
-        order = np.argsort(units.pair_queries, kind="stable")
-        pairs = PairsToPlace(units.pair_queries[order], units.pair_items[order], scores[order])
+        pairs = self._pairs_to_place(name)
         options: dict[str, Any] = {"one_per_identity": self.one_per_identity, "threads": self._threads}
-        return whole_ranking(pairs, model.places(self.collection, pairs, **options))
+        return whole_ranking(pairs, self._model(name).places(self.collection, pairs, **options))
+
+    def _pairs_to_place(self, name: str) -> PairsToPlace:
+        """The judged pairs in the order of their queries, with a model's scores of them."""
+        units = self._units
+        order = np.argsort(units.pair_queries, kind="stable")
+        queries, items = units.pair_queries[order], units.pair_items[order]
+        return PairsToPlace(queries, items, self._scores_of(name, queries, items)[:, 0].copy())
 
     def _unranked(
         self, queries: np.ndarray, items: np.ndarray, grades: np.ndarray, unit_grades: np.ndarray
@@ -264,23 +313,23 @@ class Contest:
     def _pair_tally(self, entry: Entry, unit_grades: np.ndarray, negatives: str, rel: int) -> Tally:
         units = self._units
         grades = unit_grades[units.pair_units]
-        kept = grades >= (rel if negatives == "sampled" else 0)
-        parts = [(units.pair_queries[kept], entry.scores[kept], grades[kept])]
+        counts = grades >= (rel if negatives == "sampled" else 0)
+        queries, both, order = units.pair_queries, entry.scores, entry.judged_order
         if negatives != "judged":
-            parts.append(self._sampled_rows(entry, units.pair_queries[grades >= 0], negatives))
-        queries, both, all_grades = (np.concatenate(column) for column in zip(*parts, strict=True))
+            sampled = self._sampled_rows(queries[grades >= 0], negatives)
+            counts = np.concatenate([counts, sampled])
+            grades = np.concatenate([grades, np.zeros(len(sampled), np.int64)])
+            queries, both = np.concatenate(entry.queries), np.concatenate([both, entry.sampled_scores])
+            order = entry.order
         scores, pooled = both.T
-        order = np.lexsort((-scores, queries))
-        gone = np.isneginf(scores)
-        unranked = Unranked(queries[gone], np.arange(gone.sum()).astype(str), all_grades[gone])
-        order = order[~gone[order]]
-        rows = queries[order], scores[order], all_grades[order]
+        gone = counts & np.isneginf(scores)
+        unranked = Unranked(queries[gone], np.arange(gone.sum()).astype(str), grades[gone])
+        order = order[(counts & ~gone)[order]]
+        rows = queries[order], scores[order], grades[order]
         return tally_of(self.collection, *rows, units.max_grade, unranked, pooled[order])
 
-    def _sampled_rows(
-        self, entry: Entry, judged_queries: np.ndarray, negatives: str
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Query, score and grade 0 of the sampled negatives of queries that have a judged pair."""
+    def _sampled_rows(self, judged_queries: np.ndarray, negatives: str) -> np.ndarray:
+        """Which sampled negatives are of queries that have a judged pair."""
         if not len(self.sampled_queries):
             raise InputError(
                 f"there are no sampled negatives for negatives={negatives!r}: ask for some with ",
@@ -289,9 +338,7 @@ class Contest:
             )
         has_judged = np.zeros(self.collection.n_queries, bool)
         has_judged[judged_queries] = True
-        used = has_judged[self.sampled_queries]
-        zeros = np.zeros(int(used.sum()), np.int64)
-        return self.sampled_queries[used], entry.sampled_scores[used], zeros
+        return has_judged[self.sampled_queries]
 
 
 def _measured(
@@ -322,8 +369,10 @@ def tally_of(
     column = np.where(grades < 0, max_grade + 1, grades)
     flat = (queries * shape[1] + group) * shape[2] + column
     counts = np.bincount(flat, minlength=int(np.prod(shape))).reshape(shape)
-    of_group = np.full(shape[:2], np.nan)
-    np.fmax.at(of_group, (queries, group), scores if pooled is None else pooled)
+    of_group, starts = np.full(shape[:2], np.nan), np.flatnonzero(new)
+    if len(starts):
+        highest = np.fmax.reduceat(scores if pooled is None else pooled, starts)
+        of_group[queries[starts], group[starts]] = highest
     return Tally(
         query_ids=collection.query_ids, counts=counts[:, :, :-1], unjudged=counts[:, :, -1], scores=of_group,
         method="pairs", unranked=unranked,

@@ -294,6 +294,7 @@ def leaderboard(
         negatives=negatives if sampled else 0,
         pool=None if with_random else pool,
         unlisted=unlisted,
+        all_ranks=any(metric.cutoff is None and metric.name not in OF_PAIRS for metric in wanted),
         seed=seed,
         threads=threads,
     )

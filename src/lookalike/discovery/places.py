@@ -1,14 +1,24 @@
 """Places: where a model ranks the judged pairs, however far down, without a list of everything that it ranks.
 
 A metric without a cutoff needs the rank of every judged item, and of all others only how many stand in between. So the
-scores of a block of queries are made, sorted and counted, and nothing of the size queries × items is kept.
+scores of a block of queries are made and counted, and nothing of the size queries × items is kept.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-__all__ = ["PairsToPlace", "Places", "WholeRanking", "places_in_lists", "places_in_row", "whole_ranking"]
+from lookalike.core.kernels import place_kernels
+
+__all__ = [
+    "PairsToPlace",
+    "Places",
+    "WholeRanking",
+    "places_in_block",
+    "places_in_lists",
+    "places_in_row",
+    "whole_ranking",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +31,11 @@ class PairsToPlace:
 
     def of(self, query: int) -> slice:
         """The pairs of one query."""
-        start, end = np.searchsorted(self.queries, [query, query + 1])
+        return self.of_block(slice(query, query + 1))
+
+    def of_block(self, block: slice) -> slice:
+        """The pairs of a block of queries."""
+        start, end = np.searchsorted(self.queries, [block.start, block.stop])
         return slice(int(start), int(end))
 
 
@@ -56,6 +70,26 @@ def places_in_row(ascending: np.ndarray, scores: np.ndarray) -> tuple[np.ndarray
     right, left = (np.searchsorted(ascending, scores, side) for side in ("right", "left"))
     n_ranked = len(ascending) - int(np.searchsorted(ascending, -np.inf, "right"))
     return len(ascending) - right, right - left, n_ranked
+
+
+def places_in_block(
+    rows: np.ndarray, lengths: np.ndarray, pairs: PairsToPlace, block: slice, places: Places, *, much: bool
+) -> None:
+    """Count the pairs of a block of queries among their rows of scores, -inf for what does not rank; sorts the rows.
+
+    lengths: what each row is divided by to be in units of the pairs' scores. much: whether there is so much to do that
+    loading compiled loops pays; both ways count the same.
+    """
+    rows.sort(axis=1)  # all rows at once: numpy sorts with vector instructions
+    if much:
+        here = pairs.of_block(block)
+        starts = np.searchsorted(pairs.queries[here], np.arange(block.start, block.stop + 1))
+        counted = places.above[here], places.tied[here], places.n_ranked[block]
+        place_kernels().count_places(rows, lengths, starts, np.ascontiguousarray(pairs.scores[here]), *counted)
+        return
+    for query, row in enumerate(rows, block.start):
+        mine, ascending = pairs.of(query), row.astype(float) / lengths[query - block.start]
+        places.above[mine], places.tied[mine], places.n_ranked[query] = places_in_row(ascending, pairs.scores[mine])
 
 
 def places_in_lists(

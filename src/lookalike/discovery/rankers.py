@@ -4,25 +4,27 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
 
 from lookalike.core.checks import same_bits, same_hasher
 from lookalike.core.codes import Codes
-from lookalike.core.embeddings import Embeddings, Scores
+from lookalike.core.embeddings import EmbeddingPairScores, Embeddings, Scores
 from lookalike.core.errors import InputError, InputTypeError
-from lookalike.core.kernels import kernels
+from lookalike.core.kernels import place_kernels
 from lookalike.core.progress import track
 from lookalike.core.threads import n_threads
 from lookalike.discovery.collection import Collection
-from lookalike.discovery.places import PairsToPlace, Places, places_in_lists, places_in_row
+from lookalike.discovery.first_items import MUCH, FirstOfRows, best_of_identities, first_items
+from lookalike.discovery.places import PairsToPlace, Places, places_in_block, places_in_lists
 from lookalike.evaluation.tally import LOWEST
 from lookalike.shards.gallery import Shards
 
 T = TypeVar("T")
 
-__all__ = ["Model", "Ranked", "as_model"]
+__all__ = ["Dense", "Model", "ModelRanking", "Ranked", "RankingRequest", "as_model"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +48,30 @@ class Ranked:
         return order[ranks <= k], ranks[ranks <= k]
 
 
+@dataclass(frozen=True, eq=False)
+class RankingRequest:
+    """What to know of how a model ranks, so that it ranks once.
+
+    depth: how many of the first items, or with one_per_identity of the first identities. deep: how many of the first
+    items besides, whatever their identity; 0 for none. pairs: pairs to place among everything that is ranked, with
+    one_per_identity among identities; None for none.
+    """
+
+    depth: int
+    one_per_identity: bool = False
+    deep: int = 0
+    pairs: PairsToPlace | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class ModelRanking:
+    """How a model ranks: what a `RankingRequest` asks for, None for what it does not."""
+
+    top: Ranked
+    deep: Ranked | None = None
+    places: Places | None = None
+
+
 class Model(ABC):
     """Ranks the items of a collection for its queries; higher scores are better."""
 
@@ -65,12 +91,25 @@ class Model(ABC):
         """Scores of single pairs to the last bit as `top` and `places` rank by them."""
         return self.scores(queries, items)
 
+    def both_scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        """`scores_in_ranking` and `scores` of single pairs, (pairs, 2)."""
+        return np.stack([self.scores_in_ranking(queries, items), self.scores(queries, items)], axis=1)
+
     def places(
         self, collection: Collection, pairs: PairsToPlace, *, one_per_identity: bool = False, threads: int | None = None
     ) -> Places:
         """Where pairs rank among everything that the model ranks for their queries."""
         top = self.top(collection, collection.n_items, one_per_identity=one_per_identity, threads=threads)
         return places_in_lists(pairs, top.queries, top.items, top.scores, collection.n_queries)
+
+    def rank(self, collection: Collection, request: RankingRequest, *, threads: int | None = None) -> ModelRanking:
+        """Everything that is asked of the ranking."""
+        single = request.one_per_identity
+        top = self.top(collection, request.depth, one_per_identity=single, threads=threads)
+        deep = self.top(collection, request.deep, threads=threads) if request.deep else None
+        if request.pairs is None:
+            return ModelRanking(top, deep)
+        return ModelRanking(top, deep, self.places(collection, request.pairs, one_per_identity=single, threads=threads))
 
 
 class Dense(Model):
@@ -85,72 +124,65 @@ class Dense(Model):
     def top(
         self, collection: Collection, depth: int, *, one_per_identity: bool = False, threads: int | None = None
     ) -> Ranked:
-        def work(block: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-            return self._top_of_block(collection, block, depth, one_per_identity)
-
-        parts = self._of_blocks(work, collection, threads)
-        return Ranked(depth, *(np.concatenate(column) for column in zip(*parts, strict=True)))
+        return self.rank(collection, RankingRequest(depth, one_per_identity), threads=threads).top
 
     def places(
         self, collection: Collection, pairs: PairsToPlace, *, one_per_identity: bool = False, threads: int | None = None
     ) -> Places:
-        places = Places.empty(pairs, collection.n_queries)
-
-        def work(block: slice) -> None:  # each block writes to its own part of the places
-            self._place_block(collection, block, pairs, places, one_per_identity)
-
-        self._of_blocks(work, collection, threads)
+        places = self.rank(collection, RankingRequest(1, one_per_identity, pairs=pairs), threads=threads).places
+        assert places is not None
         return places
+
+    def rank(self, collection: Collection, request: RankingRequest, *, threads: int | None = None) -> ModelRanking:
+        """Everything that is asked of the ranking, from scores that are computed once."""
+        pairs = request.pairs
+        places = None if pairs is None else Places.empty(pairs, collection.n_queries)
+        much = self.n_queries * self.n_gallery >= MUCH
+
+        def work(block: slice) -> list[FirstOfRows]:  # each block writes to its own part of the places
+            rows = self.rows(block)
+            rows[collection.own.pairs(block)] = -np.inf
+            lengths = np.ones(len(rows)) if self.lengths is None else self.lengths[block].astype(float)
+            shown, names = rows, None
+            if request.one_per_identity:
+                shown, names = best_of_identities(rows, collection.members, much=much)
+            if request.one_per_identity or not request.deep:
+                first = [first_items(shown, lengths, request.depth, request.depth, names, much=much)]
+                if request.deep:
+                    first.append(first_items(rows, lengths, request.deep, request.deep, much=much))
+            else:  # the first of the smaller depth are among those of the larger one
+                both = request.depth, request.deep
+                first = [first_items(rows, lengths, max(both), min(both), much=much)]
+            if pairs is not None and places is not None:  # the last: it sorts the scores
+                places_in_block(shown, lengths, pairs, block, places, much=much)
+                here = pairs.of_block(block)
+                places.ranked[here] = pairs.scores[here] > -np.inf
+                if names is not None:  # of an identity, the first of its best items ranks
+                    identities = collection.identity_numbers[pairs.items[here]]
+                    places.ranked[here] &= names[pairs.queries[here] - block.start, identities] == pairs.items[here]
+            return [part._replace(rows=part.rows + block.start) for part in first]
+
+        parts = [
+            FirstOfRows(*(np.concatenate(column) for column in zip(*blocks, strict=True)))
+            for blocks in zip(*self._of_blocks(work, collection, threads), strict=True)
+        ]
+        if request.one_per_identity or not request.deep:
+            depths = [request.depth, request.deep]
+            tops = [Ranked(depth, *part[:3]) for depth, part in zip(depths, parts, strict=False)]
+            return ModelRanking(tops[0], tops[1] if request.deep else None, places)
+        (part,) = parts
+        larger = Ranked(max(request.depth, request.deep), *part[:3])
+        smaller = Ranked(min(request.depth, request.deep), *(column[part.inside] for column in part[:3]))
+        top, deep = (smaller, larger) if request.depth <= request.deep else (larger, smaller)
+        return ModelRanking(top, deep, places)
 
     def _of_blocks(self, work: Callable[[slice], T], collection: Collection, threads: int | None) -> list[T]:
         """The outcome of work on each block of queries, which are as many as memory has room for."""
         size = min(96, max(6, (1 << 28) // (8 * self.n_gallery) // 6 * 6))
         blocks = [slice(start, min(start + size, self.n_queries)) for start in range(0, self.n_queries, size)]
-        _ = collection.own.order, collection.members  # once, not in every thread
+        _ = collection.own.order, collection.members, collection.identity_numbers  # once, not in every thread
         with ThreadPoolExecutor(n_threads(threads)) as pool:
             return list(track(pool.map(work, blocks), len(blocks), "ranking"))
-
-    def _place_block(
-        self, collection: Collection, block: slice, pairs: PairsToPlace, places: Places, one_per_identity: bool
-    ) -> None:
-        """Count where the pairs of a block of queries rank; of an identity, the first of its best items ranks."""
-        rows = self.rows(block)
-        rows[collection.own.pairs(block)] = -np.inf
-        order, starts = collection.members
-        ends = np.append(starts[1:], len(order))
-        for query, row in enumerate(rows, block.start):
-            mine = pairs.of(query)
-            items, ranked = pairs.items[mine], pairs.scores[mine] > -np.inf
-            best = np.maximum.reduceat(row[order], starts) if one_per_identity else row
-            if one_per_identity:
-                identity = np.searchsorted(collection.identities[order[starts]], collection.identities[items])
-                firsts = [_best(row, order[starts[p] : ends[p]]) for p in identity.tolist()]
-                ranked &= items == np.array(firsts, np.int64)
-            length = 1 if self.lengths is None else self.lengths[query]
-            ascending = np.sort(best).astype(float) / length
-            places.above[mine], places.tied[mine], places.n_ranked[query] = places_in_row(ascending, pairs.scores[mine])
-            places.ranked[mine] = ranked
-
-    def _top_of_block(
-        self, collection: Collection, block: slice, depth: int, one_per_identity: bool
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        rows = self.rows(block)
-        rows[collection.own.pairs(block)] = -np.inf
-        best, (order, starts) = rows, collection.members
-        if one_per_identity:
-            best = np.maximum.reduceat(rows[:, order], starts, axis=1)
-        parts = []
-        for query, row in enumerate(best):
-            least = kernels().kth_largest(row, depth)
-            nearest = np.flatnonzero(row >= least if least > -np.inf else row > -np.inf)
-            if one_per_identity:  # the first of the identity's best items
-                ends = np.append(starts[1:], len(order))
-                nearest = np.array([_best(rows[query], order[starts[p] : ends[p]]) for p in nearest], np.int64)
-            scores = rows[query, nearest].astype(float) / (1 if self.lengths is None else self.lengths[block][query])
-            parts.append((np.full(len(nearest), block.start + query), nearest, scores))
-        queries, items, values = (np.concatenate(column) for column in zip(*parts, strict=True))
-        order = np.lexsort((items, -values, queries))
-        return queries[order], items[order], values[order]
 
 
 class EmbeddingModel(Dense):
@@ -167,24 +199,14 @@ class EmbeddingModel(Dense):
 
     def scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
         # a score depends on its two embeddings alone, whichever of them is the query's
-        return self._of_pairs(queries, items, lambda small: small.symmetric_rows(slice(0, 1))[0])
+        return self.both_scores(queries, items)[:, 1]
 
     def scores_in_ranking(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
-        def of_rows(small: Embeddings) -> np.ndarray:
-            row = small.rows(slice(0, 1))[0].astype(float)
-            return row if small.query_lengths is None else np.asarray(row / small.query_lengths[0])
+        return self.both_scores(queries, items)[:, 0]
 
-        return self._of_pairs(queries, items, of_rows)
-
-    def _of_pairs(
-        self, queries: np.ndarray, items: np.ndarray, score: Callable[[Embeddings], np.ndarray]
-    ) -> np.ndarray:
-        out = np.empty(len(queries))
-        for query, rows in _by_query(queries):
-            out[rows] = score(
-                Embeddings(self._queries[query : query + 1], self._gallery[items[rows]], self._similarity)
-            )
-        return out
+    def both_scores(self, queries: np.ndarray, items: np.ndarray) -> np.ndarray:
+        pairs = EmbeddingPairScores(self._queries, self._gallery, self._similarity)
+        return np.stack(pairs.scores(queries, items), axis=1)
 
 
 class CodeModel(Dense):
@@ -197,6 +219,20 @@ class CodeModel(Dense):
         self.n_queries, self.n_gallery = len(queries), len(gallery)
 
     def rows(self, block: slice) -> np.ndarray:
+        if self.n_queries * self.n_gallery >= MUCH:
+            out = np.empty((len(self._queries[block]), self.n_gallery), np.float32)
+            queries = np.ascontiguousarray(self._queries[block])
+            place_kernels().negative_distances(queries, self._words_of_items, out)
+            return out
+        return self.rows_plainly(block)
+
+    @cached_property
+    def _words_of_items(self) -> np.ndarray:
+        """The first word of all items, then the second: so that a loop reads them in order."""
+        return np.ascontiguousarray(self._gallery.T)
+
+    def rows_plainly(self, block: slice) -> np.ndarray:
+        """As `rows`, in plain numpy."""
         out = np.zeros((len(self._queries[block]), self.n_gallery), np.float32)
         for query_word, words in zip(self._queries[block].T, self._gallery.T, strict=True):
             out -= np.bitwise_count(query_word[:, None] ^ words)
@@ -314,17 +350,7 @@ def _as_model(source: Any, collection: Collection) -> Model:
     )
 
 
-def _best(row: np.ndarray, items: np.ndarray) -> int:
-    return int(items[row[items].argmax()])
-
-
 def _within(queries: np.ndarray) -> np.ndarray:
     """The number of each row among those of its query, from 0; rows are sorted by query."""
-    return np.arange(len(queries)) - np.searchsorted(queries, queries)
-
-
-def _by_query(queries: np.ndarray) -> list[tuple[int, np.ndarray]]:
-    """Each query that occurs, with its rows."""
-    order = np.argsort(queries, kind="stable")
-    starts = np.flatnonzero(np.diff(queries[order])) + 1
-    return [(int(queries[rows[0]]), rows) for rows in np.split(order, starts) if len(rows)]
+    starts = np.flatnonzero(np.diff(queries, prepend=-1))
+    return np.arange(len(queries)) - np.repeat(starts, np.diff(starts, append=len(queries)))

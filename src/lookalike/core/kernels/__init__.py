@@ -75,6 +75,16 @@ def is_little(steps: float) -> bool:
     return True
 
 
+def place_kernels() -> SimpleNamespace:
+    """The loops that rank for pools and leaderboards."""
+    return _compiled("lookalike.core.kernels.places")
+
+
+def pair_kernels() -> SimpleNamespace:
+    """The scores of single pairs of embeddings."""
+    return _compiled("lookalike.core.kernels.pairs")
+
+
 def bend_kernels() -> SimpleNamespace:
     """The last steps of hashers."""
     return _compiled("lookalike.core.kernels.hashing")
