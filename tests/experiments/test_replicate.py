@@ -178,6 +178,8 @@ def test_the_kept_results_are_of_the_claims_as_they_are() -> None:
     assert set(kept) == set(CLAIMS)
     for name, result in kept.items():
         assert result.fingerprint == fingerprint(CLAIMS[name], "quick"), f"try {name} again"
+    for result in results_in(KEPT, "full"):
+        assert result.fingerprint == fingerprint(CLAIMS[result.claim], "full"), f"try {result.claim} again"
         assert result.made
         assert result.versions["lookalike"]
         if result.verdict != UNTRIED:

@@ -35,10 +35,10 @@ def precision_sums(
 ):  # fmt: skip
     """Sums of precision over each query's top k; the twin of metrics.average_precision.precision_sums."""
     for i in range(len(relevant)):
-        expected[i] = best[i] = worst[i] = hits[i] = 0
         cut_expected[i] = cut_best[i] = cut_worst[i] = 0
         c_before[i] = c_rel_before[i] = c_n[i] = c_r[i] = c_places[i] = 0
         before = rel_before = 0.0
+        mean_sum = best_sum = worst_sum = relevant_sum = 0.0  # in registers
         for g in range(relevant.shape[1]):
             if before >= k:
                 break
@@ -56,15 +56,16 @@ def precision_sums(
                 last = before + places - least
                 low = least + (rel_before - last) * _inverse_ranks(last, least)
             if places == n:
-                expected[i] += middle
-                best[i] += high
-                worst[i] += low
-                hits[i] += r
+                mean_sum += middle
+                best_sum += high
+                worst_sum += low
+                relevant_sum += r
             else:
                 cut_expected[i], cut_best[i], cut_worst[i] = middle, high, low
                 c_before[i], c_rel_before[i], c_n[i], c_r[i], c_places[i] = before, rel_before, n, r, places
             before += n
             rel_before += r
+        expected[i], best[i], worst[i], hits[i] = mean_sum, best_sum, worst_sum, relevant_sum
 
 
 for helper in (one_query.sum_of_inverse_ranks, one_query.expected_at_cut, one_query.worst_at_cut):
