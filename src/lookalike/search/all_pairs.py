@@ -88,18 +88,18 @@ class RoughSpace:
         least = np.float32(-(np.floor(limit) + 0.25) / 2 if self._exact else -limit / self._scale / 2)
         kernel = product_kernel()
         queries, wide = _panels(self._left[start:stop], kernel.ROWS), self._right.shape[2]
-        begin = start // wide * wide
+        begin, at_once = start // wide * wide, max(1, COLUMNS // wide)
         near = np.empty((stop - start, len(self._right) * wide - begin), bool)
 
         def compare(first: int) -> None:
-            items = self._right[first : first + COLUMNS // wide]
+            items = self._right[first : first + at_once]
             products = np.empty((len(queries) * kernel.ROWS, len(items) * wide), np.float32)
             kernel.product(queries, items, products)
             column = first * wide - begin
             np.greater_equal(products[: stop - start], least, out=near[:, column : column + products.shape[1]])
 
         with ThreadPoolExecutor(n_threads(None)) as pool:
-            list(pool.map(compare, range(begin // wide, len(self._right), COLUMNS // wide)))
+            list(pool.map(compare, range(begin // wide, len(self._right), at_once)))
         flat = np.flatnonzero(near)
         for part in _slices(len(flat), CHUNK):
             first, second = np.divmod(flat[part], near.shape[1])
