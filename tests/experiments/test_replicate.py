@@ -174,16 +174,15 @@ def test_a_mean_has_the_interval_of_what_is_known() -> None:
 
 
 def test_the_kept_results_are_of_the_claims_as_they_are() -> None:
-    kept = {result.claim: result for result in results_in(KEPT, "quick")}
-    assert set(kept) == set(CLAIMS)
-    for name, result in kept.items():
-        assert result.fingerprint == fingerprint(CLAIMS[name], "quick"), f"try {name} again"
-    for result in results_in(KEPT, "full"):
-        assert result.fingerprint == fingerprint(CLAIMS[result.claim], "full"), f"try {result.claim} again"
-        assert result.made
-        assert result.versions["lookalike"]
-        if result.verdict != UNTRIED:
-            assert verdict_of(CLAIMS[name].judge(Numbers(result.numbers))) == result.verdict, name
+    assert {result.claim for result in results_in(KEPT, "quick")} == set(CLAIMS)
+    for budget in BUDGETS:
+        for result in results_in(KEPT, budget):
+            claim = CLAIMS[result.claim]
+            assert result.fingerprint == fingerprint(claim, budget), f"try {claim.name} again"
+            assert result.made
+            assert result.versions["lookalike"]
+            if result.verdict != UNTRIED:
+                assert verdict_of(claim.judge(Numbers(result.numbers))) == result.verdict, claim.name
     for path in KEPT.glob("*.json"):
         assert path.stat().st_size < 80_000, f"{path.name} is large for a result"
 
