@@ -31,7 +31,8 @@ from lookalike.evaluation.tally_parts import Ball
 
 METHODS = ("auto", "table", "scan", "plain")
 MAX_PLANE_BITS = 1023  # the sum of half the planes has nine digits
-PLANE_QUERIES, PLANE_ITEMS, PLANE_PAIRS = 32, 1 << 14, 1 << 24  # from which on planes paid where they were measured
+PLANE_QUERIES, PLANE_ITEMS = 32, 1 << 14  # from which on planes paid where they were measured
+PLANE_PAIRS = 1 << 27  # with fewer, compiling takes longer than planes save in a hundred evaluations
 ITEMS_OF_A_RUN = 128  # of one label and weight, on average, from which on planes are sorted by labels
 GATHERED = 1 << 18  # items of labels that are copied at a time
 
