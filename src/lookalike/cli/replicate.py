@@ -95,7 +95,7 @@ def _detail(claim: "PaperClaim", result: "Replication") -> None:
     """Print what a claim says, which parts of it were seen, and the numbers."""
     say = prose().print
     say(f"\n{claim.title}\n{claim.paper}, {claim.place}: {claim.says}\n\n{claim.protocol} Data: {claim.data}. "
-        f"It holds where: {claim.criterion}\n\nIt {result.verdict}.")  # fmt: skip
+        f"It holds where: {claim.criterion}\n\nIt {result.verdict}{': ' * bool(result.why)}{result.why}.")  # fmt: skip
     for check in result.checks:
         say(f"  {'yes' if check.held else 'no '}  {check.sentence}")
     if not result.numbers:

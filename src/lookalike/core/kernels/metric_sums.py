@@ -11,7 +11,8 @@ from lookalike.core.kernels.loop import compiled
 
 @njit(nogil=True)
 def _inverse_ranks(before, n):
-    # the twin of metrics.rank_sums.inverse_ranks, for one group
+    # The twin of metrics.rank_sums.inverse_ranks, for one group. `one_query` has its own: numba would not see that a
+    # function of another file has changed.
     total = 0.0
     while n > 0 and (before < 64 or n < 4):
         before, n = before + 1, n - 1

@@ -139,9 +139,8 @@ def scan(queries, gallery, runs, buffered, out):
     elif queries.shape[1] == 1:
         (_scan_bytes if buffered else _scan_eight)(queries, gallery, runs, out)
     else:  # only what is chosen is compiled
-        few = (
-            out.shape[1] ** 2 > runs[:, 3] - runs[:, 2]
-        )  # emptying the counts of pairs of distances would take longest
+        # For few items, emptying the counts of pairs of distances would take longest.
+        few = out.shape[1] ** 2 > runs[:, 3] - runs[:, 2]
         for loop, chosen in ((_scan_long, runs[few]), (_scan_bytes, runs[~few])):
             if len(chosen):
                 loop(queries, gallery, chosen, out)
