@@ -69,6 +69,20 @@ def test_scans(seed: int, n_bits: int, n_items: int) -> None:
         np.testing.assert_array_equal(found[0][1], found[1][1])
 
 
+@pytest.mark.parametrize("buffered", [False, True])
+@pytest.mark.parametrize("n_bits", [64, 70, 128, 300])
+def test_scans_of_runs_of_any_length(n_bits: int, buffered: bool) -> None:
+    """Of longer codes, runs of few and of many items are counted by different loops; both kinds stand in one call."""
+    rng, n_items = np.random.default_rng(n_bits), (n_bits + 1) ** 2 + 900
+    n_words = -(-n_bits // 64)
+    queries, gallery = (rng.integers(0, 1 << 63, size, np.uint64) for size in ((5, n_words), (n_words, n_items)))
+    last = np.uint64((1 << (n_bits - 64 * (n_words - 1))) - 1) if n_bits % 64 else np.uint64(2**64 - 1)
+    queries[:, -1] &= last
+    gallery[-1] &= last
+    runs = np.array([[0, 2, 0, n_items], [2, 3, 7, 40], [3, 5, 11, n_items - 1], [4, 5, 3, 3]])
+    same("scan", queries, gallery, runs, buffered, out=np.zeros((5, n_bits + 1), np.int64))
+
+
 @settings(deadline=None, max_examples=30)
 @given(seed=SEEDS, n_bits=st.integers(1, 9))
 def test_tables(seed: int, n_bits: int) -> None:
