@@ -65,7 +65,7 @@ LEVELS = [
     {"metrics", "shards", "datasets", "hashers"},
     {"evaluation", "encoders", "search"},
     {"learning", "discovery"},
-    {"experiments", "study"},
+    {"experiments", "study", "integrations"},
     {"web", "report"},
     {"judging"},
     {"cli"},
