@@ -44,6 +44,7 @@ NOT_READ = {  # options of commands
     "output": "written",
     "save": "written",
     "data images": "written",
+    "duplicates move": "written",
     "evaluate curve": "written",
     "export file": "written",
     "finetune onnx": "written",

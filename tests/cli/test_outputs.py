@@ -26,6 +26,7 @@ from lookalike.study.study import Study
 ITEMS = [f"i{n}" for n in range(12)]
 READ = {"catalogue", "codes", "features", "file", "fit", "folder", "gallery", "gold", "guide", "items", "labels"}
 READ |= {"gallery_labels", "images", "manifest", "qrels", "queries", "query_labels", "run", "source", "study", "table"}
+READ |= {"undo"}
 
 # A call of each command that writes, and a name that it can write. {output} stands for the parameter that is tried,
 # {other} for another output; all else is valid.
@@ -48,6 +49,7 @@ CALLS = {
     "finetune --checkpoint": ("finetune photos --output {other}.lookalike --checkpoint {output}", "new.pt"),
     "encode --study": ("encode photos --model pixels --study {output}", "new"),
     "search --output": ("search study i1 --html --output {output}", "new.html"),
+    "duplicates --move": ("duplicates study --exact --move {output} --apply", "new"),
     "pool --output": ("pool study --next 2 --output {output}", "new.csv"),
     "leaderboard --output": ("leaderboard study --metrics P@1 --output {output}", "new.json"),
     "leaderboard --report": ("leaderboard study --metrics P@1 --report {output}", "new.html"),
@@ -62,7 +64,12 @@ CALLS = {
     "judge export FILE": ("judge export study {output}", "new.csv"),
 }
 SLOW = {"demo --output", "report --output", "leaderboard --report"}
-SLOW |= {"finetune --output", "finetune --onnx", "finetune --checkpoint"}  # their own tests see them write
+SLOW |= {
+    "duplicates --move",
+    "finetune --output",
+    "finetune --onnx",
+    "finetune --checkpoint",
+}  # their own tests see them write
 
 
 def commands(group: App = app, path: str = "") -> Iterator[tuple[str, Callable[..., Any]]]:

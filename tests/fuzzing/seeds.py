@@ -245,7 +245,9 @@ def studies(folder: Path) -> None:
     from lookalike.discovery.formats import write_judgements
     from lookalike.judging.store.store import Store
     from lookalike.search.index import Index
+    from lookalike.study.duplicates import remember_apart
     from lookalike.study.encode import encode_folder
+    from lookalike.study.file_moves import FileMove, UndoFile
     from lookalike.study.hashed_models import hash_model
     from lookalike.study.study import Study
 
@@ -287,6 +289,9 @@ def studies(folder: Path) -> None:
     (folder / "databases" / "shop" / "judging" / "database").write_text("postgresql://me:secret@127.0.0.1:1/votes\n")
     Study.create(place / "unpooled", "unpooled", study.catalogue, ids[:2])
     (place / "ids.txt").write_text("\n".join(ids[:3]) + "\n")
+    moved = [FileMove(str(place / "photos" / ids[0]), str(place / "moved.png"), 1, "0" * 32)]
+    UndoFile.begin(place / "undo", moved)
+    remember_apart(study, [(ids[0], ids[1])])
 
 
 def _write_tar(path: Path, members: dict[str, bytes]) -> None:

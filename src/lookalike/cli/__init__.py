@@ -17,7 +17,7 @@ from lookalike.core.version import __version__
 
 COMMANDS = (
     *("demo", "report", "evaluate", "hash", "usage", "train", "finetune", "encode", "encoders", "index", "search"),
-    *("look", "pool", "leaderboard", "shard", "rank", "data", "replicate", "judge", "study"),
+    *("look", "duplicates", "pool", "leaderboard", "shard", "rank", "data", "replicate", "judge", "study"),
 )
 FUNCTIONS = {"hash": "hash_items"}  # where Python has the command's name for something else
 

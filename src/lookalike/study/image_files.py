@@ -17,7 +17,17 @@ PRESENT, SKIPPED, REMOVED = "present", "skipped", "removed"
 SMALL = 1 << 20  # bytes that are read at once
 BLOCK = 64  # files that a thread reads at a time
 
-__all__ = ["PRESENT", "REMOVED", "SKIPPED", "ImageFile", "files_below", "files_named", "read_files", "write_files"]
+__all__ = [
+    "PRESENT",
+    "REMOVED",
+    "SKIPPED",
+    "ImageFile",
+    "files_below",
+    "files_named",
+    "fingerprint",
+    "read_files",
+    "write_files",
+]
 
 
 @dataclass(frozen=True)
@@ -143,14 +153,16 @@ def _read(folder: Path, name: str, before: ImageFile | None) -> ImageFile:
         size, modified = status.st_size, status.st_mtime_ns
         if before is not None and before.content and (before.size, before.modified) == (size, modified):
             return ImageFile(name, size, modified, before.content)
-        return ImageFile(name, size, modified, _fingerprint(path, size))
+        return ImageFile(name, size, modified, fingerprint(path))
     except FileNotFoundError:
         return ImageFile(name, 0, 0, "", SKIPPED, "cannot be read: a link to nothing")
     except OSError as error:
         return ImageFile(name, 0, 0, "", SKIPPED, f"cannot be read: {error.strerror}")
 
 
-def _fingerprint(path: str, size: int) -> str:
+def fingerprint(path: str | Path) -> str:
+    """A fingerprint of the bytes of a file."""
     with open(path, "rb") as file:  # noqa: PTH123
+        size = os.fstat(file.fileno()).st_size
         whole = hashlib.sha256(file.read()) if size <= SMALL else hashlib.file_digest(file, "sha256")
     return whole.hexdigest()[:32]

@@ -1,0 +1,233 @@
+"""Copies among the images of a study: which are the same byte for byte, which look the same, and which one to keep."""
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lookalike.core.checks import choice
+from lookalike.core.csv_files import read_csv, write_csv
+from lookalike.core.decode import pillow
+from lookalike.core.errors import InputError, Option, StudyError
+from lookalike.search.all_pairs import measure
+from lookalike.search.near_duplicates import find_near
+from lookalike.search.pair_spaces import PairSpace, pair_space
+from lookalike.study.image_files import ImageFile, files_named
+from lookalike.study.study import Study
+
+KEEP = ("largest", "oldest", "first")
+APART = "not-duplicates.csv"  # pairs that somebody said are no duplicates
+
+__all__ = ["KEEP", "CopiedFile", "CopyGroup", "Duplicates", "find_duplicates", "read_apart", "remember_apart"]
+
+
+@dataclass(frozen=True)
+class CopiedFile:
+    """A copy of the file that is kept. nearness: to the kept one, as the model writes it; None if nobody measured."""
+
+    position: int
+    same_bytes: bool
+    nearness: float | None
+
+
+@dataclass(frozen=True)
+class CopyGroup:
+    """One file to keep, and its copies: each is near the kept file itself, not only near another copy."""
+
+    kept: int
+    copies: list[CopiedFile]
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """All copies among the images of a study. files: of each item that is in a group, as they are now."""
+
+    groups: list[CopyGroup]
+    files: dict[int, ImageFile]
+    unit: str | None  # "bits", "cosine" or "distance"; None where only bytes were compared
+    limit: float | None
+    notes: list[str]
+
+    @property
+    def copies(self) -> list[CopiedFile]:
+        """The copies of all groups."""
+        return [copy for group in self.groups for copy in group.copies]
+
+    @property
+    def n_bytes(self) -> int:
+        """How many bytes the copies take."""
+        return sum(self.files[copy.position].size for copy in self.copies)
+
+
+def find_duplicates(study: Study, *, model: str | None = None, near: float | None = None, keep: str) -> Duplicates:
+    """Find copies, and choose which of them to keep.
+
+    model: by which files look the same; None: only files that are the same byte for byte are copies. near: up to which
+    nearness, in bits, as cosine, or as distance; by default as `find_near` has it. keep: the "largest" picture, the
+    "oldest" file, or the "first" in the catalogue.
+    """
+    choice("keep", keep, KEEP)
+    files = _Files(study)
+    apart = read_apart(study)
+    if model is None:
+        members = files.same_bytes(files.sizes_that_repeat())
+        groups = _chosen(members, files, keep, lambda _, others: [None] * len(others), np.inf, apart)
+        return Duplicates(groups, files.of(groups), None, None, files.notes)
+    stored = study.model(model)
+    if stored.gallery is None:
+        raise StudyError(f"the model {model!r} is a run: it has no vectors to compare images by")
+    space = pair_space(stored.gallery, stored.similarity)
+    if near is not None:
+        _check_limit(near, space)
+    found = find_near(stored.gallery, similarity=stored.similarity, limit=near)
+    members = [files.unchanged(group.items, stored.contents) for group in found.groups]
+
+    def squares(kept: int, others: Sequence[int]) -> list[float]:
+        return measure(space, np.full(len(others), kept), np.array(others)).tolist()
+
+    limit = space.square(found.limit)
+    groups = _chosen(members, files, keep, squares, limit * (1 + 1e-12), apart, space.shown)
+    return Duplicates(groups, files.of(groups), space.unit, found.limit, files.notes)
+
+
+def _check_limit(near: float, space: PairSpace) -> None:
+    fits = 0 < near <= 1 if space.unit == "cosine" else near >= 0
+    if not fits:
+        expected = "a cosine above 0, up to 1" if space.unit == "cosine" else f"a number of {space.unit} from 0"
+        raise InputError(Option("near"), f" must be {expected}, got {near}", parameter="near", value=near)
+
+
+class _Files:
+    """The image files of a study's items as they are now; each is read once, when it is first asked for."""
+
+    def __init__(self, study: Study) -> None:
+        if study.catalogue.paths is None:
+            raise StudyError(f"the study {study.name!r} has no images: its catalogue has no column path")
+        self.study = study
+        self.paths = [str(study.path / str(path)) for path in study.catalogue.paths.tolist()]
+        self.read: dict[int, ImageFile] = {}
+        self.notes: list[str] = []
+
+    def load(self, positions: Iterable[int]) -> None:
+        """Read files that were not read yet."""
+        missing = [position for position in positions if position not in self.read]
+        named = files_named(self.study.path, [self.paths[position] for position in missing])
+        self.read |= zip(missing, named, strict=True)
+
+    def sizes_that_repeat(self) -> list[int]:
+        """Items whose file has the size of another's: all others differ."""
+        by_size: dict[int, list[int]] = {}
+        n_missing = 0
+        for position, path in enumerate(self.paths):
+            try:
+                by_size.setdefault(Path(path).stat().st_size, []).append(position)
+            except OSError:
+                n_missing += 1
+        if n_missing:
+            self.notes.append(f"{n_missing:,} files of the study cannot be read: they are left out")
+        return [position for positions in by_size.values() if len(positions) > 1 for position in positions]
+
+    def same_bytes(self, positions: Sequence[int]) -> list[list[int]]:
+        """Groups of items whose files are the same byte for byte."""
+        self.load(positions)
+        groups: dict[str, list[int]] = {}
+        for position in self.distinct(positions):
+            groups.setdefault(self.read[position].content, []).append(position)
+        return [group for group in groups.values() if len(group) > 1]
+
+    def distinct(self, positions: Iterable[int]) -> list[int]:
+        """Items that can be read and are files of their own: not links, and not one file under two names."""
+        seen: set[tuple[int, int]] = set()
+        kept = []
+        for position in positions:
+            path = Path(self.paths[position])
+            if not self.read[position].content or path.is_symlink():
+                continue
+            status = path.stat()
+            if (status.st_dev, status.st_ino) not in seen:
+                kept.append(position)
+            seen.add((status.st_dev, status.st_ino))
+        return kept
+
+    def unchanged(self, items: np.ndarray, contents: np.ndarray | None) -> list[int]:
+        """Of some items, those whose file is there and is the one that was encoded."""
+        positions = items.tolist()
+        self.load(positions)
+        kept = self.distinct(positions)
+        if contents is None:
+            return kept
+        same = [position for position in kept if self.read[position].content.encode() == contents[position]]
+        for position in sorted(set(kept) - set(same)):
+            changed = self.study.catalogue.ids[position]
+            self.notes.append(
+                f"{changed} has changed since it was encoded, and is left out: run lookalike encode again"
+            )
+        return same
+
+    def order(self, position: int, keep: str) -> tuple[Any, ...]:
+        """What the files of a group are sorted by: the first is kept."""
+        file = self.read[position]
+        if keep == "largest":
+            with pillow().open(self.paths[position]) as image:
+                return -image.width * image.height, -file.size, position
+        return (file.modified, position) if keep == "oldest" else (position,)
+
+    def of(self, groups: Iterable[CopyGroup]) -> dict[int, ImageFile]:
+        """The files of all items that are in a group."""
+        members = [position for group in groups for position in (group.kept, *(c.position for c in group.copies))]
+        return {position: self.read[position] for position in members}
+
+
+def _chosen(
+    members: Iterable[Sequence[int]],
+    files: _Files,
+    keep: str,
+    squares: Callable[[int, Sequence[int]], Sequence[float | None]],
+    limit: float,
+    apart: set[frozenset[str]],
+    shown: Callable[[float], float] = float,
+) -> list[CopyGroup]:
+    """Groups with the file to keep. What is far from it, though near one of its copies, is kept too."""
+    ids = files.study.catalogue.ids
+    groups = []
+    for group in members:
+        rest = sorted(group, key=lambda position: files.order(position, keep))
+        while len(rest) > 1:
+            kept, *others = rest
+            copies, rest = [], []
+            for other, square in zip(others, squares(kept, others), strict=True):
+                same = files.read[other].content == files.read[kept].content
+                near = same or square is None or square <= limit
+                if near and frozenset((str(ids[kept]), str(ids[other]))) not in apart:
+                    copies.append(CopiedFile(other, same, None if square is None else shown(square)))
+                else:
+                    rest.append(other)
+            if copies:
+                groups.append(CopyGroup(kept, copies))
+    return groups
+
+
+def read_apart(study: Study) -> set[frozenset[str]]:
+    """Pairs of ids that somebody said are no duplicates."""
+    path = study.path / APART
+    if not path.exists():
+        return set()
+    columns = read_csv(path, ["first", "second"]).columns
+    return {frozenset(pair) for pair in zip(columns["first"], columns["second"], strict=True)}
+
+
+def remember_apart(study: Study, pairs: Iterable[tuple[str, str]]) -> int:
+    """Remember pairs of ids that are no duplicates, so that nobody is asked again. Returns how many are new."""
+    new = {frozenset(pair) for pair in pairs}
+    for pair in new:
+        if len(pair) != 2:
+            raise InputError(f"two different items are needed, got {min(pair)!r} twice")
+        study.catalogue.positions(np.array(sorted(pair)), "item")
+    with study.changing():
+        before = read_apart(study)
+        rows = sorted(tuple(sorted(pair)) for pair in before | new)
+        write_csv(study.path / APART, {"first": [a for a, _ in rows], "second": [b for _, b in rows]})
+    return len(new - before)
