@@ -1,6 +1,5 @@
 """Copies among the images of a study: which are the same byte for byte, which look the same, and which one to keep."""
 
-import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
