@@ -140,3 +140,24 @@ def test_numbers_of_any_range_become_grey(tmp_path: Path) -> None:
     Image.fromarray(deep).save(tmp_path / "deep.pgm")
     np.testing.assert_array_equal(decode(tmp_path / "deep.png"), decode(tmp_path / "deep.pgm"))
     np.testing.assert_array_equal(decode(tmp_path / "deep.png")[..., 0], deep >> 8)
+
+
+def test_heic_is_read_where_pillow_heif_is_there_and_says_so_where_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pillow_heif
+
+    from lookalike.core import decode as module
+
+    image = Image.fromarray(smooth(40, 60))
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    pillow_heif.from_pillow(image).save(tmp_path / "a.heic", quality=95, exif=exif.tobytes())
+    turned = decode(tmp_path / "a.heic")
+    np.testing.assert_allclose(turned.astype(int), np.rot90(np.asarray(image), -1), atol=25)
+    module._formats.cache_clear()
+    monkeypatch.delitem(Image.OPEN, "HEIF")
+    monkeypatch.setattr(module, "_can_read_heif", lambda: False)
+    with pytest.raises(ValueError, match=r"a\.heic needs pillow-heif, which is not installed: pip install pillow-heif"):
+        decode(tmp_path / "a.heic")
+    module._formats.cache_clear()

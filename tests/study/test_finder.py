@@ -113,6 +113,9 @@ def test_search_by_path_and_id(
     assert (other["is_item"], other["found"][0]["id"], other["found"][0]["distance"]) == (False, "cats/1.png", 0)
     dogs = found("cats/1.png", "--where", "category=dogs")
     assert {each["category"] for each in dogs["found"]} == {"dogs"}
+    assert command("search", "photos-study", "cats/1.png", "-k", "3", "--paths") == 0
+    paths = capsys.readouterr().out.splitlines()
+    assert paths == [str(photos.resolve() / each["id"]) for each in by_id["found"]]
     assert command("search", "photos-study", "cats/1.png", "-k", "4", "--html") == 0
     printed = capsys.readouterr().out
     assert "Hamming distance of 64 bits" in printed

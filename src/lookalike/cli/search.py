@@ -7,7 +7,7 @@ from cyclopts import Parameter, validators
 
 from lookalike.cli.options import JSON, STUDY
 from lookalike.cli.outputs import Output
-from lookalike.cli.terminal import print_json, printable, say_how_to_open, table, tables
+from lookalike.cli.terminal import print_json, print_line, printable, remark, say_how_to_open, table, tables
 from lookalike.core.errors import InputError, StudyError
 
 if TYPE_CHECKING:
@@ -25,6 +25,9 @@ def search(
     k: Annotated[int, Parameter(name=["-k", "--k"], help="how many to show", validator=validators.Number(gte=1))] = 20,
     model: Annotated[str | None, Parameter(help="which of the study; by default a network's")] = None,
     where: Annotated[str | None, Parameter(help="search only items with this value, such as category=shoes")] = None,
+    paths: Annotated[
+        bool, Parameter(help="print the paths of the files alone, one on a line, for other programs")
+    ] = False,
     html: Annotated[bool, Parameter(help="write a page with the pictures")] = False,
     output: Annotated[Path, Parameter(help="where to write the page"), Output(".html", only_with="html")] = Path(
         "lookalike-search.html"
@@ -36,10 +39,14 @@ def search(
     Example: lookalike search photos-study cat.jpg
 
     Example: lookalike search photos-study shoes/001.jpg -k 50 --html
+
+    Example: lookalike search photos-study cat.jpg --paths > similar.txt
     """
     from lookalike.study.finder import Finder, default_model
     from lookalike.study.study import Study
 
+    if paths and (as_json or html):
+        raise InputError("--paths prints nothing but paths: leave out --json and --html")
     opened = Study.open(folder)
     finder = Finder(opened, model or default_model(opened))
     item = _item(opened, image)
@@ -52,6 +59,9 @@ def search(
 
         query = opened.image_path(item) if item is not None else Path(image)
         write_looks(output, finder, looks, query, image)
+    if paths:
+        _print_paths(finder, looks)
+        return
     if as_json:
         print_json(_looks_facts(finder, looks, image, item is not None))
         return
@@ -128,6 +138,16 @@ def _looks_facts(finder: "Finder", looks: "Looks", image: str, is_item: bool) ->
         "found": _rows(finder, looks),
         "more_as_near_as_the_last": looks.more,
     }
+
+
+def _print_paths(finder: "Finder", looks: "Looks") -> None:
+    """The paths of what was found, the nearest first; items without a file are told on standard error."""
+    found = [row.get("path") for row in _rows(finder, looks)]
+    if missing := found.count(None):
+        remark(f"{missing} of {len(found)} items have no image file")
+    for path in found:
+        if path is not None:
+            print_line(str(Path(path).parent.resolve() / Path(path).name))
 
 
 def _show_looks(finder: "Finder", looks: "Looks") -> None:

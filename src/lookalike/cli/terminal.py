@@ -28,6 +28,7 @@ __all__ = [
     "fail_by_a_bug",
     "print_every_letter",
     "print_json",
+    "print_line",
     "printable",
     "progress",
     "prose",
@@ -85,6 +86,12 @@ def print_json(value: Any) -> None:
     """A result for other programs to read."""
     with naming(OUTPUT):
         print(json.dumps(without_nan(value), indent=1, allow_nan=False))  # noqa: T201
+
+
+def print_line(text: str) -> None:
+    """A line of plain text, not wrapped and not styled, for other programs to read."""
+    with naming(OUTPUT):
+        print(text)  # noqa: T201
 
 
 class _Output(Console):

@@ -37,6 +37,8 @@ SUFFIXES = frozenset(
         ".avif",
         ".bmp",
         ".gif",
+        ".heic",
+        ".heif",
         ".j2k",
         ".jfif",
         ".jp2",
@@ -57,7 +59,7 @@ SUFFIXES = frozenset(
 MAX_SIDE = 1 << 18  # pixels: a thin line of millions would take a machine's memory to resize
 MAX_PIXELS = 89_478_485  # Pillow's own limit: a quarter of a gigabyte in three colours
 # Pillow knows other formats too, but these run programs (PostScript) or take almost any file for an image.
-FORMATS = ("AVIF", "BMP", "GIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF", "WEBP")
+FORMATS = ("AVIF", "BMP", "GIF", "HEIF", "JPEG", "JPEG2000", "MPO", "PNG", "PPM", "TIFF", "WEBP")
 
 
 class ImageError(FileError):
@@ -78,7 +80,19 @@ def pillow() -> ModuleType:
     except ModuleNotFoundError as error:
         text = "reading images needs Pillow, which is not installed: pip install pillow"
         raise MissingPackageError(text, package=error.name, extra="images") from error
+    _can_read_heif()
     return Image
+
+
+@functools.cache
+def _can_read_heif() -> bool:
+    """Whether Pillow can read HEIC and HEIF: from the first call on, if the package pillow-heif is there."""
+    try:
+        from pillow_heif import register_heif_opener
+    except ModuleNotFoundError:
+        return False
+    register_heif_opener()
+    return True
 
 
 # Limits: Pillow keeps its limit in a global variable and a warning filter, which all threads share
@@ -148,6 +162,8 @@ def decode_file(
     except ImageError:
         raise
     except Image.UnidentifiedImageError as error:
+        if path.suffix.lower() in (".heic", ".heif") and not _can_read_heif():
+            raise _refused(path, "needs ", "pillow-heif, which is not installed: pip install pillow-heif") from error
         raise _refused(path, "is ", "not an image: it is something else, or damaged at its start") from error
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
         raise _too_large(path, "more pixels than", max_pixels) from error
