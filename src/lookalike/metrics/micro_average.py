@@ -13,7 +13,7 @@ import numpy as np
 from lookalike.metrics.areas import area_under_precision_recall, area_under_roc
 from lookalike.metrics.values import Values
 
-__all__ = ["PooledPrecisionRecall", "PooledRoc", "Ratio", "ratio_of_sums"]
+__all__ = ["Pairs", "PooledPrecisionRecall", "PooledRoc", "Ratio", "ratio_of_sums", "settled_pairs"]
 
 
 class Ratio(NamedTuple):
@@ -61,7 +61,7 @@ class PooledRoc(Pairs):
 
     def settled(self) -> Values:
         """The area, plus each query's influence on it; best and worst are the whole's. Nan with one class only."""
-        return _settled(self, area_under_roc, _roc_influence)
+        return settled_pairs(self, area_under_roc, _roc_influence)
 
 
 class PooledPrecisionRecall(Pairs):
@@ -69,13 +69,14 @@ class PooledPrecisionRecall(Pairs):
 
     def settled(self) -> Values:
         """The area, plus each query's influence on it. Nan with one class only."""
-        return _settled(self, area_under_precision_recall, _precision_recall_influence)
+        return settled_pairs(self, area_under_precision_recall, _precision_recall_influence)
 
 
 Influence = Callable[[np.ndarray, np.ndarray, float], tuple[np.ndarray, np.ndarray]]
 
 
-def _settled(pairs: Pairs, area: Callable[..., Values], influence: Influence) -> Values:
+def settled_pairs(pairs: Pairs, area: Callable[..., Values], influence: Influence) -> Values:
+    """A metric of all pairs at once, plus each query's influence on it; best and worst are the whole's."""
     n = len(pairs.sizes)
     thresholds, group = np.unique(-pairs.scores, return_inverse=True)  # the highest score first
     relevant, others = (np.bincount(group, items, len(thresholds)) for items in (pairs.relevant, pairs.others))
@@ -85,7 +86,19 @@ def _settled(pairs: Pairs, area: Callable[..., Values], influence: Influence) ->
         of_relevant, of_other = influence(relevant, others, expected)
         of_group = pairs.relevant * of_relevant[group] + pairs.others * of_other[group]
         added = np.bincount(np.repeat(np.arange(n), pairs.sizes), of_group, n)
-    return Values(expected + n * added, np.full(n, best), np.full(n, worst))
+    return Values(expected + _without_sum(n * added), np.full(n, best), np.full(n, worst))
+
+
+def _without_sum(values: np.ndarray) -> np.ndarray:
+    """The values, rounded to 2^-40 and moved so that their sum is 0 and not a remainder: a rate of 0 stays 0.
+
+    >>> float(_without_sum(np.array([0.1, 0.2, -0.3])).sum())
+    0.0
+    """
+    rounded = np.ldexp(np.rint(np.ldexp(values, 40)), -40)  # sums of these are exact
+    if len(rounded):
+        rounded[np.abs(rounded).argmax()] -= rounded.sum()
+    return np.asarray(rounded)
 
 
 def _roc_influence(relevant: np.ndarray, others: np.ndarray, area: float) -> tuple[np.ndarray, np.ndarray]:
