@@ -197,7 +197,9 @@ def placing(board: "Leaderboard", number: Number | None = None) -> Placing:
         first, *others = places[: len(measured)]
         sign = chosen.metric.sign
         ends = _resampled(measured, int(board.about["seed"]), sign)
-        gaps = [Gap(place.model, sign * (first.value - place.value), *end) for place, end in zip(others, ends, strict=True)]
+        gaps = [
+            Gap(place.model, sign * (first.value - place.value), *end) for place, end in zip(others, ends, strict=True)
+        ]
     return Placing(chosen, places, gaps, _telling_queries(measured))
 
 
@@ -212,7 +214,9 @@ def _telling_queries(scores: list[Score]) -> int:
 def places_of(board: "Leaderboard", number: Number) -> list[Place]:
     """Models by a number, the best first, equal ones in the order of the board."""
     values = {model: value_of(board, model, number) for model in board.evaluations}
-    order = sorted(values, key=lambda model: (math.isnan(values[model]), -number.metric.sign * np.round(values[model], 12)))
+    order = sorted(
+        values, key=lambda model: (math.isnan(values[model]), -number.metric.sign * np.round(values[model], 12))
+    )
     places: list[Place] = []
     for index, model in enumerate(order):
         same = index > 0 and _equal(values[order[index - 1]], values[model])

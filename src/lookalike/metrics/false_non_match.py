@@ -47,10 +47,18 @@ class PooledFalseNonMatch(NamedTuple):
     others: np.ndarray
     fmr: np.ndarray  # (n_queries,), the same for all
 
+    @property
+    def _pairs(self) -> Pairs:
+        return Pairs(*self[:4])
+
+    def of(self, rows: np.ndarray) -> "PooledFalseNonMatch":
+        """The groups of some queries."""
+        return PooledFalseNonMatch(*self._pairs.of(rows), self.fmr[rows])
+
     def settled(self) -> Values:
         """The rate, plus each query's influence on it; best and worst are the whole's. Nan with one class only."""
         fmr = float(self.fmr[0])
-        return settled_pairs(Pairs(*self[:4]), partial(false_non_match_rate, fmr=fmr), partial(_influence, fmr=fmr))
+        return settled_pairs(self._pairs, partial(false_non_match_rate, fmr=fmr), partial(_influence, fmr=fmr))
 
 
 def _influence(relevant: np.ndarray, others: np.ndarray, rate: float, fmr: float) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ their differences, does to first order what resampling the queries would do to t
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -27,6 +27,10 @@ class Ratio(NamedTuple):
     def settled(self) -> Values:
         """The ratio, plus each query's influence on it; nan where no query has any weight."""
         return Values(*(ratio_of_sums(part, self.weight) for part in self[:3]))
+
+    def of(self, rows: np.ndarray) -> "Ratio":
+        """What some queries add."""
+        return Ratio(*(column[rows] for column in self))
 
 
 def ratio_of_sums(part: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -49,6 +53,17 @@ class Pairs(NamedTuple):
     scores: np.ndarray  # of each group, comparable between queries
     relevant: np.ndarray  # items in each group
     others: np.ndarray
+
+    def of(self, rows: np.ndarray) -> Self:
+        """The groups of some queries.
+
+        >>> pairs = Pairs(np.array([2, 0, 1]), np.array([3.0, 1.0, 2.0]), np.array([1, 0, 1]), np.array([0, 1, 1]))
+        >>> pairs.of(np.array([0, 2])).scores, pairs.of(np.array([2])).scores
+        (array([3., 1., 2.]), array([2.]))
+        """
+        sizes, starts = self.sizes[rows], (self.sizes.cumsum() - self.sizes)[rows]
+        groups = np.arange(sizes.sum()) + np.repeat(starts - (sizes.cumsum() - sizes), sizes)
+        return type(self)(sizes, *(column[groups] for column in self[1:]))
 
 
 class PooledRoc(Pairs):
