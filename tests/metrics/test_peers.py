@@ -1,7 +1,8 @@
 """MAP@R, RPrecision and FNMR against the libraries that users know them from, where nothing ties.
 
-What a vacuous test would let pass: numbers near 1, which many wrong formulas share (asserted to be far from it); classes
-of one size, where R is the same for all queries (they differ here); a rate at which no relevant pair is rejected.
+What a vacuous test would let pass: numbers near 1, which many wrong formulas share (asserted to be far from it);
+classes of one size, where R is the same for all queries (they differ here); a rate at which no relevant pair is
+rejected.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from lookalike.metrics.metric import Metric
 
 MACRO = "macro mean"
 SHOWN = 20  # groups that are printed
-FIELDS = ("mean", "best", "worst", "queries", "undefined")
 ONE_GROUP = "all queries are of one group: its numbers are those of all queries"
 
 __all__ = ["MACRO", "ByGroup", "GroupScore", "QueryGroups"]
@@ -110,8 +109,8 @@ class ByGroup:
         of_groups = self.scores[self._metric(metric)]
         values = np.array([[score.mean, score.best, score.worst] for score in of_groups])
         defined = values[~np.isnan(values[:, 0])]
-        means = defined.mean(axis=0).tolist() if len(defined) else [float("nan")] * 3
-        return GroupScore(*means, sum(s.queries for s in of_groups), sum(s.undefined for s in of_groups))
+        mean, best, worst = defined.mean(axis=0).tolist() if len(defined) else [float("nan")] * 3
+        return GroupScore(mean, best, worst, sum(s.queries for s in of_groups), sum(s.undefined for s in of_groups))
 
     def _metric(self, metric: str | Metric) -> Metric:
         wanted = Metric.parse(metric)
@@ -181,12 +180,13 @@ class ByGroup:
 
 
 def _read_score(row: Any) -> GroupScore:
-    score = GroupScore(*(float("nan") if row[name] is None else row[name] for name in FIELDS))
-    numbers = (score.mean, score.best, score.worst)
-    if not all(type(number) in (int, float) for number in numbers):
+    values = [float("nan") if row[name] is None else row[name] for name in ("mean", "best", "worst")]
+    queries, undefined = row["queries"], row["undefined"]
+    if not all(type(value) in (int, float) for value in values):
         raise InputTypeError(f"a score of a group must be of numbers, got {row!r}")
-    if not all(type(count) is int for count in (score.queries, score.undefined)):
+    if type(queries) is not int or type(undefined) is not int:
         raise InputTypeError(f"a score of a group must have whole numbers of queries, got {row!r}")
-    if not 0 <= score.undefined <= score.queries or score.queries < 1:
-        raise InputError(f"a group of {score.queries} queries cannot have {score.undefined} without a value")
-    return score
+    if not 0 <= undefined <= queries or queries < 1:
+        raise InputError(f"a group of {queries} queries cannot have {undefined} without a value")
+    mean, best, worst = values
+    return GroupScore(mean, best, worst, queries, undefined)

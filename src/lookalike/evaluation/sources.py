@@ -156,7 +156,7 @@ class _ShardSource(_RequestSource):
         if needs.scores:
             raise InputError(
                 Option("average", "micro"),
-                " compares every score of every query: of embeddings in shards it is for judged pairs alone, others take ",
+                " compares every score of every query: of embeddings in shards it is for judged pairs alone; take ",
                 Option("average", "macro"),
             )
         if needs.distances and self.request.similarity != "euclidean":

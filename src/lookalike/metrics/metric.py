@@ -15,10 +15,8 @@ from lookalike.metrics.values import Part, Values
 if TYPE_CHECKING:
     from lookalike.evaluation.tally import Tally
 
-ALIASES = {
-    **{"mAP": "AP", "mLGAP": "LGAP", "HR": "Hit", "MRR": "RR"},
-    **{"mAP@R": "MAP@R", "MAPR": "MAP@R", "RPrec": "RPrecision"},
-}
+ALIASES = {"mAP": "AP", "mLGAP": "LGAP", "HR": "Hit", "MRR": "RR"}
+ALIASES |= {"mAP@R": "MAP@R", "MAPR": "MAP@R", "RPrec": "RPrecision"}
 TREC_NAMES = {  # what trec_eval calls a metric, with K for a cutoff, and what it is here
     "map": "AP",
     "map_cut_K": "AP(norm='total')@K",
