@@ -167,7 +167,10 @@ def evaluate_tally(
     unlisted: str = "below",
     by: Any = None,
 ) -> Evaluation:
-    """Evaluate a tally, such as the sum of the tallies of gallery shards. by: a group of each query, as for codes."""
+    """Evaluate a tally, such as the sum of the tallies of gallery shards.
+
+    by: a group of each query, as `evaluate` has it.
+    """
     if not isinstance(tally, Tally):
         raise InputTypeError(f"a tally is needed, got {type(tally).__name__}: la.count makes one")
     groups = None if by is None else QueryGroups.of(by, tally.query_ids)

@@ -58,7 +58,8 @@ class PooledFalseNonMatch(NamedTuple):
     def settled(self) -> Values:
         """The rate, plus each query's influence on it; best and worst are the whole's. Nan with one class only."""
         fmr = float(self.fmr[0])
-        return settled_pairs(self._pairs, partial(false_non_match_rate, fmr=fmr), partial(_influence, fmr=fmr))
+        values = settled_pairs(self._pairs, partial(false_non_match_rate, fmr=fmr), partial(_influence, fmr=fmr))
+        return values._replace(expected=_without_sum(values.expected)) if (values.worst == 0).all() else values
 
 
 def _influence(relevant: np.ndarray, others: np.ndarray, rate: float, fmr: float) -> tuple[np.ndarray, np.ndarray]:
@@ -82,6 +83,17 @@ def _influence(relevant: np.ndarray, others: np.ndarray, rate: float, fmr: float
     slope = (relevant * (share(high) - share(low))).sum() / (high - low) / n_relevant
     accepted = np.clip((_whole_part(fmr, np.array([n_others])) + 1 - before) / (others + 1), 0, 1)
     return (1 - accepted - rate) / n_relevant, slope * (share(allowed) - fmr)
+
+
+def _without_sum(values: np.ndarray) -> np.ndarray:
+    """Values whose sum is 0 but for rounding, made 0: where no order rejects anything, the rate is 0 and not 1e-17.
+
+    >>> float(_without_sum(np.array([0.1, 0.2, -0.3])).sum())
+    0.0
+    """
+    rounded = np.ldexp(np.rint(np.ldexp(values, 40)), -40)  # sums of these are exact
+    rounded[np.abs(rounded).argmax()] -= rounded.sum()
+    return np.asarray(rounded)
 
 
 def _whole_part(fmr: float, n_others: np.ndarray) -> np.ndarray:

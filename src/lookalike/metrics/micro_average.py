@@ -101,19 +101,7 @@ def settled_pairs(pairs: Pairs, area: Callable[..., Values], influence: Influenc
         of_relevant, of_other = influence(relevant, others, expected)
         of_group = pairs.relevant * of_relevant[group] + pairs.others * of_other[group]
         added = np.bincount(np.repeat(np.arange(n), pairs.sizes), of_group, n)
-    return Values(expected + _without_sum(n * added), np.full(n, best), np.full(n, worst))
-
-
-def _without_sum(values: np.ndarray) -> np.ndarray:
-    """The values, rounded to 2^-40 and moved so that their sum is 0 and not a remainder: a rate of 0 stays 0.
-
-    >>> float(_without_sum(np.array([0.1, 0.2, -0.3])).sum())
-    0.0
-    """
-    rounded = np.ldexp(np.rint(np.ldexp(values, 40)), -40)  # sums of these are exact
-    if len(rounded):
-        rounded[np.abs(rounded).argmax()] -= rounded.sum()
-    return np.asarray(rounded)
+    return Values(expected + n * added, np.full(n, best), np.full(n, worst))
 
 
 def _roc_influence(relevant: np.ndarray, others: np.ndarray, area: float) -> tuple[np.ndarray, np.ndarray]:
