@@ -133,7 +133,7 @@ def test_functions_fit_on_a_screen() -> None:
 MANY_PARAMETERS = {  # public functions, where each is an option of the user's; and loops, which take arrays alone
     *("learning/hasher.py:__init__", "search/index.py:build"),
     *("learning/losses.py:dispersed_dsh_hierarchy", "learning/losses.py:tie_aware_dcg"),
-    *("evaluation/evaluate.py:evaluate", "evaluation/evaluate.py:evaluate_scores"),
+    *(f"evaluation/evaluate.py:{name}" for name in ("evaluate", "evaluate_scores", "evaluate_run")),
     *("evaluation/count.py:count", "evaluation/count.py:count_scores"),
     *("discovery/leaderboard.py:leaderboard", "discovery/contest.py:__init__", "discovery/prevalence.py:prevalence"),
     *("study/study.py:add_model", "study/encode.py:encode_folder", "study/survey/__init__.py:survey"),

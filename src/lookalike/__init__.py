@@ -19,6 +19,7 @@ if typing.TYPE_CHECKING:
     from lookalike.evaluation.trec import read_qrels, read_run
     from lookalike.metrics import curves
     from lookalike.metrics.metric import Metric
+    from lookalike.search.answers import recall_of
     from lookalike.shards.gallery import Shards
     from lookalike.study.study import Study
 
@@ -51,6 +52,7 @@ __all__ = [
     "metrics",
     "read_qrels",
     "read_run",
+    "recall_of",
     "same_label",
     "search",
     "shared_tags",
@@ -67,6 +69,7 @@ _HOMES = {
     "metrics.metric": ["Metric"],
     "evaluation.relevance": ["grades", "hierarchy", "judged", "matching_attributes", "same_label", "shared_tags"],
     "evaluation.results": ["Evaluation", "Score"],
+    "search.answers": ["recall_of"],
     "shards.gallery": ["Shards"],
     "evaluation.code_space": ["usage"],
     "study.study": ["Study"],

@@ -106,8 +106,8 @@ def test_sums_of_metrics(seed: int, n_groups: int, size: int) -> None:
     retrieved = rng.integers(0, size + 1, (4, n_groups)).astype(float)
     relevant = np.minimum(retrieved, rng.integers(0, size + 1, (4, n_groups)))
     deepest = int(retrieved.sum(1).max(initial=1))
-    for k in (1.0, float(rng.integers(1, deepest + 2)), float(deepest), np.inf):
-        same("precision_sums", relevant, retrieved, k, out=np.full((12, 4), -7.0))
+    for k in (1.0, float(rng.integers(1, deepest + 2)), rng.integers(0, deepest + 2, 4).astype(float), np.inf):
+        same("precision_sums", relevant, retrieved, np.full(4, k), out=np.full((12, 4), -7.0))
     same("threshold_sums", relevant, retrieved, out=np.full((5, 4), -7.0))
     by_grade = rng.integers(0, size + 1, (rng.integers(1, 5), 4, n_groups))
     discounts = np.concatenate([[0.0], np.cumsum(1 / np.log2(np.arange(2, rng.integers(2, 3 * size + 3))))])

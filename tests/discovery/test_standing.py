@@ -18,6 +18,8 @@ from lookalike.discovery.standing_text import place_text, standing_table, who_le
 from lookalike.evaluation.results import Evaluation, Score
 from lookalike.metrics.metric import Metric
 from lookalike.metrics.values import Values
+from lookalike.report.leaderboard.standing import Standing
+from lookalike.report.leaderboard.table import _best, columns
 
 AUC = Metric.parse("AUC")
 
@@ -289,3 +291,29 @@ def test_a_lead_by_a_weighted_mean_has_an_interval_of_weighted_means() -> None:
     )
     assert gap.difference == pytest.approx(scores[0].mean - scores[1].mean, abs=1e-12)
     assert (gap.low, gap.high) == pytest.approx(np.quantile(ahead - behind, [0.025, 0.975]), abs=0.012)
+
+
+def test_the_lowest_rate_leads_where_lower_is_better() -> None:
+    """FNMR at no false match, computed by the board itself: the good model puts relevant items above all others."""
+    rng = np.random.default_rng(0)
+    n, items = 40, [f"i{i}" for i in range(12)]
+    relevant = np.tile(np.arange(12) < 4, (n, 1))
+    collection = Collection([f"q{i}" for i in range(n)], items)
+    judged = Judgements.of([(f"q{q}", item, int(i < 4)) for q in range(n) for i, item in enumerate(items)])
+    noise = rng.standard_normal((2, n, 12))
+    models = {"poor": relevant + 2 * noise[0], "good": relevant + 0.3 * noise[1]}
+    board = leaderboard(models, judged, collection, metrics=["FNMR(fmr=0.05)", "MAP@R"], resamples=20)
+    rate = Metric.parse("FNMR(fmr=0.05)")
+    assert board["good"][rate].mean < 0.2 < 0.5 < board["poor"][rate].mean
+    assert board.ranking(rate) == board.ranking("MAP@R") == ["good", "poor"]
+    found = placing(board)
+    assert found.number == Number(rate)
+    assert (found.leaders, leaders_of(board, Number(rate))) == (["good"], ["good"])
+    (gap,) = found.gaps
+    assert gap.difference == board["poor"][rate].mean - board["good"][rate].mean
+    assert 0 < gap.low < gap.difference < gap.high
+    assert gap.sure
+    assert "good leads" in who_leads(found)
+    assert "by −" not in who_leads(found)
+    column = next(column for column in columns(Standing(board)) if column.of == Number(rate))
+    assert _best(Standing(board), column) == round(board["good"][rate].mean, 12)

@@ -290,7 +290,7 @@ def test_shards_of_codes_add_up_with_what_lgap_needs(n_bits: int) -> None:
         first, second, third = (count(rows, method) for rows in shards_of(60, n_bits))
         for total in (first + second + third, third + (first + second)):
             np.testing.assert_array_equal(total.counts, whole.counts)
-            assert_same_metrics(total, whole, [*METRICS, *names, "P(radius=1)"])
+            assert_same_metrics(total, whole, [*METRICS, *names, "P(radius=1)", "FNMR(fmr=0.1)"])
             result = la.evaluate_tally(total, metrics=names)
             found = np.array([result[name].per_query for name in names]).T
             np.testing.assert_allclose(found, definition, rtol=0, atol=1e-12)

@@ -13,6 +13,7 @@ ones.
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -156,6 +157,8 @@ def test_bpref_of_large_groups_equals_a_loop(seed: int, size: int) -> None:
 def test_micro_areas_equal_the_enumeration(case: Rankings, data: st.DataObject) -> None:
     """All items of all queries in one ranking, those of equal score tied, and every order of them tried."""
     names = {micro("AUC"): definitions.auc, micro("PRAUC"): definitions.pr_auc}
+    for fmr in (0, 0.001, 0.25, 0.4):
+        names[f"FNMR(fmr={fmr})"] = partial(definitions.false_non_match_rate, fmr=fmr)
     judged = [[data.draw(st.booleans()) for _ in row] for row in case.grades]
     known = Rankings(case.place, [[v if k else -1 for v, k in zip(*rows, strict=True)]
                                   for rows in zip(case.grades, judged, strict=True)])  # fmt: skip

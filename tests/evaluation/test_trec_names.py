@@ -92,6 +92,7 @@ def test_names_are_those_of_our_metrics() -> None:
         "ndcg_cut_K": "nDCG(gain='linear')@7",
         "P_K": "P@7",
         "recall_K": "R@7",
+        "Rprec": "RPrecision",
         "recip_rank": "RR",
         "success_K": "Hit@7",
         "bpref": "Bpref",

@@ -94,7 +94,8 @@ def shards_of(n_items: int, seed: int) -> list[Array]:
     return [order[: n_items // 5], order[n_items // 5 : -1], order[-1:]]
 
 
-METRICS = ["AP", "AP@7", "AP(norm='total')@7", "nDCG@10", "R@20", "P@3", "RR", "AUC", "PRAUC"]
+METRICS = ["AP", "AP@7", "AP(norm='total')@7", "nDCG@10", "R@20", "P@3", "RR", "AUC", "PRAUC", "MAP@R", "RPrecision"]
+METRICS += ["FNMR(fmr=0.1, average='macro')"]
 
 
 def assert_same_metrics(one: Any, other: Any, metrics: Sequence[str]) -> None:

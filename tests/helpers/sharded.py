@@ -41,12 +41,12 @@ CUT = [
     "VSDMRR@5",
 ]
 FAR = ["AP@20", "AP@1000", "P@1000", "nDCG@1000"]  # past the end of a shard, and of most galleries
-WHOLE = ["AP", "AP(rel=2)", "nDCG", "nDCG(gain='linear')", "DCG", "Hit", "RR"]
-AREAS = ["AUC", "PRAUC", "AUC(rel=2)"]
-MICRO = ["AUC(average='micro')", "PRAUC(average='micro')"]
+WHOLE = ["AP", "AP(rel=2)", "nDCG", "nDCG(gain='linear')", "DCG", "Hit", "RR", "MAP@R", "RPrecision(rel=2)"]
+AREAS = ["AUC", "PRAUC", "AUC(rel=2)", "FNMR(fmr=0.05, average='macro')"]
+MICRO = ["AUC(average='micro')", "PRAUC(average='micro')", "FNMR(fmr=0.05)"]
 NEGATIVES = [
     f"{area}(average={average!r}, negatives={negatives!r}, rel={rel})"
-    for area in ("AUC", "PRAUC")
+    for area in ("AUC", "PRAUC", "FNMR")
     for average in ("macro", "micro")
     for negatives in ("sampled", "both")
     for rel in (1, 2)

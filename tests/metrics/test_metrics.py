@@ -32,7 +32,7 @@ TOLERANCE = 1e-12
 def name_of(metric: str, options: dict[str, Any], k: int | None) -> str:
     """The metric as a user writes it; an option that is the default is left out."""
     defaults = {"norm": "retrieved", "rel": 1, "gain": "exponential", "discount": "log2", "p": 0.8, "part": "sum"}
-    defaults["empty"] = "zero"
+    defaults |= {"empty": "zero", "fmr": 0.001, "average": None}
     chosen = ", ".join(f"{key}={value!r}" for key, value in options.items() if defaults[key] != value)
     return metric + (f"({chosen})" if chosen else "") + (f"@{k}" if k is not None else "")
 
@@ -61,6 +61,12 @@ def without_unranked(judge: Callable[..., Bounds | None]) -> Callable[..., Bound
     return judged
 
 
+def macro_rate(groups: list[list[int]], unranked: Sequence[int], *, average: str, **options: Any) -> Bounds | None:
+    """FNMR of one query with a threshold of its own."""
+    assert average == "macro"
+    return without_unranked(definitions.false_non_match_rate)(groups, unranked, **options)
+
+
 GAINS = {"gain": ["exponential", "linear"], "discount": ["log2", "reciprocal"]}
 FAMILIES: dict[str, Callable[[int], dict[str, Judge]]] = {
     "AP": lambda n: asked(
@@ -77,6 +83,8 @@ FAMILIES: dict[str, Callable[[int], dict[str, Judge]]] = {
     "RR": lambda n: asked("RR", definitions.reciprocal_rank, [None, *range(1, n + 3)], rel=[1, 2]),
     "DCG": lambda n: asked("DCG", definitions.dcg, [None, *range(1, n + 3)], **GAINS),
     "nDCG": lambda n: asked("nDCG", definitions.ndcg, [None, *range(1, n + 3)], **GAINS),
+    "MAP@R": lambda n: asked("MAP@R", definitions.average_precision_at_r, [None], rel=[1, 2]),
+    "RPrecision": lambda n: asked("RPrecision", definitions.precision_at_r, [None], rel=[1, 2]),
     "VSDHR": lambda n: asked("VSDHR", definitions.discovery_hit_rate, range(1, n + 3), rel=[1, 2]),
     "VSDMRR": lambda n: asked("VSDMRR", definitions.discovery_reciprocal_rank, range(1, n + 3), rel=[1, 2]),
 }
@@ -94,6 +102,9 @@ MADE_FOR_UNJUDGED: dict[str, Callable[[int], dict[str, Judge]]] = {
 }
 AREAS: dict[str, Callable[[int], dict[str, Judge]]] = {
     "AUC": lambda n: asked("AUC", without_unranked(definitions.auc), [None], rel=[1, 2]),
+    "FNMR": lambda n: asked(
+        "FNMR", macro_rate, [None], average=["macro"], fmr=[0.001, 0, 0.25, 0.29, 0.5, 0.99], rel=[1, 2]
+    ),
     "PRAUC": lambda n: asked("PRAUC", without_unranked(definitions.pr_auc), [None], rel=[1, 2]),
 }
 ALL = FAMILIES | AREAS | MADE_FOR_UNJUDGED
@@ -235,7 +246,7 @@ def test_metrics_made_for_unjudged_items_see_them_whatever_they_count_elsewhere(
 
 def test_an_unjudged_item_in_the_ranking_is_an_error_unless_a_policy_is_given() -> None:
     run, relevance = {"q": {"a": 2.0, "b": 1.0}}, la.judged({"q": {"a": 1}})
-    for name in ("AP", "P@1", "R@5", "Hit", "RR", "DCG", "nDCG@2", "VSDHR@2", "VSDMRR@2"):
+    for name in ("AP", "P@1", "MAP@R", "RPrecision", "R@5", "Hit", "RR", "DCG", "nDCG@2", "VSDHR@2", "VSDMRR@2"):
         with pytest.raises(ValueError, match="unjudged"):
             la.evaluate_run(run, relevance, metrics=[name])
         assert la.evaluate_run(run, relevance, metrics=[name], unjudged="irrelevant")[name].mean > 0
@@ -253,6 +264,7 @@ def test_judgements_come_as_rows_or_as_a_dict() -> None:
 
 
 UNDEFINED_WITHOUT_A_RELEVANT_ITEM = ["AP", "AP@2", "AP(norm='total')@2", "R@2", "RR", "RR@1", "nDCG", "nDCG@2", "Bpref"]
+UNDEFINED_WITHOUT_A_RELEVANT_ITEM += ["MAP@R", "RPrecision"]
 NEEDS_TWO_CLASSES = ["AUC", "PRAUC"]
 ALWAYS_DEFINED = ["P@2", "Hit", "Hit@2", "DCG", "DCG@2", "RBP", "RBP@2"]
 SKIPPED_WITHOUT_A_RELEVANT_ITEM = ["VSDHR@1", "VSDMRR@1"]
@@ -328,6 +340,11 @@ def test_the_mean_is_over_queries_not_over_items() -> None:
     [
         ("HR@2", "Hit@2"),
         ("MRR", "RR"),
+        ("mAP@R", "MAP@R"),
+        ("MAPR", "MAP@R"),
+        ("RPrec", "RPrecision"),
+        ("Rprec", "RPrecision"),
+        ("FNMR(fmr=1e-1)", "FNMR(average='micro', fmr=0.1)"),
         ("MRR@2", "RR@2"),
         ("AP(norm='retrieved')@2", "AP@2"),
         ('AP(norm="total")@2', "AP(norm='total')@2"),
@@ -352,7 +369,10 @@ def test_the_name_of_a_metric_parses_to_the_metric(family: str) -> None:
     assert len({la.Metric.parse(name) for name in ALL[family](3)}) == len(ALL[family](3)) - len(without_cutoff)
 
 
-@pytest.mark.parametrize("name", ["P", "R", "AP@0", "P@-1", "AP(norm='all')@3", "AP(k=3)", "nDCG(rel=2)@3", "XYZ@3"])
+NO_METRICS = ["P", "R", "AP@0", "P@-1", "AP(norm='all')@3", "AP(k=3)", "nDCG(rel=2)@3", "XYZ@3"]
+
+
+@pytest.mark.parametrize("name", [*NO_METRICS, "MAP@R@3", "AP@R", "FNMR(fmr=1)", "FNMR@2"])
 def test_what_is_no_metric_is_an_error(name: str) -> None:
     with pytest.raises(ValueError, match=name.split("@")[0].split("(")[0]):
         la.evaluate_scores(np.array([[1.0]]), la.grades(np.array([[1]])), metrics=[name])
@@ -530,6 +550,9 @@ def test_large_groups_equal_exact_arithmetic(groups: list[tuple[int, int]], data
         "RR": formulas.reciprocal_rank(groups),
         "AP": formulas.average_precision(groups),
     }
+    if total:
+        wanted["MAP@R"] = formulas.average_precision(groups, k=total, norm="total")
+        wanted["RPrecision"] = Bounds(*(x / total for x in formulas.relevant_in_top(groups, k=total)))
     for k in cutoffs_of(data, groups):
         for norm in ("retrieved", "total", "min"):
             wanted[f"AP(norm='{norm}')@{k}"] = formulas.average_precision(groups, k=k, norm=norm)

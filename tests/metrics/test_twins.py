@@ -34,13 +34,13 @@ TOLERANCE = 1e-12
 # Sums of precision
 
 
-def sums_of(function: Callable[..., None], relevant: Array, retrieved: Array, k: float) -> Sums:
+def sums_of(function: Callable[..., None], relevant: Array, retrieved: Array, k: float | Array) -> Sums:
     sums = Sums(*np.full((12, len(relevant)), -7.0))  # what is not filled is seen
-    function(relevant, retrieved, k, *sums)
+    function(relevant, retrieved, np.broadcast_to(np.asarray(k, float), len(relevant)).copy(), *sums)
     return sums
 
 
-def assert_same_sums(groups: list[list[tuple[int, int]]], k: float) -> None:
+def assert_same_sums(groups: list[list[tuple[int, int]]], k: float | Array) -> None:
     """Groups of each query as (items, relevant items)."""
     retrieved, relevant = np.array(groups, float).transpose(2, 0, 1).copy()
     plain, compiled = (sums_of(f, relevant, retrieved, k) for f in (precision_sums, kernels().precision_sums))
@@ -61,6 +61,8 @@ def test_sums_of_precision_agree_at_every_cutoff(data: st.DataObject, shape: tup
     deepest = max(sum(n for n, _ in one) for one in groups)
     for k in [*range(1, deepest + 3), math.inf]:
         assert_same_sums(groups, float(k))
+    own = data.draw(st.lists(st.integers(0, deepest + 1), min_size=n_queries, max_size=n_queries))
+    assert_same_sums(groups, np.array(own, float))  # a cutoff of each query
 
 
 @pytest.mark.parametrize("k", [1, 63, 64, 65, 70, 5000, 1_000_000, 2_000_000, math.inf])

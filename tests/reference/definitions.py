@@ -152,6 +152,26 @@ def recall(groups: Groups, unranked: Sequence[int] = (), *, k: int, rel: int = 1
     return over_orders(groups, lambda order: Fraction(relevant_items(order[:k], rel), total))
 
 
+def average_precision_at_r(groups: Groups, unranked: Sequence[int] = (), *, rel: int = 1) -> Bounds | None:
+    """Sum over relevant ranks r <= R of (precision at r), over R, the number of relevant items (Musgrave et al. 2020).
+
+    >>> average_precision_at_r([[1], [0], [1]]).expected        # R = 2: the second relevant item is too far down
+    Fraction(1, 2)
+    """
+    total = relevant_items(flatten(groups), rel) + relevant_items(unranked, rel)
+    return average_precision(groups, unranked, k=total, rel=rel, norm="total") if total else None
+
+
+def precision_at_r(groups: Groups, unranked: Sequence[int] = (), *, rel: int = 1) -> Bounds | None:
+    """Relevant items in the top R, over R, the number of relevant items.
+
+    >>> precision_at_r([[1], [0], [1]]).expected
+    Fraction(1, 2)
+    """
+    total = relevant_items(flatten(groups), rel) + relevant_items(unranked, rel)
+    return precision(groups, unranked, k=total, rel=rel) if total else None
+
+
 def precision_in_radius(groups: Groups, distances: Sequence[int], *, radius: int, rel: int = 1) -> Bounds:
     """Share of relevant items among those at distance <= radius; 0 for an empty ball. The order is no matter.
 
@@ -278,6 +298,37 @@ def auc(groups: Groups, *, rel: int = 1) -> Bounds | None:
         return Fraction(right, relevant * other)
 
     return over_orders(groups, value)
+
+
+def false_non_match_rate(groups: Groups, *, fmr: float = 0.001, rel: int = 1) -> Bounds | None:
+    """Share of the relevant items that are rejected, where the threshold accepts as many others as it may.
+
+    It may accept a share `fmr` of the others at most, and accepts every item above the first other that is one too
+    many. Lower is better: best is the minimum. Undefined with one class only.
+
+    >>> false_non_match_rate([[1], [0], [1, 0]], fmr=0.5)
+    Bounds(expected=Fraction(1, 4), best=Fraction(0, 1), worst=Fraction(1, 2))
+    """
+    grades = flatten(groups)
+    relevant = relevant_items(grades, rel)
+    other = len(grades) - relevant
+    if relevant == 0 or other == 0:
+        return None
+    allowed = Fraction(str(fmr)) * other
+
+    def value(order: Order) -> Fraction:
+        accepted = others = 0
+        for grade in order:
+            if grade >= rel:
+                accepted += 1
+                continue
+            others += 1
+            if others > allowed:
+                break
+        return 1 - Fraction(accepted, relevant)
+
+    expected, highest, lowest = over_orders(groups, value)
+    return Bounds(expected, lowest, highest)
 
 
 def pr_auc(groups: Groups, *, rel: int = 1) -> Bounds | None:

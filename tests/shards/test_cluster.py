@@ -72,7 +72,7 @@ class Case:
     unjudged: str | None = None
 
 
-CUT, WHOLE = ("AP@10", "nDCG@5", "P@30"), ("AP", "nDCG", "R@20")
+CUT, WHOLE = ("AP@10", "nDCG@5", "P@30"), ("AP", "nDCG", "R@20", "MAP@R", "FNMR(fmr=0.01, average='macro')")
 CASES = {
     "labels": Case("64 bits", by_label, ("AP", "AP@10", "nDCG@10", "RR")),
     "labels in many shards": Case("64 bits", by_label, WHOLE, rows=3),

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 __all__ = ["aligned", "percent", "times"]
 
 
-def aligned(table: Sequence[Sequence[str]]) -> str:
-    """Rows of cells as lines: the first column to the left, the others to the right.
+def aligned(table: Sequence[Sequence[str]], left: int = 1) -> str:
+    """Rows of cells as lines: the first column, or so many, to the left, the others to the right.
 
     >>> print(aligned([["model", "pairs"], ["a", "12"]]))
     model  pairs
@@ -14,7 +14,10 @@ def aligned(table: Sequence[Sequence[str]]) -> str:
     """
     widths = [max(map(len, column)) for column in zip(*table, strict=True)]
     lines = (
-        [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
+        [
+            cell.ljust(width) if column < left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
         for row in table
     )
     return "\n".join("  ".join(line).rstrip() for line in lines)

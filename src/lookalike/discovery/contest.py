@@ -26,7 +26,7 @@ from lookalike.evaluation.sources import GivenTally
 from lookalike.evaluation.tally import Tally
 from lookalike.metrics.metric import Metric, parse_all
 
-OF_PAIRS = ("AUC", "PRAUC", "Bpref")  # metrics of judged pairs, wherever they rank
+OF_PAIRS = ("AUC", "PRAUC", "Bpref", "FNMR")  # metrics of judged pairs, wherever they rank
 LEVELS = ("image", "product")
 
 __all__ = ["LEVELS", "OF_PAIRS", "Contest", "tally_of"]

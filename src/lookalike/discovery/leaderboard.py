@@ -57,14 +57,14 @@ def effect(metric: str | Metric, own_out: bool = False, equal_terms: bool = Fals
     """Whether a metric favours or punishes models that helped to build the pool, or is neutral, as simulations show.
 
     own_out: of the metric without the pairs that a model alone proposed. equal_terms: of the metric with each two
-    models compared on equal terms. "" for metrics of how much was judged.
+    models compared on equal terms. "" for metrics of how much was judged, and for FNMR, which was not simulated.
 
     >>> [effect(name) for name in ("VSDHR@5", "AUC", "AUC(negatives='sampled')", "Judged@5")]
     ['favours', 'punishes', 'neutral', '']
     """
     wanted = Metric.parse(metric)
     options = wanted.options()
-    if wanted.name == "Judged" or options.get("part") == "residual":
+    if wanted.name in ("Judged", "FNMR") or options.get("part") == "residual":
         return ""
     if own_out or equal_terms or options.get("negatives") == "sampled":
         return "neutral"
@@ -111,7 +111,7 @@ class Leaderboard:
         """Models by a metric, the best first."""
         wanted = Metric.parse(metric)
         means = {name: evaluation[wanted].mean for name, evaluation in self.evaluations.items()}
-        return sorted(means, key=lambda name: (np.isnan(means[name]), -means[name]))
+        return sorted(means, key=lambda name: (np.isnan(means[name]), -wanted.sign * means[name]))
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each model and metric, with its interval, the best and worst of ties, and the upper bound of P."""

@@ -124,6 +124,8 @@ class Place(NamedTuple):
 class Gap(NamedTuple):
     """How far the leader is ahead of another model: the difference of their two numbers, its interval and p-value.
 
+    It is above 0 where the leader is better, also by a metric of which lower is better.
+
     Interval and p-value come from the same resamples of queries, with the same correction for the number of models that
     the leader is compared with. So the interval excludes 0 exactly where the p-value is below 0.05.
     """
@@ -193,8 +195,11 @@ def placing(board: "Leaderboard", number: Number | None = None) -> Placing:
     gaps: list[Gap] = []
     if len(measured) > 1:
         first, *others = places[: len(measured)]
-        ends = _resampled(measured, int(board.about["seed"]))
-        gaps = [Gap(place.model, first.value - place.value, *end) for place, end in zip(others, ends, strict=True)]
+        sign = chosen.metric.sign
+        ends = _resampled(measured, int(board.about["seed"]), sign)
+        gaps = [
+            Gap(place.model, sign * (first.value - place.value), *end) for place, end in zip(others, ends, strict=True)
+        ]
     return Placing(chosen, places, gaps, _telling_queries(measured))
 
 
@@ -209,7 +214,9 @@ def _telling_queries(scores: list[Score]) -> int:
 def places_of(board: "Leaderboard", number: Number) -> list[Place]:
     """Models by a number, the best first, equal ones in the order of the board."""
     values = {model: value_of(board, model, number) for model in board.evaluations}
-    order = sorted(values, key=lambda model: (math.isnan(values[model]), -np.round(values[model], 12)))
+    order = sorted(
+        values, key=lambda model: (math.isnan(values[model]), -number.metric.sign * np.round(values[model], 12))
+    )
     places: list[Place] = []
     for index, model in enumerate(order):
         same = index > 0 and _equal(values[order[index - 1]], values[model])
@@ -220,7 +227,7 @@ def places_of(board: "Leaderboard", number: Number) -> list[Place]:
 
 
 def leaders_of(board: "Leaderboard", number: Number) -> list[str]:
-    """The model with the highest number, or all that share it; none where no model has a value."""
+    """The model with the best number, or all that share it; none where no model has a value."""
     return [place.model for place in places_of(board, number) if place.rank == 1 and not math.isnan(place.value)]
 
 
@@ -228,8 +235,10 @@ def _equal(first: float, second: float) -> bool:
     return bool(abs(first - second) <= EQUAL) or (math.isnan(first) and math.isnan(second))
 
 
-def _resampled(scores: list[Score], seed: int) -> list[tuple[float, float, float]]:
+def _resampled(scores: list[Score], seed: int, sign: int = 1) -> list[tuple[float, float, float]]:
     """Interval and p-value of the mean of the first score less that of each other one, over resampled queries.
+
+    sign: -1 where lower is better: then it is the mean of each other one less that of the first.
 
     Queries without a value come and go with the others. Bonferroni's correction is in both. The ends are resampled
     differences themselves, chosen by their rank so that they exclude 0 exactly where the p-value is below 0.05.
@@ -247,7 +256,7 @@ def _resampled(scores: list[Score], seed: int) -> list[tuple[float, float, float
         times = generator.multinomial(n, np.full(n, 1 / n), size=size).astype(float)
         counts = times @ weights
         means = np.divide(times @ weighted, counts, out=np.full(counts.shape, np.nan), where=counts > 0)
-        parts.append(means[:, :1] - means[:, 1:])
+        parts.append(sign * (means[:, :1] - means[:, 1:]))
     differences = np.nan_to_num(np.round(np.concatenate(parts), 12))  # 0 but for rounding, or unknown: 0, no lead
     return [_ends(column, n_others) for column in differences.T]
 

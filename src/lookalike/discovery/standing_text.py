@@ -58,7 +58,7 @@ def who_leads(placing: Placing, called: Callable[[Number], str] = lambda number:
     second, gap = places[1], placing.gaps[0]
     ahead = f"ahead of {named([place.model for place in places[1:] if place.rank == second.rank])}"
     lead = f"{first.model} leads by {by}: {value}, {ahead} ({_number(second.value)})"
-    difference = round(first.value, 3) - round(second.value, 3)  # of the numbers as they are shown
+    difference = abs(round(first.value, 3) - round(second.value, 3))  # of the numbers as they are shown
     if placing.few:
         return f"{lead} by {difference:.3f}, but {too_few} whether that is more than luck."
     return f"{lead} by {difference:.3f} ({_surely(gap, len(placing.gaps))}): {_verdict(placing)}."

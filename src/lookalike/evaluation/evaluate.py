@@ -10,6 +10,8 @@ import numpy as np
 from lookalike.core.checks import choice
 from lookalike.core.errors import InputError, InputTypeError, Option
 from lookalike.core.files import digest
+from lookalike.core.ids import id_array
+from lookalike.evaluation.by_group import ByGroup, GroupScore, QueryGroups
 from lookalike.evaluation.default_metrics import DEFAULT_METRICS
 from lookalike.evaluation.inputs import Ids, request_of_scores, request_of_vectors
 from lookalike.evaluation.needs import has_radius, needs_of
@@ -46,6 +48,7 @@ def evaluate(
     level: str = "image",
     undefined: str | None = None,
     unjudged: str | None = None,
+    by: Any = None,
     threads: int | None = None,
     client: Any = None,
     partials: Any = None,
@@ -60,7 +63,9 @@ def evaluate(
     query's own id. level: "product", a judgement is about every item of the judged item's group, which `exclude` gives.
     undefined: what a query without a value counts, "zero", "one", "skip" or "error" (default: the metric's).
     unjudged: what an item that nobody judged counts, "irrelevant", "relevant", "condensed" (left out) or "error"
-    (default: the metric's). threads: how many to use, all cores by default.
+    (default: the metric's). by: a group of each query, such as its category, in their order or as {query_id: group}:
+    every metric is then given of each group too, in `by_group` of the result, with its mean over the groups.
+    threads: how many to use, all cores by default.
 
     >>> import lookalike as la
     >>> codes = la.Codes.pack([[0, 0, 0], [0, 0, 1], [0, 1, 1], [1, 1, 1]])
@@ -73,7 +78,8 @@ def evaluate(
     metric_set = MetricSet.of(metrics, undefined, unjudged)
     ids = Ids(relevance, query_ids, gallery_ids, exclude, level)
     request = request_of_vectors(queries, gallery, ids, similarity)
-    return metric_set.evaluate(source_of(request, threads=threads, client=client, partials=partials))
+    groups = None if by is None else QueryGroups.of(by, request.query_ids)
+    return metric_set.evaluate(source_of(request, threads=threads, client=client, partials=partials), groups)
 
 
 def evaluate_scores(
@@ -87,6 +93,7 @@ def evaluate_scores(
     level: str = "image",
     undefined: str | None = None,
     unjudged: str | None = None,
+    by: Any = None,
     threads: int | None = None,
 ) -> Evaluation:
     """Evaluate a matrix of scores (n_queries, n_gallery), higher is better; equal scores tie.
@@ -97,7 +104,8 @@ def evaluate_scores(
     """
     metric_set = MetricSet.of(metrics, undefined, unjudged)
     request = request_of_scores(scores, Ids(relevance, query_ids, gallery_ids, exclude, level))
-    return metric_set.evaluate(source_of(request, threads=threads))
+    groups = None if by is None else QueryGroups.of(by, request.query_ids)
+    return metric_set.evaluate(source_of(request, threads=threads), groups)
 
 
 def evaluate_run(
@@ -109,12 +117,14 @@ def evaluate_run(
     unjudged: str | None = None,
     unlisted: str = "below",
     ties: str = "expected",
+    by: Mapping[Any, Any] | None = None,
 ) -> Evaluation:
     """Evaluate a run, {query_id: {item_id: score}}, on judged pairs; every judged query counts, ranked or not.
 
     unlisted: for AUC and PRAUC, judged items that the run does not list tie "below" all that it lists, or are left
     "out". ties: "expected", over all orders of tied items, or "trec_eval", the one order that trec_eval takes: by
-    scores in single precision, then by names, the last first. It is for checking old numbers.
+    scores in single precision, then by names, the last first. It is for checking old numbers. by: {query_id: group},
+    for every metric of each group of queries too.
 
     >>> import lookalike as la
     >>> qrels = la.judged([("q", "a", 1), ("q", "b", 0), ("q", "c", 1)])
@@ -126,6 +136,13 @@ def evaluate_run(
     """
     if not isinstance(relevance, Judged):
         raise InputTypeError("a run is evaluated on judged pairs: pass la.judged(pairs) or la.read_qrels(path)")
+    groups = None
+    if by is not None:
+        if not isinstance(by, Mapping):
+            raise InputTypeError(
+                Option("by"), f" must map query ids to groups, since a run has no order, got {type(by).__name__}"
+            )
+        groups = QueryGroups.of(by, id_array(list(relevance.judgements), "queries of a run"))
     if not any(query in run for query in relevance.judgements):
         raise InputError("the run ranks nothing for any of the judged queries: are these the right files?")
     metric_set = MetricSet.of(metrics, undefined, unjudged, unlisted)
@@ -138,7 +155,7 @@ def evaluate_run(
         if areas := [metric.name for metric in metric_set.metrics if metric.area]:
             raise InputError(f"trec_eval has no {areas[0]}: leave it out, or ", Option("ties", ties))
         run, about = in_order_of_trec_eval(run), about | {"ties": ties}
-    return metric_set.evaluate(RunSource(run, relevance, about))
+    return metric_set.evaluate(RunSource(run, relevance, about), groups)
 
 
 def evaluate_tally(
@@ -148,11 +165,16 @@ def evaluate_tally(
     undefined: str | None = None,
     unjudged: str | None = None,
     unlisted: str = "below",
+    by: Any = None,
 ) -> Evaluation:
-    """Evaluate a tally, such as the sum of the tallies of gallery shards."""
+    """Evaluate a tally, such as the sum of the tallies of gallery shards.
+
+    by: a group of each query, as `evaluate` has it.
+    """
     if not isinstance(tally, Tally):
         raise InputTypeError(f"a tally is needed, got {type(tally).__name__}: la.count makes one")
-    return MetricSet.of(metrics, undefined, unjudged, unlisted).evaluate(GivenTally(tally))
+    groups = None if by is None else QueryGroups.of(by, tally.query_ids)
+    return MetricSet.of(metrics, undefined, unjudged, unlisted).evaluate(GivenTally(tally), groups)
 
 
 @dataclass(frozen=True)
@@ -195,8 +217,8 @@ class MetricSet:
         radii = [metric.cutoff for metric in self.metrics if metric.measure.cutoff == "radius"]
         return max((radius for radius in radii if radius is not None), default=None)
 
-    def evaluate(self, source: TallySource, *, log: bool = True) -> Evaluation:
-        """All metrics of all queries. log: tell notes, too."""
+    def evaluate(self, source: TallySource, groups: QueryGroups | None = None, *, log: bool = True) -> Evaluation:
+        """All metrics of all queries, and of groups of them. log: tell notes, too."""
         parts: dict[Metric, Part] = {}
         relevant: list[tuple[bool, bool]] = []
         facts: dict[str, Any] = {"undefined": self.undefined or "default"}
@@ -214,9 +236,23 @@ class MetricSet:
         unjudged = {str(metric): self.policy(metric) for metric in self.metrics}
         facts["unjudged"] = unjudged if len(set(unjudged.values())) > 1 else next(iter(unjudged.values()))
         facts["notes"] = [*source.about.get("notes", ()), *notes_of_relevance(relevant)]
+        by_group = None
+        if groups is not None:
+            by_group = self._by_group(parts, query_ids, groups)
+            facts["notes"] += [*groups.notes(), *by_group.notes()]
         for note in facts["notes"] if log else ():
             logger.warning("%s", note)
-        return Evaluation(scores, query_ids, source.about | facts)
+        return Evaluation(scores, query_ids, source.about | facts, by_group)
+
+    def _by_group(self, parts: Mapping[Metric, Part], query_ids: np.ndarray, groups: QueryGroups) -> ByGroup:
+        """Every metric of each group: of what its queries alone add, so that metrics of all pairs are right too."""
+        scores: dict[Metric, list[GroupScore]] = {}
+        for metric in self.metrics:
+            scores[metric] = []
+            for name, rows in zip(groups.names, groups.rows(), strict=True):
+                score = self._score(metric, parts[metric].of(rows), query_ids[rows], f" of group {name!r}")
+                scores[metric].append(GroupScore(score.mean, score.best, score.worst, len(rows), score.undefined))
+        return ByGroup(groups.names, scores)
 
     def _runs(self, *, of_scores: bool) -> Iterator[tuple[tuple[str, int], list[Metric]]]:
         """Metrics that are of the same counts: of the same negatives, and, of scores, with or without a radius.
@@ -244,13 +280,13 @@ class MetricSet:
         parts = [metric.part((of_areas if metric.area else tallies)[policy]) for metric, policy in policies.items()]
         return QueryBlock(tally.query_ids, parts, extremes(tally), bool(tally.unranked_counts.any()))
 
-    def _score(self, metric: Metric, part: Part, query_ids: np.ndarray) -> Score:
+    def _score(self, metric: Metric, part: Part, query_ids: np.ndarray, where: str = "") -> Score:
         policy = self.undefined or metric.measure.undefined
         values = part.settled()
         nothing = np.isnan(values.expected)
         if policy == "error" and nothing.any():
             query = query_ids[np.flatnonzero(nothing)[0]].item()
-            raise InputError(f"{metric} is undefined for {nothing.sum()} queries, first for {query!r}")
+            raise InputError(f"{metric} is undefined for {nothing.sum()} queries{where}, first for {query!r}")
         if isinstance(part, Weighted):  # a query that no order counts stays out
             return Score(metric, values, int(nothing.sum()), part.weight)
         filled = Values(*(np.where(nothing, UNDEFINED[policy], column) for column in values))

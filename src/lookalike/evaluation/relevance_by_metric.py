@@ -4,7 +4,7 @@ import re
 
 from lookalike.core.checks import choice, nearest
 from lookalike.core.errors import InputError, Option
-from lookalike.metrics.metric import ALIASES, Metric, our_name
+from lookalike.metrics.metric import ALIASES, MEASURES, Metric, our_name
 
 KINDS = ("labels", "tags", "attributes")
 
@@ -50,7 +50,8 @@ def _named(word: str, metrics: list[Metric]) -> tuple[bool, list[Metric], str]:
             Option("relevance"), f" is one of {', '.join(KINDS)}, or METRIC:{KINDS[0]} for some, got {word!r}"
         )
     choice("relevance", kind, KINDS)
-    family = re.fullmatch(r"\w+", name) is not None and our_name(name) == name  # map_cut_10 is one metric
+    of_family = re.fullmatch(r"\w+", name) is not None or name in {*MEASURES, *ALIASES}  # MAP@R is a name
+    family = of_family and our_name(name) == name  # map_cut_10 is one metric
     wanted = [metric for metric in metrics if metric.name == ALIASES.get(name, name)]
     if not family:
         wanted = [metric for metric in metrics if metric == Metric.parse(name)]

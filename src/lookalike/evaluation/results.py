@@ -14,6 +14,7 @@ from lookalike.core.errors import FileError, InputError, InputTypeError, Missing
 from lookalike.core.figures import shown, without_nan
 from lookalike.core.files import check_format, fingerprints, provenance, read_json, write_text
 from lookalike.core.ids import id_array
+from lookalike.evaluation.by_group import ByGroup
 from lookalike.evaluation.result_text import relevance_text, unlisted_note, vectors_text
 from lookalike.metrics.metric import Metric
 from lookalike.metrics.micro_average import ratio_of_sums
@@ -114,6 +115,7 @@ class Evaluation:
     scores: dict[Metric, Score]
     query_ids: np.ndarray
     about: dict[str, Any]  # where the numbers come from
+    by_group: ByGroup | None = None  # the same of groups of queries, if asked for with `by`
 
     @property
     def notes(self) -> list[str]:
@@ -168,7 +170,10 @@ class Evaluation:
         for name in ("relevance", "unjudged"):
             of_each = {k: v for other in evaluations for k, v in _of_each(other, name).items()}
             about[name] = of_each if len(set(of_each.values())) > 1 else next(iter(of_each.values()), "")
-        return cls(scores, first.query_ids, about)
+        by_group = first.by_group
+        for other in evaluations[1:]:
+            by_group = None if by_group is None else by_group.joined(other.by_group)
+        return cls(scores, first.query_ids, about, by_group)
 
     def __getitem__(self, metric: str | Metric) -> Score:
         wanted = Metric.parse(metric)
@@ -209,7 +214,8 @@ class Evaluation:
             for row in rows
         ]
         notes = (f"note: {note}" for note in self.notes)
-        return "\n".join([*lines, self.basis, *self.conventions(), *notes])
+        groups = [] if self.by_group is None else ["", str(self.by_group), ""]
+        return "\n".join([*lines, *groups, self.basis, *self.conventions(), *notes])
 
     __repr__ = __str__
 
@@ -234,10 +240,18 @@ class Evaluation:
         )
         head = "".join(f"<th>{name}</th>" for name in ("metric", "expected", "best", "worst", "undefined"))
         below = "".join(f"<p>{html.escape(line)}</p>" for line in (self.basis, *self.conventions(), *self.notes))
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>{below}"
+        groups = "" if self.by_group is None else f"<pre>{html.escape(str(self.by_group))}</pre>"
+        return f"<table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>{groups}{below}"
 
-    def to_pandas(self, *, per_query: bool = False) -> "pandas.DataFrame":
-        """A table with a row for each metric, or with a row for each query and a column for each metric."""
+    def to_pandas(self, *, per_query: bool = False, by_group: bool = False) -> "pandas.DataFrame":
+        """A table with a row for each metric, or with a row for each query and a column for each metric.
+
+        by_group: a row for each metric and group, below those of a metric its macro mean.
+        """
+        if by_group:
+            if self.by_group is None:
+                raise InputError("there are no groups of queries: evaluate with by=, one group for each query")
+            return as_table(self.by_group.rows()).set_index(["metric", "group"])
         if not per_query:
             return as_table(self.rows()).set_index("metric")
         columns = {metric.label: score.per_query for metric, score in self.scores.items()}
@@ -254,7 +268,8 @@ class Evaluation:
             for row, (metric, score) in zip(self.rows(), self.scores.items(), strict=True)
         ]
         about = self.about | {"inputs": fingerprints(self.about.get("inputs", {}))}
-        return provenance("evaluation", **about, query_ids=self.query_ids.tolist(), scores=scores)
+        groups = {} if self.by_group is None else {"by_group": self.by_group.to_dict()}
+        return provenance("evaluation", **about, query_ids=self.query_ids.tolist(), scores=scores, **groups)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """Everything as JSON, written to `path` if given; nan becomes null."""
@@ -275,15 +290,19 @@ class Evaluation:
             scores = [_read_score(row, len(query_ids)) for row in _checked("scores", saved["scores"], list)]
             _checked("inputs", saved.get("inputs", {}), dict)
             _check_words(saved)
+            by_group = None
+            if "by_group" in saved:
+                groups = _checked("by_group", saved["by_group"], dict)
+                by_group = ByGroup.from_dict(groups, [score.metric for score in scores], len(query_ids))
             if _checked("items", saved["items"], int) < 0 or len({score.metric for score in scores}) < len(scores):
                 raise InputError("it has fewer than 0 items, or a metric twice")
         except KeyError as error:
             raise FileError(f"{path} is damaged: it lacks {error.args[0]}", path=path) from None
         except (ValueError, TypeError, OverflowError) as error:
             raise FileError(f"{path} is damaged: {error}", path=path) from error
-        own_keys = ("lookalike", "format", "version", "query_ids", "scores")
+        own_keys = ("lookalike", "format", "version", "query_ids", "scores", "by_group")
         about = {key: value for key, value in saved.items() if key not in own_keys}
-        return cls({score.metric: score for score in scores}, query_ids, about)
+        return cls({score.metric: score for score in scores}, query_ids, about, by_group)
 
 
 # Reading what was saved: each raises where it is not what `to_dict` gives

@@ -156,7 +156,8 @@ class _ShardSource(_RequestSource):
         if needs.scores:
             raise InputError(
                 Option("average", "micro"),
-                " compares every score of every query: of embeddings in shards it is for judged pairs alone",
+                " compares every score of every query: of embeddings in shards it is for judged pairs alone; take ",
+                Option("average", "macro"),
             )
         if needs.distances and self.request.similarity != "euclidean":
             raise InputError(*NO_DISTANCE)

@@ -12,7 +12,16 @@ from lookalike.metrics.values import Part, Values, Weighted, divide
 NORMS = ("retrieved", "total", "min")
 EMPTY = ("zero", "skip")
 
-__all__ = ["EMPTY", "NORMS", "Sums", "at_cut", "average_precision", "average_precision_of_hits", "precision_sums"]
+__all__ = [
+    "EMPTY",
+    "NORMS",
+    "Sums",
+    "at_cut",
+    "average_precision",
+    "average_precision_at_r",
+    "average_precision_of_hits",
+    "precision_sums",
+]
 
 
 def average_precision(
@@ -33,16 +42,28 @@ def average_precision(
     >>> average_precision([[5]], [[10]])                                # ten items on one code, five relevant
     Values(expected=array([0.6071649]), best=array([1.]), worst=array([0.35436508]))
     """
-    r, n = (np.ascontiguousarray(counts, float) for counts in (relevant, retrieved))
-    total = r.sum(1) if total is None else np.asarray(total, float)
-    sums = Sums(*np.empty((12, len(r))))
-    # a twin of the function below
-    kernels(20 * r.size).precision_sums(r, n, np.inf if k is None else float(k), *sums)
+    total = np.asarray(relevant, float).sum(1) if total is None else np.asarray(total, float)
+    sums = _sums_up_to(np.full(len(total), np.inf if k is None else float(k)), relevant, retrieved)
     if k is None or norm == "total":
         return Values(*(divide(part, total) for part in sums.whole))
     if norm == "min":
         return Values(*(divide(part, np.minimum(total, k)) for part in sums.whole))
     return Values(*(np.where(total > 0, part, np.nan) for part in _over_retrieved(sums)))
+
+
+def average_precision_at_r(relevant: np.ndarray, retrieved: np.ndarray, total: np.ndarray | None = None) -> Values:
+    """MAP@R: the precisions at the relevant items of the top R, over R; expected, best and worst under ties.
+
+    R is the number of relevant items of the query itself, found or not: `total`. Nan where nothing is relevant.
+    Relevant items below rank R count 0 (Musgrave, Belongie and Lim 2020).
+
+    >>> average_precision_at_r([[1, 0, 1]], [[1, 1, 1]]).expected       # R = 2: 1/1 at rank 1, nothing at rank 2
+    array([0.5])
+    >>> average_precision_at_r([[1, 1]], [[1, 2]])                      # the second is at rank 2, or at 3, below R
+    Values(expected=array([0.75]), best=array([1.]), worst=array([0.5]))
+    """
+    total = np.asarray(relevant, float).sum(1) if total is None else np.asarray(total, float)
+    return Values(*(divide(part, total) for part in _sums_up_to(total, relevant, retrieved).whole))
 
 
 def average_precision_of_hits(
@@ -98,11 +119,19 @@ class Sums(NamedTuple):
         return self.expected + self.cut_expected, self.best + self.cut_best, self.worst + self.cut_worst
 
 
-def precision_sums(relevant: np.ndarray, retrieved: np.ndarray, k: float, *out: np.ndarray) -> None:
-    """Fill the arrays of `Sums`."""
+def _sums_up_to(k: np.ndarray, relevant: np.ndarray, retrieved: np.ndarray) -> Sums:
+    """The sums of precision over the top k of each query, whose k is its own."""
+    r, n = (np.ascontiguousarray(counts, float) for counts in (relevant, retrieved))
+    sums = Sums(*np.empty((12, len(r))))
+    kernels(20 * r.size).precision_sums(r, n, k, *sums)  # a twin of the function below
+    return sums
+
+
+def precision_sums(relevant: np.ndarray, retrieved: np.ndarray, k: np.ndarray, *out: np.ndarray) -> None:
+    """Fill the arrays of `Sums`. k: the cutoff of each query, (n_queries,)."""
     r, n = relevant, retrieved
     before, rel_before = places_before(n), places_before(r)
-    places = np.clip(k - before, 0, n)  # how many of a group's places count
+    places = np.clip(k[:, None] - before, 0, n)  # how many of a group's places count
     inverse = inverse_ranks(before, places)
     slope = np.divide(r - 1, n - 1, out=np.zeros_like(r), where=n > 1)
     # He et al. 2018, supplement eq. 10, which needs only the sum of 1/rank

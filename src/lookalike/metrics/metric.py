@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lookalike.evaluation.tally import Tally
 
 ALIASES = {"mAP": "AP", "mLGAP": "LGAP", "HR": "Hit", "MRR": "RR"}
+ALIASES |= {"mAP@R": "MAP@R", "MAPR": "MAP@R", "RPrec": "RPrecision"}
 TREC_NAMES = {  # what trec_eval calls a metric, with K for a cutoff, and what it is here
     "map": "AP",
     "map_cut_K": "AP(norm='total')@K",
@@ -23,6 +24,7 @@ TREC_NAMES = {  # what trec_eval calls a metric, with K for a cutoff, and what i
     "ndcg_cut_K": "nDCG(gain='linear')@K",
     "P_K": "P@K",
     "recall_K": "R@K",
+    "Rprec": "RPrecision",
     "recip_rank": "RR",
     "success_K": "Hit@K",
     "bpref": "Bpref",
@@ -32,7 +34,7 @@ LONGEST = 300  # letters of a name
 
 __all__ = ["ALIASES", "MEASURES", "NUMBER", "TREC_NAMES", "WHOLE", "Measure", "Metric", "our_name", "parse_all"]
 
-_NAME = re.compile(r"\s*(?P<name>\w+)\s*(?:\((?P<parameters>[^()]*)\))?\s*(?:@\s*(?P<cutoff>[^\s@]+))?\s*")
+_NAME = re.compile(r"\s*(?P<name>[mM]AP@R\b|\w+)\s*(?:\((?P<parameters>[^()]*)\))?\s*(?:@\s*(?P<cutoff>[^\s@]+))?\s*")
 
 
 @dataclass(frozen=True)
@@ -94,8 +96,13 @@ class Metric:
 
     @property
     def area(self) -> bool:
-        """Whether it is an area under a curve, for which judged items without a rank tie below all others."""
+        """Whether it is of score thresholds, as areas are: judged items without a rank then tie below all others."""
         return "average" in self.measure.parameters
+
+    @property
+    def sign(self) -> int:
+        """1 where higher is better, -1 where lower is: `sign * value` is always higher for what is better."""
+        return 1 if self.measure.higher_is_better else -1
 
     def compute(self, tally: "Tally") -> Values:
         """Its values for every query of a tally."""
@@ -110,9 +117,10 @@ class Metric:
 
     @property
     def label(self) -> str:
-        """The name as readers need it: AP with a cutoff says what it divides by."""
-        if self.name == "AP" and self.cutoff is not None:
-            return self._text({"norm": self.options()["norm"], **dict(self.parameters)})
+        """The name as readers need it: AP with a cutoff says what it divides by, FNMR at which rate it is."""
+        always = "norm" if self.name == "AP" and self.cutoff is not None else "fmr" if self.name == "FNMR" else None
+        if always is not None:
+            return self._text({always: self.options()[always], **dict(self.parameters)})
         return str(self)
 
     def _text(self, parameters: dict[str, Any]) -> str:
@@ -177,6 +185,7 @@ _BOUNDS: dict[str, tuple[Callable[[float], bool], str]] = {
     "rel": (lambda value: 1 <= value < math.inf, "from 1"),
     "radius": (lambda value: 0 <= value < math.inf, "from 0"),
     "p": (lambda value: 0 < value < 1, "between 0 and 1"),
+    "fmr": (lambda value: 0 <= value < 1, "from 0, below 1"),
 }
 
 
@@ -208,6 +217,8 @@ def _read_cutoff(text: str, name: str, measure: Measure, cutoff: str | None) -> 
     if measure.cutoff == "none":
         raise InputError(f"{name} has no cutoff: write {name}, got {text!r}")
     if not re.fullmatch(r"\d{1,100}", cutoff) or int(cutoff) < least:
+        if (name, cutoff) == ("AP", "R"):
+            raise InputError(f"{text!r} is written as 'MAP@R' or 'MAP@R(rel=2)'")
         raise InputError(f"the {what} of {name} must be a whole number from {least}, got {cutoff!r} in {text!r}")
     return int(cutoff)
 

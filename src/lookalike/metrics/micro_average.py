@@ -6,14 +6,14 @@ their differences, does to first order what resampling the queries would do to t
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 
 from lookalike.metrics.areas import area_under_precision_recall, area_under_roc
 from lookalike.metrics.values import Values
 
-__all__ = ["PooledPrecisionRecall", "PooledRoc", "Ratio", "ratio_of_sums"]
+__all__ = ["Pairs", "PooledPrecisionRecall", "PooledRoc", "Ratio", "ratio_of_sums", "settled_pairs"]
 
 
 class Ratio(NamedTuple):
@@ -27,6 +27,10 @@ class Ratio(NamedTuple):
     def settled(self) -> Values:
         """The ratio, plus each query's influence on it; nan where no query has any weight."""
         return Values(*(ratio_of_sums(part, self.weight) for part in self[:3]))
+
+    def of(self, rows: np.ndarray) -> "Ratio":
+        """What some queries add."""
+        return Ratio(*(column[rows] for column in self))
 
 
 def ratio_of_sums(part: np.ndarray, weight: np.ndarray) -> np.ndarray:
@@ -50,6 +54,17 @@ class Pairs(NamedTuple):
     relevant: np.ndarray  # items in each group
     others: np.ndarray
 
+    def of(self, rows: np.ndarray) -> Self:
+        """The groups of some queries.
+
+        >>> pairs = Pairs(np.array([2, 0, 1]), np.array([3.0, 1.0, 2.0]), np.array([1, 0, 1]), np.array([0, 1, 1]))
+        >>> pairs.of(np.array([0, 2])).scores, pairs.of(np.array([2])).scores
+        (array([3., 1., 2.]), array([2.]))
+        """
+        sizes, starts = self.sizes[rows], (self.sizes.cumsum() - self.sizes)[rows]
+        groups = np.arange(sizes.sum()) + np.repeat(starts - (sizes.cumsum() - sizes), sizes)
+        return type(self)(sizes, *(column[groups] for column in self[1:]))
+
 
 class PooledRoc(Pairs):
     """AUC over the pairs of all queries at once: any relevant item against any other; a tied pair counts half.
@@ -61,7 +76,7 @@ class PooledRoc(Pairs):
 
     def settled(self) -> Values:
         """The area, plus each query's influence on it; best and worst are the whole's. Nan with one class only."""
-        return _settled(self, area_under_roc, _roc_influence)
+        return settled_pairs(self, area_under_roc, _roc_influence)
 
 
 class PooledPrecisionRecall(Pairs):
@@ -69,13 +84,14 @@ class PooledPrecisionRecall(Pairs):
 
     def settled(self) -> Values:
         """The area, plus each query's influence on it. Nan with one class only."""
-        return _settled(self, area_under_precision_recall, _precision_recall_influence)
+        return settled_pairs(self, area_under_precision_recall, _precision_recall_influence)
 
 
 Influence = Callable[[np.ndarray, np.ndarray, float], tuple[np.ndarray, np.ndarray]]
 
 
-def _settled(pairs: Pairs, area: Callable[..., Values], influence: Influence) -> Values:
+def settled_pairs(pairs: Pairs, area: Callable[..., Values], influence: Influence) -> Values:
+    """A metric of all pairs at once, plus each query's influence on it; best and worst are the whole's."""
     n = len(pairs.sizes)
     thresholds, group = np.unique(-pairs.scores, return_inverse=True)  # the highest score first
     relevant, others = (np.bincount(group, items, len(thresholds)) for items in (pairs.relevant, pairs.others))

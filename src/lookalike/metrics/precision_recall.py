@@ -5,7 +5,7 @@ import numpy as np
 from lookalike.metrics.rank_sums import places_before
 from lookalike.metrics.values import Values, divide, row_sums
 
-__all__ = ["hits", "precision", "precision_within", "recall", "recall_within"]
+__all__ = ["hits", "precision", "precision_at_r", "precision_within", "recall", "recall_within"]
 
 
 def precision(relevant: np.ndarray, retrieved: np.ndarray, k: int) -> Values:
@@ -28,6 +28,18 @@ def recall(relevant: np.ndarray, retrieved: np.ndarray, total: np.ndarray, k: in
     return Values(*(divide(count, np.asarray(total)) for count in hits(relevant, retrieved, k)))
 
 
+def precision_at_r(relevant: np.ndarray, retrieved: np.ndarray, total: np.ndarray | None = None) -> Values:
+    """RPrecision: relevant items in the top R, over R; expected, best and worst under ties.
+
+    R is the number of relevant items of the query itself, found or not: `total`. Nan where nothing is relevant.
+
+    >>> precision_at_r([[1, 1]], [[1, 4]])                              # R = 2: the first, and one of four tied
+    Values(expected=array([0.625]), best=array([1.]), worst=array([0.5]))
+    """
+    total = np.asarray(relevant, float).sum(1) if total is None else np.asarray(total, float)
+    return Values(*(divide(count, total) for count in hits(relevant, retrieved, total[:, None])))
+
+
 def precision_within(relevant: np.ndarray, retrieved: np.ndarray, inside: np.ndarray) -> Values:
     """P(radius=r): relevant items among those within the radius; an empty ball has precision 0. No ties matter.
 
@@ -47,8 +59,8 @@ def recall_within(relevant: np.ndarray, total: np.ndarray, inside: np.ndarray) -
     return Values(value, value, value)
 
 
-def hits(relevant: np.ndarray, retrieved: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Relevant items in the top k: expected, most, least."""
+def hits(relevant: np.ndarray, retrieved: np.ndarray, k: int | np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Relevant items in the top k: expected, most, least. k: one, or one of each query, (n_queries, 1)."""
     r, n = np.asarray(relevant, float), np.asarray(retrieved, float)
     places = np.clip(k - places_before(n), 0, n)
     expected = np.divide(places * r, n, out=np.zeros_like(r), where=n > 0)

@@ -8,12 +8,13 @@ import numpy as np
 
 from lookalike.core.errors import InputError
 from lookalike.metrics.areas import area_under_precision_recall, area_under_roc
-from lookalike.metrics.average_precision import EMPTY, NORMS, average_precision_of_hits
+from lookalike.metrics.average_precision import EMPTY, NORMS, average_precision_at_r, average_precision_of_hits
 from lookalike.metrics.bpref import binary_preference
 from lookalike.metrics.dcg import DISCOUNTS, GAINS, dcg, ndcg
+from lookalike.metrics.false_non_match import PooledFalseNonMatch, false_non_match_rate
 from lookalike.metrics.lgap import local_group_average_precision
 from lookalike.metrics.micro_average import PooledPrecisionRecall, PooledRoc
-from lookalike.metrics.precision_recall import precision, precision_within, recall, recall_within
+from lookalike.metrics.precision_recall import precision, precision_at_r, precision_within, recall, recall_within
 from lookalike.metrics.rbp import PARTS, rank_biased_precision, rank_biased_residual
 from lookalike.metrics.reciprocal_rank import hit, reciprocal_rank
 from lookalike.metrics.values import Part, Values
@@ -39,6 +40,7 @@ class Measure:
     cutoff: str = "optional"  # "optional", "required", "none", or "radius" where @r is one
     undefined: str = "zero"
     where_undefined: str = "nothing relevant"
+    higher_is_better: bool = True
     unjudged: str = "error"  # how unjudged items count by default; "kept": the measure always sees them as unjudged
 
 
@@ -61,6 +63,16 @@ def _binary_with_total(function: Callable[..., Part]) -> Callable[..., Part]:
 
     def compute(tally: "Tally", rel: int, **options: Any) -> Part:
         return function(*_groups(tally, rel, options["k"]), total=tally.total_relevant(rel), **options)
+
+    return compute
+
+
+def _at_r(function: Callable[..., Values]) -> Callable[..., Values]:
+    """A metric of the top R of each query, R being its number of relevant items, ranked or not."""
+
+    def compute(tally: "Tally", rel: int) -> Values:
+        total = tally.total_relevant(rel)
+        return function(*_groups(tally, rel, max(1, int(total.max(initial=0)))), total)
 
     return compute
 
@@ -110,6 +122,12 @@ def _area(macro: Callable[..., Values], micro: Callable[..., Part]) -> Callable[
         return micro(*tally.scored_groups(rel))
 
     return compute
+
+
+def _fnmr(tally: "Tally", fmr: float, rel: int, average: str, **_: Any) -> Part:
+    if average == "macro":
+        return false_non_match_rate(*tally.judged_groups(rel), fmr)
+    return PooledFalseNonMatch(*tally.scored_groups(rel), np.full(len(tally), fmr))
 
 
 def _judged(tally: "Tally", k: int) -> Values:
@@ -177,6 +195,28 @@ MEASURES: dict[str, Measure] = {
         cutoff="none",
         undefined="skip",
         where_undefined="one class only",
+        unjudged="condensed",
+    ),
+    "MAP@R": Measure(
+        "sum of the precisions at the relevant items of the top R, over R, the query's number of relevant items",
+        _at_r(average_precision_at_r),
+        {"rel": _REL},
+        cutoff="none",
+    ),
+    "RPrecision": Measure(
+        "share of relevant items in the top R, R being the query's number of relevant items",
+        _at_r(precision_at_r),
+        {"rel": _REL},
+        cutoff="none",
+    ),
+    "FNMR": Measure(
+        "share of the relevant pairs below the threshold that a share fmr of the other pairs passes; lower is better",
+        _fnmr,
+        {"fmr": (0.001, NUMBER), "rel": _REL, "average": AVERAGES[::-1], "negatives": NEGATIVES},
+        cutoff="none",
+        undefined="skip",
+        where_undefined="one class only",
+        higher_is_better=False,
         unjudged="condensed",
     ),
     "LGAP": Measure(

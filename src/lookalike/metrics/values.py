@@ -19,6 +19,10 @@ class Values(NamedTuple):
         """Per-query values; no aggregation."""
         return self
 
+    def of(self, rows: np.ndarray) -> "Values":
+        """The values of some queries."""
+        return Values(*(column[rows] for column in self))
+
 
 class Weighted(NamedTuple):
     """Values of each query over the orders in which it counts, and the chance of these, which weighs it in the mean.
@@ -36,12 +40,19 @@ class Weighted(NamedTuple):
         """Per-query values; no aggregation."""
         return Values(*self[:3])
 
+    def of(self, rows: np.ndarray) -> "Weighted":
+        """The values and weights of some queries."""
+        return Weighted(*(column[rows] for column in self))
+
 
 class Part(Protocol):
     """What a metric computes of a block of queries: columns that are joined over all blocks, then settled."""
 
     def settled(self) -> Values:
         """The final values, after the columns of all queries are joined."""
+
+    def of(self, rows: np.ndarray) -> "Part":
+        """The same of some queries alone, at these positions."""
 
 
 def joined(parts: Sequence[Any]) -> Any:

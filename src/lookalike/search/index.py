@@ -23,7 +23,7 @@ FEWEST = 100  # items that lists or a graph are made for
 MOST_VISITED = 1 / 4  # of the lists: where recall asks for more, "auto" scans everything
 MOST_EFFORT = 4096  # of HNSW
 
-__all__ = ["KINDS", "Index", "Measured", "Neighbours", "recall"]
+__all__ = ["KINDS", "Index", "Measured", "Neighbours", "checked_ids", "recall"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ class Index:
         if not 0 < target <= 1:
             raise InputError(f"target must be a recall above 0 and up to 1, got {target!r}")
         whole_number("k", k)
-        named = None if ids is None else _checked_ids(ids, len(space))
+        named = None if ids is None else checked_ids(ids, len(space))
         sample = None if queries is None else space.checked(queries)
         if sample is not None and len(sample) < 2:
             raise InputError(
@@ -234,7 +234,7 @@ class Index:
         same = type(items) is type(self._space.items) and _fingerprint(items) == self.digest
         if ids is None or not same:
             return same
-        return self.ids is not None and np.array_equal(self.ids, _checked_ids(ids, len(items)))
+        return self.ids is not None and np.array_equal(self.ids, checked_ids(ids, len(items)))
 
     @property
     def digest(self) -> str:
@@ -306,7 +306,7 @@ class Index:
             space = CodeSpace(Codes.from_arrays(arrays, about, path))
         else:
             space = EmbeddingSpace(arrays["embeddings"], about["similarity"])
-        named = _checked_ids(arrays["ids"], len(space)) if "ids" in arrays else None
+        named = checked_ids(arrays["ids"], len(space)) if "ids" in arrays else None
         if kind == "exact":
             if effort is not None or about["measured"] is not None or {"faiss", "order"} & arrays.keys():
                 raise InputError("an exact index has no lists")
@@ -346,10 +346,11 @@ def _checked_mask(among: Any, n: int) -> np.ndarray:
     return np.flatnonzero(mask)
 
 
-def _checked_ids(ids: Any, n: int) -> np.ndarray:
-    named = id_array(ids, "ids")
-    equal_lengths({"items": n, "ids": len(named)})
-    distinct("ids", named)
+def checked_ids(ids: Any, n: int, what: str = "ids") -> np.ndarray:
+    """The ids of n items, which must differ."""
+    named = id_array(ids, what)
+    equal_lengths({"items": n, what: len(named)})
+    distinct(what, named)
     return named
 
 

@@ -26,7 +26,7 @@ def _inverse_ranks(before, n):
 
 
 @compiled(
-    void(read(float64, 2), read(float64, 2), float64, *(write(float64, 1),) * 12),
+    void(read(float64, 2), read(float64, 2), read(float64, 1), *(write(float64, 1),) * 12),
     nogil=True,
     cache=True,
 )
@@ -34,17 +34,18 @@ def precision_sums(
     relevant, retrieved, k,
     expected, best, worst, hits, cut_expected, cut_best, cut_worst, c_before, c_rel_before, c_n, c_r, c_places,
 ):  # fmt: skip
-    """Sums of precision over each query's top k; the twin of metrics.average_precision.precision_sums."""
+    """Sums of precision over each query's own top k; the twin of metrics.average_precision.precision_sums."""
     for i in range(len(relevant)):
+        last_rank = k[i]
         cut_expected[i] = cut_best[i] = cut_worst[i] = 0
         c_before[i] = c_rel_before[i] = c_n[i] = c_r[i] = c_places[i] = 0
         before = rel_before = 0.0
         mean_sum = best_sum = worst_sum = relevant_sum = 0.0  # in registers
         for g in range(relevant.shape[1]):
-            if before >= k:
+            if before >= last_rank:
                 break
             n, r = retrieved[i, g], relevant[i, g]
-            places = min(n, k - before)
+            places = min(n, last_rank - before)
             high = low = middle = 0.0
             if r == n == 1:  # by far the most frequent, and no order matters
                 high = low = middle = (rel_before + 1) / (before + 1)

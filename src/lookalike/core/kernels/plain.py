@@ -128,9 +128,9 @@ def _inverse_ranks(before: np.ndarray, n: np.ndarray) -> np.ndarray:
     return total
 
 
-def precision_sums(relevant: np.ndarray, retrieved: np.ndarray, k: float, *out: np.ndarray) -> None:
-    """Sums of precision over each query's top k."""
-    n, r = retrieved, relevant
+def precision_sums(relevant: np.ndarray, retrieved: np.ndarray, k: np.ndarray, *out: np.ndarray) -> None:
+    """Sums of precision over each query's own top k, (n_queries,)."""
+    n, r, k = retrieved, relevant, k[:, None]
     before, rel_before = n.cumsum(1) - n, r.cumsum(1) - r
     places = np.minimum(n, k - before)
     cells = np.nonzero((before < k) & (r > 0))

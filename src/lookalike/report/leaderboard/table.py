@@ -47,7 +47,7 @@ class LeaderboardColumn:
     of: Number | None = None  # whose value it is, unless it is derived from it
     shown: Callable[[float], str] = number
     until: Callable[[str], float] | None = None  # where a range ends that the value begins
-    best: bool = True  # whether the highest is the best
+    best: bool = True  # whether the best number is marked
 
 
 def columns(standing: Standing) -> list[LeaderboardColumn]:
@@ -182,10 +182,11 @@ def _body(standing: Standing, name: str, models: list[str], shown: list[Leaderbo
 
 
 def _best(standing: Standing, column: LeaderboardColumn) -> float:
-    """The highest number of a column, which all models that share it win; nan if all models have the same."""
+    """The best number of a column, which all models that share it win; nan if all models have the same."""
     values = [round(column.value(model), 12) for model in standing.models]
     defined = [value for value in values if not math.isnan(value)]
-    return max(defined) if column.best and defined and len(set(values)) > 1 else math.nan
+    best = max if column.of is None or column.of.metric.sign > 0 else min
+    return best(defined) if column.best and defined and len(set(values)) > 1 else math.nan
 
 
 def _row(standing: Standing, model: str, shown: list[LeaderboardColumn], best: list[float]) -> str:

@@ -50,7 +50,7 @@ class Retrieval:
     def ranking(self, metric: Metric | None = None) -> list[str]:
         """Models, the best first."""
         by = metric or self.main
-        return sorted(self.evaluations, key=lambda model: -self.evaluations[model][by].mean)
+        return sorted(self.evaluations, key=lambda model: -by.sign * self.evaluations[model][by].mean)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain Python values."""
