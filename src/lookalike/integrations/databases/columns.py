@@ -17,12 +17,16 @@ __all__ = ["ColumnRoles", "DatabaseColumn", "roles_of"]
 
 @dataclass(frozen=True)
 class DatabaseColumn:
-    """A column of a table. kind: "embeddings", "codes", "value", "list" or "other". shown: its type in words."""
+    """A column of a table. kind: "embeddings", "codes", "value", "list" or "other". shown: its type in words.
+
+    is_key: by itself it tells rows apart. base: of pgvector, its type's name without schema and length.
+    """
 
     name: str
     kind: str
     shown: str
-    is_key: bool = False  # by itself it tells rows apart
+    is_key: bool = False
+    base: str = ""
 
     def __str__(self) -> str:
         return f"{self.name} ({self.shown})"

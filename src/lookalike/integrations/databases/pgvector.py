@@ -2,7 +2,7 @@
 
 import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -67,7 +67,7 @@ def open_pgvector(address: DatabaseAddress, columns: Columns) -> "PgvectorTable"
         columns_there = connection.execute(TYPES, (oid,)).fetchall()
         fields = [_field(*row) for row in columns_there]
         if not any(field.kind in ("embeddings", "codes") for field in fields):
-            _check_extension(server, connection, shown)
+            _extension_schema(server, connection, shown)
         roles = roles_of(shown, fields, address.columns(columns))
         if roles.id is None and kind == "v":
             raise InputError(
@@ -133,29 +133,24 @@ class PgvectorTable(DatabaseTable):
                     for row, vector in enumerate(vectors):
                         if vector is not None and len(vector) != length:
                             raise self._two_lengths(self._row_name(named, row, start), len(vector), length or 0)
-                    octets = np.frombuffer(b"".join(present), np.uint8).reshape(len(present), -1)
+                    octets = np.frombuffer(b"".join(present), np.uint8).reshape(len(present), length or 4)
                     yield TableRows(self._decoded(octets), has, named)
                     start += len(part)
 
     def _two_lengths(self, who: str, length: int, first: int) -> InputError:
         """That vectors differ in length; given in bytes, as PostgreSQL sends them."""
-        size = FLOATS[self._type].itemsize
+        size = FLOATS[self.roles.vector.base].itemsize
         return InputError(
             f"{self.name}: the vector of {who} has {(length - 4) // size} numbers, those before it have "
             f"{(first - 4) // size}: all must be of one model"
         )
-
-    @property
-    def _type(self) -> str:
-        """The type of the vectors without their length."""
-        return self.roles.vector.shown.partition("(")[0]
 
     def _decoded(self, octets: np.ndarray) -> np.ndarray:
         """Vectors as PostgreSQL sends them, behind four bytes each, as a matrix: floats, or codes as packed bytes."""
         if self.roles.vector.kind == "codes":  # the first bit is the highest of its byte
             bits = np.unpackbits(octets[:, 4:], axis=1, count=self.about["n_bits"])
             return np.packbits(bits, axis=1, bitorder="little")
-        number = FLOATS[self._type]
+        number = FLOATS[self.roles.vector.base]
         return np.ascontiguousarray(octets[:, 4:]).view(number).astype(number.newbyteorder("="))
 
     @contextlib.contextmanager
@@ -163,6 +158,7 @@ class PgvectorTable(DatabaseTable):
         """PostgreSQL's own search within a block, by the index that it chooses."""
         with self._server.connected() as connection:
             connection.set_autocommit(True)
+            _load_extension(self._server, connection, self.name)
             _set_options(connection, self.name, options)
             found = [name for (name,) in connection.execute(INDEXES, (self._oid, self.roles.vector.name))]
             of_indexes = {OPCLASSES[part] for name in found if (part := name.split("_")[-2]) in OPCLASSES}
@@ -180,12 +176,12 @@ class PgvectorTable(DatabaseTable):
         from psycopg import sql
 
         assert self.roles.id is not None
-        vector = sql.Identifier(self.roles.vector.name)
+        vector = _identifier(self.roles.vector.name)
         known = sql.SQL("WHERE {} IS NOT NULL ").format(vector) if self._skips_nulls else sql.SQL("")
-        kind = self.roles.vector.shown if self.roles.vector.kind == "codes" else self._type
+        kind = self.roles.vector.shown if self.roles.vector.kind == "codes" else self.roles.vector.base
         return sql.SQL("SELECT {} FROM {} {}ORDER BY {} {} %s::{} LIMIT {}").format(
-            _expression(self.roles.id), self._relation(), known, vector, sql.SQL(OPERATORS[similarity]),
-            sql.SQL(kind), sql.Literal(k),
+            _expression(self.roles.id, _identifier), _identifier(self._schema, self._table), known, vector,
+            sql.SQL(OPERATORS[similarity]), sql.SQL(kind), sql.Literal(k),
         )  # fmt: skip
 
 
@@ -244,6 +240,9 @@ class _Server:
         except (psycopg.ProgrammingError, UnicodeError, ValueError):  # its text may repeat a password
             raise malformed("pgvector", "this cannot be read, perhaps because of its port, of signs that are written "
                             "with %, or of an option that PostgreSQL does not have") from None  # fmt: skip
+        ports = str(parts.get("port", "5432")).split(",")  # of several hosts; what is no port may be a password
+        if not all(re.fullmatch("[0-9]{0,5}", port) and int(port or 5432) in range(1, 1 << 16) for port in ports):
+            raise malformed("pgvector", "the port must be from 1 to 65535")
         port = f":{parts['port']}" if "port" in parts else ""
         where = f"{parts.get('host', '')}{port}/{parts.get('dbname', '')}"
         secret = tuple(str(parts[name]) for name in ("password", "sslpassword") if parts.get(name))
@@ -269,11 +268,18 @@ class _Server:
             raise StoreError(f"{self.name} cannot be used: {message}") from None
 
 
-def _expression(field: DatabaseColumn) -> Any:
+def _identifier(*names: str) -> Any:
+    """A name in a statement that has values, in which psycopg takes a % for the place of one."""
+    from psycopg import sql
+
+    return sql.Identifier(*(name.replace("%", "%%") for name in names))
+
+
+def _expression(field: DatabaseColumn, identifier: Callable[[str], Any] | None = None) -> Any:
     """A column as it is selected: whole numbers, booleans and lists as they are, all else as text."""
     from psycopg import sql
 
-    name = sql.Identifier(field.name)
+    name = (identifier or sql.Identifier)(field.name)
     if field.shown in (*WHOLE, "boolean") or field.kind == "list":
         return name
     return sql.SQL("{}::text").format(name)
@@ -282,7 +288,7 @@ def _expression(field: DatabaseColumn) -> Any:
 def _field(name: str, shown: str, kind: str, modifier: int, category: str, is_key: bool) -> DatabaseColumn:
     """A column as PostgreSQL describes it."""
     if kind in FLOATS:
-        return DatabaseColumn(name, "embeddings", shown)
+        return DatabaseColumn(name, "embeddings", shown, base=kind)
     if kind == "bit":
         return DatabaseColumn(name, "codes", shown if modifier > 0 else "bit(1)")
     if kind in PASSES:
@@ -307,23 +313,31 @@ def _no_table(server: _Server, connection: Any, table: str) -> InputError:
     return InputError(f"{server.name} has no table {table!r}{hint}; {there}")
 
 
-def _check_extension(server: _Server, connection: Any, table: str) -> None:
-    """Raise where the database lacks the extension."""
-    if not connection.execute("SELECT FROM pg_extension WHERE extname = 'vector'").fetchall():
+def _extension_schema(server: _Server, connection: Any, table: str) -> str:
+    """The schema of the extension; an error where the database lacks it."""
+    rows = connection.execute(
+        "SELECT nspname FROM pg_extension JOIN pg_namespace ON pg_namespace.oid = extnamespace WHERE extname = 'vector'"
+    ).fetchall()
+    if not rows:
         raise InputError(
-            f"{table} has no column of vectors, and {server.name} has no extension vector: run CREATE EXTENSION "
-            "vector, or name another database"
+            f"{table} cannot be searched for vectors, since {server.name} has no extension vector: run CREATE "
+            "EXTENSION vector there, or name another database"
         )
+    return str(rows[0][0])
+
+
+def _load_extension(server: _Server, connection: Any, table: str) -> None:
+    """Let this connection find the types and operators of the extension, and know its settings."""
+    schema = _extension_schema(server, connection, table)
+    path = "SELECT set_config('search_path', current_setting('search_path') || ', ' || quote_ident(%s), false)"
+    connection.execute(path, (schema,))
+    connection.execute("SELECT '[1]'::vector")  # before the extension is loaded, any name passes for a setting of it
 
 
 def _set_options(connection: Any, table: str, options: Mapping[str, str]) -> None:
     """Set what the search uses, such as hnsw.ef_search; only in this connection."""
     import psycopg
 
-    if not options:
-        return
-    with contextlib.suppress(psycopg.errors.UndefinedObject):  # without the extension there are codes alone
-        connection.execute("SELECT '[1]'::vector")  # loads the extension, without which it would take any name
     for name, value in options.items():
         if not connection.execute("SELECT FROM pg_settings WHERE name = %s", (name,)).fetchall():
             rows = connection.execute(

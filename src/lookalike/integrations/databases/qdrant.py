@@ -59,7 +59,7 @@ class QdrantCollection(DatabaseTable):
     ) -> None:
         super().__init__(where.name, roles, skips_nulls=skips_nulls)
         self.where, self.using, self.distance = where, using, distance
-        if distance == "Cosine":
+        if distance == "Cosine" and where.folder is None:
             self.notes = (
                 *self.notes,
                 f"{self.name}: Qdrant keeps vectors that it compares by cosine scaled to length 1",
