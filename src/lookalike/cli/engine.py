@@ -40,7 +40,11 @@ class EngineOptions:
     ] = 10
     engine_option: Annotated[
         tuple[str, ...],
-        Parameter(help="--engine: a setting of its search, such as hnsw.ef_search=40; may be given again", negative=()),
+        Parameter(
+            help="--engine: a setting of its search, such as hnsw.ef_search=40; may be given again",
+            negative=(),
+            show_default=False,
+        ),
     ] = ()
 
     @property
@@ -95,7 +99,7 @@ def _measured(options: EngineOptions, asked: "_Asked") -> "EngineEvaluation":
         raise InputError("--engine must be the address of a database: pgvector://…, lancedb:… or qdrant:…")
     queries, query_words = _queries(asked)
     source.check_query(queries.vectors)
-    gallery = collect(source, asked.labels[1])
+    gallery = collect(source, asked.labels[1]).at_level(asked.level)
     if asked.labels[1] is None and asked.labels[0] is None:
         queries, gallery = share_words(queries, query_words, gallery, source.about.get("tags"))
     relevance = relevance_between(

@@ -136,6 +136,7 @@ def evaluate(
     if engine is not None:
         unfit = {"--curve": curve, "--interval": interval, "--dask": dask, "--partials": partials, "GALLERY": gallery}
         unfit |= {"--run": run or qrels, "--unlisted or --ties": of_runs != OF_RUNS}
+        asked = replace(asked, policies=policies | {"threads": threads})
         return evaluate_engine(engine, asked, unfit, output, as_json=as_json)
     search = _search_of(asked, (run, qrels), of_runs, of_vectors, dask)
     result = search(asked)

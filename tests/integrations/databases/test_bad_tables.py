@@ -75,6 +75,7 @@ def test_other_texts_are_no_addresses(text: str) -> None:
         "qdrant://host",
         "qdrant:items",
         "lancedb:items",
+        f"lancedb:s3://ann:{PASSWORD}@bucket/items",
         "lancedb:shop/items?bitorder=middle",
         "lancedb:shop/items?nulls=keep",
     ],
@@ -246,6 +247,9 @@ def test_several_columns_that_may_be_labels(write: Callable[[Shop], str]) -> Non
     assert "has several columns that may be labels, class (" in told
     assert "category (" in told
     assert told.endswith("name one, such as label=class")
+    source = open_database(address + ("&label=" if "?" in address else "?label="))  # neither
+    assert source is not None
+    assert collect(source).labels is None
 
 
 # Rows
@@ -308,6 +312,9 @@ def test_ids_that_repeat(write: Callable[[Shop], str]) -> None:
     address = write(Shop(EYE, {"sku": ["a", "b", "a"]}))
     mark = "&" if "?" in address else "?"
     assert "ids must differ, 'a' occurs 2 times in 'sku'" in problem(f"{address}{mark}id=sku")
+    source = open_database(f"{address}{mark}id=")
+    assert source is not None
+    assert collect(source).ids is None
 
 
 def test_an_empty_table(write: Callable[[Shop], str], server: Server, vectors_url: str) -> None:

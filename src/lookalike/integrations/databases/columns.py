@@ -52,22 +52,22 @@ class ColumnRoles:
 
 
 def roles_of(table: str, columns: Sequence[DatabaseColumn], named: Columns) -> ColumnRoles:
-    """Which of a table's columns is what. table: what messages call it. named: what the user says.
+    """Which of a table's columns is what. table: what messages call it. named: what the user says; "" is no column.
 
     >>> columns = [DatabaseColumn("sku", "value", "text"), DatabaseColumn("emb", "embeddings", "vector(3)")]
     >>> roles_of("shop", columns, Columns()).vector.name
     'emb'
     """
-    if named.label is not None and named.tags is not None:
+    if named.label and named.tags:
         raise InputError(f"{table}: items are relevant by labels or by tags: name a column for one of them, not both")
     given = {role.name: _named(table, columns, role.name, getattr(named, role.name)) for role in fields(Columns)}
     vector = given.pop("vector") or _only_vector(table, columns)
-    if given["id"] is None:
+    if named.id is None:
         given["id"] = next((field for field in columns if field.is_key), None) or _usual(table, columns, "id")
-    if given["label"] is None and given["tags"] is None:
+    if named.label is None and not named.tags:
         given["label"] = _usual(table, columns, "label")
-        if given["label"] is None:
-            given["tags"] = _usual(table, columns, "tags")
+    if named.tags is None and not given["label"]:
+        given["tags"] = _usual(table, columns, "tags")
     every = {"vector": vector} | given
     found = [f"{PLURALS[role]} are {field}" for role, field in every.items() if field and getattr(named, role) is None]
     notes = (f"{table}: {', '.join(found)}",) if found else ()
@@ -76,7 +76,7 @@ def roles_of(table: str, columns: Sequence[DatabaseColumn], named: Columns) -> C
 
 def _named(table: str, columns: Sequence[DatabaseColumn], role: str, name: str | None) -> DatabaseColumn | None:
     """The column that the user names for a role; None where none is named. Raises where it cannot be that."""
-    if name is None:
+    if not name:
         return None
     field = next((field for field in columns if field.name == name), None)
     if field is None:

@@ -32,6 +32,8 @@ def open_lancedb(address: DatabaseAddress, columns: Columns) -> "LanceTable":
     folder, _, table = address.location.rpartition("/")
     if not folder or not table:
         raise malformed("lancedb", "a folder and a table are needed, with a / between them")
+    if "://" in folder and "@" in folder:
+        raise malformed("lancedb", "keys of an object store are not in its address, but in variables")
     if "://" not in folder and not Path(folder).is_dir():  # LanceDB would make it
         raise InputError(f"there is no folder {folder} of LanceDB")
     bit_order = address.options.get("bitorder", "little")

@@ -146,7 +146,7 @@ class DatabaseTable(ABC):
             assert self.roles.id is not None
             raise InputError(
                 f"{self.name}: ids must differ, {ids[counts > 1][0].item()!r} occurs {counts.max()} times in "
-                f"{self.roles.id.name!r}: name another column, such as id=…"
+                f"{self.roles.id.name!r}: name another column, such as id=sku, or none, as id="
             )
 
     def check_query(self, queries: Any) -> None:
