@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from lookalike.cli.engine import EngineOptions, evaluate_engine
 from lookalike.cli.errors import spelling
 from lookalike.cli.galleries import open_shards
 from lookalike.cli.options import DASK, JSON, PARTIALS, SIMILARITY, THREADS, UNLISTED, ZERO
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 LABEL_FILES = ", or pass a file of labels with --query-labels and --gallery-labels"
 USUAL_METRICS = " ".join(DEFAULT_METRICS)
+OF_RUNS = {"unlisted": "below", "ties": "expected"}  # options of runs alone, as they are unless they are given
 
 QUERIES = Annotated[Path | None, Parameter(help=f"codes or embeddings of the queries: {either(ITEMS)}")]
 GALLERY = Annotated[
@@ -105,6 +107,7 @@ def evaluate(
     partials: PARTIALS = None,
     output: OUTPUT = None,
     curve: CURVE = None,
+    engine: EngineOptions | None = None,
     as_json: JSON = False,
 ) -> None:
     """Evaluate codes or embeddings with labels, or a TREC run with judgements.
@@ -118,6 +121,8 @@ def evaluate(
     Example: lookalike evaluate queries.npz s3://bucket/gallery --dask tcp://scheduler:8786 --partials s3://bucket/partials
 
     Example: lookalike evaluate --run search.run.gz --qrels judged.qrels --unjudged irrelevant
+
+    Example: lookalike evaluate queries.npz --engine lancedb:shop/items --metrics "P@10 nDCG@10"
     """
     from lookalike.evaluation.relevance_by_metric import metrics_by_kind
     from lookalike.metrics.metric import parse_all
@@ -128,17 +133,18 @@ def evaluate(
     policies: dict[str, Any] = {"undefined": undefined, "unjudged": unjudged}
     asked = _Asked(queries, gallery, label_files, names, kinds, policies, similarity, exclude_self, zero, labels)
     of_runs, of_vectors = {"unlisted": unlisted, "ties": ties}, {"threads": threads, "partials": partials}
-    if run is not None or qrels is not None:
-        search: Callable[[_Asked], Evaluation] = partial(_evaluate_run, run, qrels, of_runs)
-    else:
-        search = _search_of_vectors(asked, of_runs, of_vectors, dask)
+    if engine is not None:
+        unfit = {"--curve": curve, "--interval": interval, "--dask": dask, "--partials": partials, "GALLERY": gallery}
+        unfit |= {"--run": run or qrels, "--unlisted or --ties": of_runs != OF_RUNS}
+        asked = replace(asked, policies=policies | {"threads": threads})
+        return evaluate_engine(engine, asked, unfit, output, as_json=as_json)
+    search = _search_of(asked, (run, qrels), of_runs, of_vectors, dask)
     result = search(asked)
     if output is not None:
         result.to_json(output)
     if curve is not None:
         _write_curve(curve, result, asked, search)
-    tell = _print_scores if as_json else _show_scores
-    tell(result, interval)
+    return (_print_scores if as_json else _show_scores)(result, interval)
 
 
 def _check_options(interval: float | None, curve: Path | None, n_kinds: int) -> None:
@@ -177,13 +183,19 @@ class _Asked:
         return "self" if self.exclude_self else None
 
 
-def _search_of_vectors(
-    asked: _Asked, of_runs: Mapping[str, str], options: dict[str, Any], dask: str | None
+def _search_of(
+    asked: _Asked,
+    run: tuple[Path | None, Path | None],
+    of_runs: Mapping[str, str],
+    options: dict[str, Any],
+    dask: str | None,
 ) -> "Callable[[_Asked], Evaluation]":
-    """How files of vectors are evaluated. of_runs: options that only runs have; raises if they are asked for."""
+    """How a run or files of vectors are evaluated. of_runs: options that only runs have; raises where unfit."""
+    if run != (None, None):
+        return partial(_evaluate_run, *run, dict(of_runs))
     if asked.queries is None:
         raise InputError("pass the files of the QUERIES and the GALLERY, or --run and --qrels")
-    if of_runs != {"unlisted": "below", "ties": "expected"}:
+    if of_runs != OF_RUNS:
         raise InputError("--unlisted and --ties are for runs, which list some items by name: pass --run and --qrels")
     if asked.in_shards:
         return partial(_evaluate_shards, dask, options)

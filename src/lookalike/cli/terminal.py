@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import logging
+import re
 import sys
 import time
 import traceback
@@ -36,13 +37,24 @@ __all__ = [
     "say_how_to_open",
     "table",
     "tables",
+    "without_password",
 ]
 
 
 def fail(sentence: str) -> NoReturn:
     """End with one sentence and exit code 2."""
-    print(f"lookalike: {' '.join(sentence.split())}", file=sys.stderr)  # noqa: T201  # the one line a user reads
+    line = without_password(" ".join(sentence.split()))
+    print(f"lookalike: {line}", file=sys.stderr)  # noqa: T201  # the one line a user reads
     sys.exit(2)
+
+
+def without_password(text: str) -> str:
+    """A text in which no address shows its user and password, whichever part of the program repeats it.
+
+    >>> without_password("cannot read pgvector://ann:secret@db.example/shop?table=items")
+    'cannot read pgvector://…@db.example/shop?table=items'
+    """
+    return re.sub(r"(?<=\w)(:/{1,2})[^\s/@]*:[^\s@]*@", r"\1…@", text)
 
 
 def fail_by_a_bug(version: str) -> NoReturn:

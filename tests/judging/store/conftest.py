@@ -14,13 +14,6 @@ from lookalike.study.study import Study
 
 
 @pytest.fixture(scope="session")
-def server() -> Iterator[Server]:
-    running = Server()
-    yield running
-    running.close()
-
-
-@pytest.fixture(scope="session")
 def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_study(tmp_path_factory.mktemp("template") / "study").path
 
