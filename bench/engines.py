@@ -73,7 +73,7 @@ def report(name: str, address: str, queries: Items, settings: dict[str, str]) ->
     p50, p99 = result.latency
     shown = f"{name} {' '.join(f'{key}={value}' for key, value in settings.items() if key != 'enable_seqscan')}"
     print(
-        f"{shown:<44}{result.recall.mean():8.4f}{result.recall_by_id.mean():8.4f}{engine.mean:8.4f}{exact.mean:8.4f}"
+        f"{shown:<44}{result.recall.mean:8.4f}{result.recall.naive:8.4f}{engine.mean:8.4f}{exact.mean:8.4f}"
         f"{p50:8.2f}{p99:8.2f}",
         flush=True,
     )

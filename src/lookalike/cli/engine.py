@@ -143,9 +143,8 @@ def _show(result: "EngineEvaluation") -> None:
         console.print(
             f"–: {k} answers do not tell; such a metric needs a cutoff of at most {k}, or a larger --engine-k"
         )
-    naive = float(result.recall_by_id.mean())
     console.print(
-        f"recall@{k}: {result.recall.mean():.4f}, where an item counts that is as near as the exact {k}-th; "
-        f"{naive:.4f} by ids, which blames the engine for its order of ties"
+        f"recall@{k}: {result.recall.mean:.4f}, where an item counts that is as near as the exact {k}-th; "
+        f"{result.recall.naive:.4f} by ids, which blames the engine for its order of ties"
     )
     console.print(f"time of a query: p50 {p50:.2f} ms, p99 {p99:.2f} ms, one after the other")

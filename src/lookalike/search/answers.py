@@ -64,6 +64,7 @@ def recall_of(
     *,
     similarity: str | None = None,
     gallery_ids: Any = None,
+    own: Any = None,
     threads: int | None = None,
 ) -> AnswerRecall:
     """The recall of somebody else's search: the share of its first k answers that are as near as the exact k-th item.
@@ -73,6 +74,7 @@ def recall_of(
     queries, gallery: Codes, or embeddings compared by `similarity`: "cosine" (the default), "dot" or "euclidean"; they
     must be all that was searched, exactly compared here. An item that ties with the k-th nearest counts; an id that is
     answered twice counts once. Distances are only looked at to see whether they are the exact ones.
+    own: (n_queries,), the position of the query itself in the gallery, which does not rank; -1 where it is not there.
 
     >>> gallery = Codes.pack([[0, 0, 0], [0, 0, 1], [0, 1, 0], [1, 1, 1]])
     >>> recall_of([[0, 2]], Codes.pack([[0, 0, 0]]), gallery, k=2)      # 1 and 2 are equally near
@@ -80,8 +82,10 @@ def recall_of(
     """
     k = whole_number("k", k)
     space, checked = _space(queries, gallery, similarity)
-    if k > len(space):
-        raise InputError(f"k must be at most the number of items, {len(space):,}, got {k:,}", parameter="k", value=k)
+    n_ranked = len(space) - (own is not None)
+    if k > n_ranked:
+        raise InputError(f"k must be at most the number of items, {n_ranked:,}, got {k:,}", parameter="k", value=k)
+    own = _own(own, len(checked), len(space))
     ids, distances = _split(answers)
     _check_shape("answers", ids, len(checked), k)
     items = _positions(ids[:, :k], gallery_ids, len(space))
@@ -89,8 +93,8 @@ def recall_of(
     per_query, naive, found = np.empty(len(items)), np.empty(len(items)), np.empty(items.shape)
     for start in range(0, len(items), BLOCK):
         block = slice(start, start + BLOCK)
-        counts = (items[block] >= 0) & ~again[block]
-        nearest, exact = space.exact(checked[block], k, n_threads(threads))
+        counts = (items[block] >= 0) & ~again[block] & (items[block] != own[block, None])
+        nearest, exact = _nearest(space, checked[block], k, own[block], n_threads(threads))
         found[block] = space.distances(checked[block], np.maximum(items[block], 0))
         per_query[block] = recall(np.where(counts, found[block], space.sign * np.inf), exact, space.sign)
         row = np.arange(len(nearest))[:, None] * len(space)
@@ -104,7 +108,30 @@ def recall_of(
     return AnswerRecall(k, per_query, naive, notes)
 
 
+def _nearest(space: Any, queries: Any, k: int, own: np.ndarray, threads: int) -> tuple[np.ndarray, np.ndarray]:
+    """The k nearest items without the query itself, and their distances."""
+    if (own < 0).all():
+        return space.exact(queries, k, threads)
+    items, distances = space.exact(queries, k + 1, threads)
+    leaves = items == own[:, None]
+    leaves[~leaves.any(axis=1), -1] = True  # a query that is not among the first k + 1 takes no place of theirs
+    return items[~leaves].reshape(-1, k), distances[~leaves].reshape(-1, k)
+
+
 # What is given
+
+
+def _own(own: Any, n_queries: int, n: int) -> np.ndarray:
+    """The position of each query in the gallery, -1 for none."""
+    if own is None:
+        return np.full(n_queries, -1)
+    positions = as_numpy(own)
+    if positions.dtype.kind not in "iu":
+        raise InputTypeError(f"own must be positions in the gallery, got {positions.dtype}")
+    equal_lengths({"queries": n_queries, "positions in own": len(positions)})
+    if ((positions < -1) | (positions >= n)).any():
+        raise InputError(f"own must be positions from 0 to {n - 1:,}, or -1, got {positions.max()}")
+    return positions
 
 
 def _space(queries: Any, gallery: Any, similarity: str | None) -> tuple[Any, Any]:

@@ -17,7 +17,6 @@ from helpers.vector_tables import PASSWORD, Shop, address_of, database, to_lance
 from lookalike.core.codes import Codes
 from lookalike.evaluation.item_files import Items
 from lookalike.integrations.databases.measure import measure_engine
-from lookalike.integrations.databases.recall import recall_by_id, tie_aware_recall
 
 METRICS = "P@10 AP@10 AP(norm='total')@10 nDCG@5 R@10 Hit@1 RR@10"
 
@@ -250,10 +249,10 @@ def test_recall_against_its_definition(similarity: str | None) -> None:
         expected.append(sum(nearer[item] < k for item in wanted) / k)
         first = sorted(others, key=lambda item: (-score[query, item], item))[:k]
         by_id.append(len(set(first) & set(wanted)) / k)
-    cleaned = np.where(answers == own[:, None], -1, answers)
-    assert np.allclose(tie_aware_recall(cleaned, *sides, k, similarity, excluded=own), expected)
+    measured = la.recall_of(answers, *sides, k, similarity=similarity, own=own)
+    assert np.allclose(measured.per_query, expected)
     if similarity != "cosine":  # its ties are settled by the last bit of a quotient
-        assert np.allclose(recall_by_id(cleaned, *sides, k, similarity, excluded=own), by_id)
+        assert np.allclose(measured.naive_per_query, by_id)
 
 
 def test_a_query_does_not_answer_itself(

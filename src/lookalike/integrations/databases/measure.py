@@ -9,7 +9,7 @@ import numpy as np
 
 from lookalike.core.checks import whole_number
 from lookalike.core.codes import Codes
-from lookalike.core.errors import InputError
+from lookalike.core.errors import InputError, Option
 from lookalike.core.files import provenance
 from lookalike.core.progress import track
 from lookalike.evaluation.evaluate import MetricSet, evaluate
@@ -18,9 +18,9 @@ from lookalike.evaluation.relevance import Relevance
 from lookalike.evaluation.results import Evaluation, Score
 from lookalike.evaluation.sources import GivenTally
 from lookalike.evaluation.tally import Tally
-from lookalike.integrations.databases.recall import recall_by_id, tie_aware_recall
 from lookalike.integrations.databases.table import EngineSearch
 from lookalike.metrics.metric import Metric
+from lookalike.search.answers import AnswerRecall, recall_of
 
 BLOCK = 1 << 24  # grades at a time
 
@@ -49,7 +49,7 @@ class EngineEvaluation:
     """The metrics of an engine's answers beside the exact ones, its recall, and its speed.
 
     scores: of the answers in the engine's order, for metrics whose cutoff is at most k. exact: of all metrics, by our
-    own search of the same items. recall, recall_by_id: of each query.
+    own search of the same items. recall: by distance, and by ids.
     """
 
     engine: str
@@ -57,8 +57,7 @@ class EngineEvaluation:
     answers: EngineAnswers
     scores: dict[Metric, Score]
     exact: Evaluation
-    recall: np.ndarray
-    recall_by_id: np.ndarray
+    recall: AnswerRecall
     notes: tuple[str, ...] = ()
 
     @property
@@ -80,8 +79,11 @@ class EngineEvaluation:
             engine=self.engine,
             k=self.answers.k,
             similarity=self.similarity,
-            recall={"tie_aware": float(self.recall.mean()), "by_id": float(self.recall_by_id.mean())},
-            recall_per_query={"tie_aware": self.recall.tolist(), "by_id": self.recall_by_id.tolist()},
+            recall={"tie_aware": self.recall.mean, "by_id": self.recall.naive},
+            recall_per_query={
+                "tie_aware": self.recall.per_query.tolist(),
+                "by_id": self.recall.naive_per_query.tolist(),
+            },
             latency_ms={"p50": p50, "p99": p99},
             seconds_per_query=self.answers.seconds.tolist(),
             engine_scores=engine_scores,
@@ -101,6 +103,11 @@ def ask_all(
     if gallery.ids is None:
         raise InputError(
             f"{gallery.path} has no column of ids, by which answers are told apart: name one, such as id=…"
+        )
+    n_ranked = len(gallery.vectors) - exclude_self
+    if k > n_ranked:
+        raise InputError(
+            Option("engine_k"), f" must be at most {n_ranked:,}, the number of items that can be answered, got {k:,}"
         )
     own = _own_items(queries, gallery) if exclude_self else np.full(len(queries.vectors), -1)
     place = {key: position for position, key in enumerate(gallery.ids.tolist())}
@@ -165,12 +172,11 @@ def measure_engine(
         metric_set = MetricSet.of(measured, options.get("undefined"), options.get("unjudged"))
         tally = _tally(answers, relevance, exact.query_ids)
         scores = metric_set.evaluate(GivenTally(tally), log=False).scores
-    tie_aware, by_id = (
-        recall(answers.positions, queries.vectors, gallery.vectors, k, search.similarity, excluded=answers.own)
-        for recall in (tie_aware_recall, recall_by_id)
-    )
+    similarity = None if isinstance(gallery.vectors, Codes) else search.similarity
+    own = answers.own if (answers.own >= 0).any() else None
+    recall = recall_of(answers.positions, queries.vectors, gallery.vectors, k, similarity=similarity, own=own)
     name, notes = str(gallery.path), tuple(dict.fromkeys([*queries.notes, *gallery.notes, *search.notes]))
-    return EngineEvaluation(name, search.similarity, answers, scores, exact, tie_aware, by_id, notes)
+    return EngineEvaluation(name, search.similarity, answers, scores, exact, recall, notes)
 
 
 def _reaches(metric: Metric, k: int) -> bool:
