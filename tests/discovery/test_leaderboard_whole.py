@@ -28,6 +28,8 @@ from reference.definitions import Bounds
 METRICS: dict[str, tuple[Callable[..., Bounds | None], dict[str, Any]]] = {
     "AP": (definitions.average_precision, {}),
     "AP(rel=2)": (definitions.average_precision, {"rel": 2}),
+    "MAP@R": (definitions.average_precision_at_r, {}),
+    "RPrecision(rel=2)": (definitions.precision_at_r, {"rel": 2}),
     "nDCG": (definitions.ndcg, {}),
     "nDCG(gain='linear', discount='reciprocal')": (definitions.ndcg, {"gain": "linear", "discount": "reciprocal"}),
     "DCG": (definitions.dcg, {}),
@@ -94,7 +96,7 @@ def test_a_metric_of_all_ranks_is_that_at_the_last_rank(case: Case) -> None:
 
 
 def test_runs_as_trec_eval_has_them() -> None:
-    """map, ndcg (whose gains are linear) and recip_rank, without ties; what a run does not list is not found."""
+    """map, ndcg (whose gains are linear), recip_rank and Rprec, without ties; what a run does not list is not found."""
     rng = np.random.default_rng(1)
     items = [f"i{n}" for n in range(60)]
     qrels = {
@@ -108,7 +110,7 @@ def test_runs_as_trec_eval_has_them() -> None:
         for name, n in (("short", 7), ("long", 45))
     }
     judged = Judgements.of([(query, item, grade) for query, rows in qrels.items() for item, grade in rows.items()])
-    names = {"map": "AP", "ndcg": "nDCG(gain='linear')", "recip_rank": "RR"}
+    names = {"map": "AP", "ndcg": "nDCG(gain='linear')", "recip_rank": "RR", "Rprec": "RPrecision"}
     board = leaderboard(runs, judged, Collection(list(qrels), items), metrics=[*names.values(), "AUC"])
     for run in runs:
         peer = pytrec_eval.RelevanceEvaluator(qrels, set(names)).evaluate(runs[run])

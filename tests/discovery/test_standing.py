@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import lookalike as la
 from lookalike.discovery import Collection, Judgements, Leaderboard, Pool, leaderboard, leave_one_out
 from lookalike.discovery.standing import Number, Placing, leaders_of, leading_number, placing
 from lookalike.discovery.standing_text import place_text, standing_table, who_leads
@@ -305,6 +306,10 @@ def test_the_lowest_rate_leads_where_lower_is_better() -> None:
     board = leaderboard(models, judged, collection, metrics=["FNMR(fmr=0.05)", "MAP@R"], resamples=20)
     rate = Metric.parse("FNMR(fmr=0.05)")
     assert board["good"][rate].mean < 0.2 < 0.5 < board["poor"][rate].mean
+    for name, scores in models.items():
+        peer = la.evaluate_scores(scores, la.grades(relevant.astype(int)), [rate, "MAP@R"])
+        for metric in peer:
+            np.testing.assert_allclose(board[name][metric].per_query, peer[metric].per_query, rtol=0, atol=1e-12)
     assert board.ranking(rate) == board.ranking("MAP@R") == ["good", "poor"]
     found = placing(board)
     assert found.number == Number(rate)

@@ -71,8 +71,7 @@ def _at_r(function: Callable[..., Values]) -> Callable[..., Values]:
     """A metric of the top R of each query, R being its number of relevant items, ranked or not."""
 
     def compute(tally: "Tally", rel: int) -> Values:
-        total = tally.total_relevant(rel)
-        return function(*_groups(tally, rel, max(1, int(total.max(initial=0)))), total)
+        return function(tally.relevant(rel), tally.retrieved, tally.total_relevant(rel))
 
     return compute
 
