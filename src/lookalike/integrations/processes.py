@@ -45,17 +45,14 @@ def check_processes(facts: Sequence[ProcessFacts], *, tallies: bool, what: str =
                 )
     elif tallies:
         _check_queries(facts)
-    for name, plural in (("width", "columns"), ("dtype", "types"), ("label_width", "labels for each row")):
+    for name, plural in (("width", "columns"), ("dtype", "types of floats"), ("label_width", "columns of labels")):
         if len({getattr(fact, name) for fact in facts} - {0}) > 1:
-            raise InputError(
-                f"the vectors differ in their {plural}: "
-                + ", ".join(f"{getattr(fact, name)} in {what} {rank}" for rank, fact in enumerate(facts))
-            )
-    for side in ("queries", "gallery"):
-        ids = {getattr(fact, {"queries": "query_ids", "gallery": "gallery_ids"}[side]) > 0
-               for fact in facts if getattr(fact, side) or (side == "gallery" and fact.counted)}  # fmt: skip
-        if len(ids) > 1:
-            raise InputError(f"not every {what} has ids of the {side}: pass ids in all or in none")
+            raise InputError(f"the vectors of one {what} have other {plural} than those of another: make them alike")
+    of_queries = {fact.query_ids > 0 for fact in facts if fact.queries}
+    of_items = {fact.gallery_ids > 0 for fact in facts if fact.gallery or fact.counted}
+    for name, given in (("queries", of_queries), ("gallery", of_items)):
+        if len(given) > 1:
+            raise InputError(f"not every {what} has ids of the {name}: pass ids in all or in none")
 
 
 def _check_queries(facts: Sequence[ProcessFacts]) -> None:

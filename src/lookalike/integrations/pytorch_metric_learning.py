@@ -22,8 +22,7 @@ try:
 except ModuleNotFoundError as error:
     package = "torch" if error.name == "torch" else "pytorch-metric-learning"
     raise MissingPackageError(
-        f"lookalike.integrations.pytorch_metric_learning needs {error.name}, which is not installed: "
-        f"pip install {package}",
+        f"lookalike.integrations.pytorch_metric_learning needs {package}, which is not installed: pip install {package}",
         package=package,
     ) from error
 
@@ -113,7 +112,7 @@ class TieAwareAccuracyCalculator(AccuracyCalculator):  # type: ignore[misc]  # t
             _labels(labels, rows, what)
             for labels, rows, what in ((query_labels, queries, "query"), (reference_labels, gallery, "reference"))
         )
-        if ref_includes_query:
+        if ref_includes_query and reference is not query:
             _check_first_rows(queries, gallery, own, of_items)
         names, numbers = np.unique(np.concatenate([own, of_items]), return_inverse=True)
         relevant = np.bincount(numbers[len(own) :], minlength=len(names))[numbers[: len(own)]] - int(ref_includes_query)

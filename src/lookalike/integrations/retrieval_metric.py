@@ -276,18 +276,18 @@ class RetrievalMetric(TorchMetric):
         """What this process knows, for the others."""
         rows = [*parts(self.queries), *parts(self.gallery)][:1]
         labels = [*parts(self.query_labels), *parts(self.gallery_labels)][:1]
-        n_rows = {name: n_rows(getattr(self, name)) for names in SIDES.values() for name in names}
+        sizes = {name: n_rows(getattr(self, name)) for names in SIDES.values() for name in names}
         return ProcessFacts(
             config=fingerprint(digest(self.config.cpu().numpy())),
             own=int(self.own),
-            queries=n_rows["queries"],
-            gallery=n_rows["gallery"],
+            queries=sizes["queries"],
+            gallery=sizes["gallery"],
             counted=0,
             width=rows[0].shape[1] if rows else 0,
             dtype=DTYPES.index(rows[0].dtype) if rows else 0,
             label_width=labels[0].shape[1] if labels else 0,
-            query_ids=n_rows["query_ids"],
-            gallery_ids=n_rows["gallery_ids"],
+            query_ids=sizes["query_ids"],
+            gallery_ids=sizes["gallery_ids"],
             fingerprint=0,
         )
 

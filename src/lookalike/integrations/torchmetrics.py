@@ -188,12 +188,16 @@ class HammingRetrieval(RetrievalMetric):
         queries, gallery = self._queries(), self._side("gallery")
         assert queries is not None
         assert gallery is not None
+        items = gallery
+        if gallery.ids is not None:  # repeated ids are an error of `compute`, so that all processes raise it
+            first = np.unique(gallery.ids, return_index=True)[1]
+            items = Side(gallery.rows[first], gallery.labels[first], gallery.ids[first])
         tally = count(
             self._vectors(queries),
-            self._vectors(gallery),
-            relevance_of(self.relevance, queries.labels, gallery.labels),
+            self._vectors(items),
+            relevance_of(self.relevance, queries.labels, items.labels),
             query_ids=queries.ids,
-            gallery_ids=gallery.ids,
+            gallery_ids=items.ids,
             exclude=self.exclude,
             radius=self.metric_set.radius,
             threads=self.threads,
