@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib
 import pickle
+import re
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import lightning
@@ -286,44 +288,23 @@ def test_more_items_after_a_number() -> None:
     assert first != computed(metric) == data.evaluated()
 
 
-class Module(lightning.LightningModule):
-    """Evaluates codes of a linear map: the first loader has the queries, the second the gallery."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layer = torch.nn.Linear(6, 8)
-        self.metric = HammingRetrieval("AP@20 P@1", n_bits=8)
-
-    def training_step(self, batch: Any, _: int) -> torch.Tensor:
-        return torch.nn.functional.cross_entropy(self.layer(batch[0]), batch[1] % 8)
-
-    def validation_step(self, batch: Any, _: int, dataloader_idx: int) -> None:
-        codes = self.layer(batch[0]) > 0
-        self.metric.update(**{("queries", "gallery")[dataloader_idx]: codes, "labels": batch[1]})
-
-    def on_validation_epoch_end(self) -> None:
-        self.log_dict(self.metric.compute())
-        self.metric.reset()
-
-    def configure_optimizers(self) -> torch.optim.Optimizer:
-        return torch.optim.SGD(self.parameters(), lr=0.1)
-
-
 @pytest.mark.filterwarnings("ignore::UserWarning", "ignore:.*LeafSpec:FutureWarning")
-def test_lightning_logs_it() -> None:
+def test_the_example_for_lightning() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "guide" / "integrations.md").read_text()
+    (block,) = re.findall(r"(?s)```python\n(class Hashing.*?)```", page)
+    names = {"lightning": lightning, "la": la, "torch": torch, "HammingRetrieval": HammingRetrieval}
+    exec(block, names)  # the page of this very repository
     data = Searched()
     x, y = torch.tensor(data.embeddings), torch.tensor(data.fine)
-    queries, gallery = (
-        DataLoader(TensorDataset(x[rows], y[rows]), batch_size=64) for rows in (slice(60), slice(60, None))
-    )
-    module = Module()
+    module = names["Hashing"](torch.nn.Linear(6, 8), 8)  # type: ignore[operator]
     trainer = lightning.Trainer(
         max_epochs=2, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
         enable_model_summary=False,
     )  # fmt: skip
-    trainer.fit(module, DataLoader(TensorDataset(x, y), batch_size=280), [queries, gallery])
-    codes = la.Codes.pack(module.layer(x) > 0)
-    expected = values_of(la.evaluate(codes[:60], codes[60:], data.relevance("labels"), "AP@20 P@1"))
+    loaders = [DataLoader(TensorDataset(x[rows], y[rows]), batch_size=64) for rows in (slice(60), slice(60, None))]
+    trainer.fit(module, DataLoader(TensorDataset(x, y), batch_size=280), loaders)
+    codes = la.Codes.pack(module.network(x) > 0)
+    expected = values_of(la.evaluate(codes[:60], codes[60:], data.relevance("labels"), "AP@1000 P@1"))
     assert {name: value.item() for name, value in trainer.callback_metrics.items()} == expected
 
 

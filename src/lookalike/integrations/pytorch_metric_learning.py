@@ -22,7 +22,8 @@ try:
 except ModuleNotFoundError as error:
     package = "torch" if error.name == "torch" else "pytorch-metric-learning"
     raise MissingPackageError(
-        f"lookalike.integrations.pytorch_metric_learning needs {package}, which is not installed: pip install {package}",
+        f"losses and metrics in the form of pytorch-metric-learning need {package}, which is not installed: "
+        f"pip install {package}",
         package=package,
     ) from error
 
