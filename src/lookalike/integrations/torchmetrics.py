@@ -109,7 +109,6 @@ class HammingRetrieval(RetrievalMetric):
     counts: Tensor  # (grades, queries, distances), all of the items that were counted
     counted: Tensor
     closed: Tensor
-    most_tags: Tensor
     counted_ids: list[Tensor] | Tensor
     ball: list[Tensor] | Tensor
 
@@ -133,7 +132,6 @@ class HammingRetrieval(RetrievalMetric):
         self.add_state("counts", torch.zeros((0, 0, 0), dtype=torch.int64), dist_reduce_fx="sum")
         self.add_state("counted", torch.tensor(0), dist_reduce_fx="sum")
         self.add_state("closed", torch.tensor(0), dist_reduce_fx="max")  # whether items came after queries
-        self.add_state("most_tags", torch.tensor(0), dist_reduce_fx="max")
         self.add_state("counted_ids", [], dist_reduce_fx="cat")
         self.add_state("ball", [], dist_reduce_fx="cat")
 
@@ -211,8 +209,6 @@ class HammingRetrieval(RetrievalMetric):
                 _rows_of_ball(tally.ball if not parts(self.ball) else self._ball() + tally.ball).to(self.device)
             ]
         self.counted, self.closed = self.counted + len(gallery.rows), torch.ones_like(self.closed)
-        if self.relevance == "tags":
-            self.most_tags = self.most_tags.clamp(min=int(gallery.labels.sum(1).max()))
         self.counted_ids = [*parts(self.counted_ids), *parts(self.gallery_ids)]
         for name in SIDES["gallery"]:
             setattr(self, name, [])
@@ -238,10 +234,10 @@ class HammingRetrieval(RetrievalMetric):
 
     def _tally(self, queries: Side) -> Tally:
         """The tally of all that was counted."""
-        n_grades = self._n_grades(queries)
-        if self.relevance == "tags":  # as many as in a tally of the whole gallery
-            n_grades = 1 + max(1, min(n_grades - 1, int(self.most_tags)))
-        counts = np.moveaxis(self.counts[:n_grades].cpu().numpy(), 0, 2)
+        by_grade = self.counts.cpu().numpy()
+        # a query may have more tags than it shares with any item
+        highest = int(np.flatnonzero(by_grade.any((1, 2))).max(initial=1))
+        counts = np.moveaxis(by_grade[: highest + 1], 0, 2)
         ball = None if self.metric_set.radius is None else self._ball()
         return Tally(
             query_ids=np.arange(len(queries.rows)) if queries.ids is None else queries.ids,
@@ -282,12 +278,9 @@ class HammingRetrieval(RetrievalMetric):
             states["counts"] = torch.zeros_like(self.counts)
         elif not self.counts.numel():
             self.counts = torch.zeros_like(states["counts"], device=self.device)
-        highest = {
-            name: torch.maximum(getattr(self, name), states[name].to(self.device)) for name in ("closed", "most_tags")
-        }
+        closed = torch.maximum(self.closed, states["closed"].to(self.device))
         super()._merge(states)
-        for name, value in highest.items():
-            setattr(self, name, value)
+        self.closed = closed
 
     def _facts(self) -> ProcessFacts:
         queries = [torch.cat(parts(getattr(self, name))).cpu().numpy()
