@@ -25,12 +25,13 @@ THEIRS = {"P@1": "precision_at_1", "AP": "mean_average_precision", "RR": "mean_r
 
 
 @pytest.mark.parametrize("averages", [{}, {"avg_of_avgs": True}, {"return_per_class": True}])
-@pytest.mark.parametrize("case", ["alone", "apart", "included", "lone labels"])
+@pytest.mark.parametrize("case", ["alone", "apart", "included", "lone labels", "lone item"])
 def test_without_ties_the_numbers_are_those_of_the_library(case: str, averages: dict[str, bool]) -> None:
     arguments: tuple[Any, ...] = {
         "alone": (X, Y),
         "apart": (X[:50], Y[:50], X[50:], Y[50:]),
         "included": (X[:50], Y[:50], X, Y, True),
+        "lone item": (X, torch.where(torch.arange(200) == 7, 99, Y)),
         "lone labels": (X[:50], Y[:50], X[50:], torch.where(Y[50:] == 3, 4, Y[50:])),
     }[case]
     theirs = AccuracyCalculator(include=tuple(THEIRS.values()), device=torch.device("cpu"), **averages)

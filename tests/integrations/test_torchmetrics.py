@@ -208,6 +208,15 @@ def test_collections_prefix_names_and_keep_metrics_apart() -> None:
     )
     give(both, torch.tensor(data.embeddings), data.fine)
     assert list(both.compute()) == [f"{side}_AP{part}" for side in "ab" for part in ("", "/best", "/worst")]
+    first = {
+        "queries": data.embeddings[:60],
+        "query_labels": data.fine[:60],
+    }  # by a call after an update: states are shared
+    again = both.clone()
+    again.reset()
+    again.update(**first)
+    again(gallery=data.embeddings[60:], gallery_labels=data.fine[60:])
+    assert again.compute() == both.compute()
     tracker = torchmetrics.MetricTracker(torchmetrics.MetricCollection([EmbeddingRetrieval("AP")]), maximize=True)
     tracker.increment()
     give(tracker, torch.tensor(data.embeddings), data.fine)
@@ -365,6 +374,13 @@ def test_mistakes_between_batches_are_named() -> None:
         with pytest.raises(InputError, match=message):
             embedding.update(queries=batch, labels=[1, 2], ids=[1, 2])
     with pytest.raises(InputError, match="no queries were given"):
+        embedding.compute()
+    both = {"queries": EMBEDDING, "gallery": EMBEDDING.double(), "query_labels": [1, 2], "gallery_labels": [1, 2]}
+    with pytest.raises(InputError, match="as many columns, of one type"):
+        EmbeddingRetrieval("AP").update(**both)
+    embedding = EmbeddingRetrieval("AP")
+    embedding.update(items=EMBEDDING * torch.nan, labels=[1, 2])
+    with pytest.raises(InputError, match="hold nan"):
         embedding.compute()
 
 

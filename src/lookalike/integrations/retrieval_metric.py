@@ -101,6 +101,7 @@ class RetrievalMetric(TorchMetric):
                 own_labels if labels is None else labels,
                 own_ids if ids is None else ids,
             )
+        _check_pair(taken)
         for side, batch in taken.items():
             self._add(side, batch)
 
@@ -324,9 +325,9 @@ def _stored_as(side: str) -> str:
     return "queries" if side == "items" else side
 
 
-def fingerprint(fingerprint: str) -> int:
+def fingerprint(digits: str) -> int:
     """A fingerprint of hexadecimal digits as a whole number of 60 bits."""
-    return int(fingerprint[:15], 16)
+    return int(digits[:15], 16)
 
 
 def _check_sides(sides: list[str], labels: Any, ids: Any, named: dict[str, tuple[Any, Any]]) -> None:
@@ -345,6 +346,17 @@ def _check_sides(sides: list[str], labels: Any, ids: Any, named: dict[str, tuple
                 raise InputError(f"{name}_{what} are given, but no {side}")
             if own is not None and common is not None:
                 raise InputError(f"{what} and {name}_{what} are given: pass one of them")
+
+
+def _check_pair(batches: Mapping[str, Batch]) -> None:
+    """Raise where queries and gallery of one call cannot be compared."""
+    kinds = {(batch.rows.shape[1], batch.rows.dtype, batch.labels.shape[1]) for batch in batches.values()}
+    if len(kinds) > 1:
+        shapes = ", ".join(
+            f"{side} {tuple(batch.rows.shape)} of {batch.rows.dtype} with labels {tuple(batch.labels.shape)}"
+            for side, batch in batches.items()
+        )
+        raise InputError(f"queries and gallery must have as many columns, of one type: got {shapes}")
 
 
 def check_any(queries: Side | None, gallery: Side | None) -> None:
