@@ -137,7 +137,7 @@ MANY_PARAMETERS = {  # public functions, where each is an option of the user's; 
     *("evaluation/count.py:count", "evaluation/count.py:count_scores"),
     *("discovery/leaderboard.py:leaderboard", "discovery/contest.py:__init__", "discovery/prevalence.py:prevalence"),
     *("study/study.py:add_model", "study/encode.py:encode_folder", "study/survey/__init__.py:survey"),
-    "report/leaderboard/__init__.py:write_leaderboard",
+    *("report/leaderboard/__init__.py:write_leaderboard", "integrations/retrieval_metric.py:update"),
     *("core/kernels/metric_sums.py:precision_sums", "core/kernels/one_query.py:average_precision_at_cut"),
     *(
         f"core/kernels/bit_planes.py:{name}"
@@ -175,9 +175,9 @@ def test_compiled_loops_are_loaded_in_one_place() -> None:
         assert not importing(module)
 
 
-def test_torch_is_for_learning_and_encoders() -> None:
+def test_torch_is_for_learning_encoders_and_integrations() -> None:
     assert importing("torch")
-    assert {name.split("/")[0] for name in importing("torch")} == {"learning", "encoders"}
+    assert {name.split("/")[0] for name in importing("torch")} == {"learning", "encoders", "integrations"}
     assert not any('import_module("torch' in source for source in SOURCES.values())
 
 
