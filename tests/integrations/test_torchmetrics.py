@@ -436,3 +436,8 @@ def test_importing_the_room_loads_none_of_it() -> None:
     code = f"import lookalike.integrations, sys; print({heavy} & set(sys.modules))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+@pytest.mark.parametrize(("metrics", "direction"), [(["AP"], True), (["FNMR"], False), (["AP", "FNMR"], None)])
+def test_which_direction_is_better(metrics: list[str], direction: bool | None) -> None:
+    assert HammingRetrieval(metrics, n_bits=8).higher_is_better is direction

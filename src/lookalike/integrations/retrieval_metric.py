@@ -34,7 +34,7 @@ class RetrievalMetric(TorchMetric):
     """What both metrics share: batches of queries and items are kept, and evaluated when all are there."""
 
     is_differentiable = False
-    higher_is_better = True
+    higher_is_better: bool | None
     full_state_update = False
 
     def __init__(
@@ -54,6 +54,8 @@ class RetrievalMetric(TorchMetric):
             if metric.options().get("negatives", "judged") != "judged":
                 raise InputError(f"{metric} is for judged pairs: a metric of a training loop goes by labels")
         self.metric_set, self.relevance, self.exclude, self.threads = metric_set, relevance, exclude, threads
+        directions = {metric.measure.higher_is_better for metric in metric_set.metrics}
+        self.higher_is_better = directions.pop() if len(directions) == 1 else None  # None: they differ
         for name in (*SIDES["queries"], *SIDES["gallery"]):
             self.add_state(name, [], dist_reduce_fx="cat")
         self.add_state("own", torch.tensor(0), dist_reduce_fx="sum")  # items that are queries too
