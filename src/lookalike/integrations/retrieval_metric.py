@@ -34,7 +34,6 @@ class RetrievalMetric(TorchMetric):
     """What both metrics share: batches of queries and items are kept, and evaluated when all are there."""
 
     is_differentiable = False
-    higher_is_better: bool | None
     full_state_update = False
 
     def __init__(
@@ -54,8 +53,6 @@ class RetrievalMetric(TorchMetric):
             if metric.options().get("negatives", "judged") != "judged":
                 raise InputError(f"{metric} is for judged pairs: a metric of a training loop goes by labels")
         self.metric_set, self.relevance, self.exclude, self.threads = metric_set, relevance, exclude, threads
-        directions = {metric.measure.higher_is_better for metric in metric_set.metrics}
-        self.higher_is_better = directions.pop() if len(directions) == 1 else None  # None: they differ
         for name in (*SIDES["queries"], *SIDES["gallery"]):
             self.add_state(name, [], dist_reduce_fx="cat")
         self.add_state("own", torch.tensor(0), dist_reduce_fx="sum")  # items that are queries too
@@ -71,6 +68,12 @@ class RetrievalMetric(TorchMetric):
     gallery_ids: list[Tensor] | Tensor
     own: Tensor
     config: Tensor
+
+    @property
+    def higher_is_better(self) -> bool | None:  # type: ignore[override]  # there, a fact of the class
+        """Whether higher numbers are better; None where the metrics differ in that."""
+        directions = {metric.measure.higher_is_better for metric in self.metric_set.metrics}
+        return directions.pop() if len(directions) == 1 else None
 
     def update(
         self,
