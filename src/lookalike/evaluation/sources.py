@@ -77,7 +77,7 @@ class _RequestSource:
 
     @property
     def about(self) -> dict[str, Any]:
-        return self.request.about
+        return self.request.settled_about()
 
     @property
     def judged(self) -> bool:
