@@ -7,7 +7,7 @@ several. What is counted is the same each time, and compared bit by bit.
     python bench/scale.py                                1 and 10 million items, a few minutes
     python bench/scale.py --millions 1 10 100            a quarter of an hour, 1.3 GB of disk
     python bench/scale.py --millions 4 --bits 12         short codes: a table, and no pair is met
-    python bench/scale.py --embeddings 64 --millions 1   floats: two passes, or one where they are few
+    python bench/scale.py --embeddings 64 --millions 0.5 --queries 500    floats: read whole where they have room
 """
 
 import argparse

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lookalike.core.embeddings import SIMILARITIES, Embeddings
+from lookalike.core.embeddings import SIMILARITIES, Embeddings, GalleryParts
 from lookalike.core.kernels import product_kernel
 
 NARROW = {"NUMBA_CPU_NAME": "haswell", "NUMBA_CPU_FEATURES": "+avx,+avx2,+fma,+bmi,+bmi2,+popcnt,+sse4.2"}
@@ -74,3 +74,22 @@ def test_embeddings_that_share_buffers_overwrite_each_other() -> None:
     assert not np.array_equal(scores, expected)
     assert np.array_equal(own.rows(slice(0, 3)), expected)
     assert np.array_equal(first.rows(slice(1, 3)), expected[1:]), "a smaller block in the same buffer"
+
+
+@pytest.mark.parametrize("similarity", SIMILARITIES)
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_gallery_laid_out_in_parts_has_the_same_bits(similarity: str, dtype: type) -> None:
+    """Parts that end within a step, that are shorter than one and that are several; put in any order."""
+    rng = np.random.default_rng(0)
+    queries = rng.standard_normal((13, 7)).astype(dtype)
+    for edges in ([], [1], [32], [33, 34, 40], [5, 64, 97], [16, 17, 18, 96]):
+        for n_items in (98, 128):
+            rows = rng.standard_normal((n_items, 7)).astype(dtype)
+            rows[60:90] = rng.integers(1, 5, (30, 7))  # of which the lengths have whole factors
+            parts = GalleryParts(n_items, 7, dtype, similarity)
+            starts = [0, *edges]
+            for start, part in reversed(list(zip(starts, np.split(rows, edges), strict=True))):
+                parts.put(start, part)
+            one_item = Embeddings(queries, rows[:1], similarity)
+            expected = Embeddings(queries, rows, similarity)
+            np.testing.assert_array_equal(one_item.with_gallery(parts).rows(slice(0, 13)), expected.rows(slice(0, 13)))

@@ -14,7 +14,7 @@ from lookalike.evaluation.count_shards import search as shard_search
 def in_two_passes() -> Iterator[None]:
     """The galleries of tests are counted shard by shard, as large ones are, but for test_small_galleries.py."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shard_search, "SMALL", 0)
+        patch.setattr(shard_search, "room", lambda: 0)
         yield
 
 

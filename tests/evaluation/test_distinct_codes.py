@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import lookalike as la
-from lookalike.evaluation.distinct_codes import distinct_codes, repeated_codes
+from lookalike.evaluation.distinct_codes import distinct_codes, repeated_codes, sorted_by_threads
 
 
 @pytest.mark.parametrize("n_bits", [8, 20, 21, 64, 65, 130])
@@ -25,3 +25,23 @@ def test_distinct_and_repeated_codes(n_bits: int) -> None:
 def test_no_codes(n_bits: int) -> None:
     codes = la.Codes(np.zeros((0, -(-n_bits // 64)), np.uint64), n_bits)
     assert len(distinct_codes(codes).words) == len(repeated_codes(codes).words) == 0
+
+
+@pytest.mark.parametrize("n_bits", [40, 64, 90])
+@pytest.mark.parametrize("n", [0, 1, 3, 5000])
+def test_threads_find_the_same_repeated_codes(n_bits: int, n: int) -> None:
+    rng = np.random.default_rng(n)
+    codes = la.Codes.pack(rng.integers(0, 2, (900, n_bits)))[rng.integers(0, 900, n)]
+    expected = repeated_codes(codes)
+    for threads in (2, 3, 7):
+        found = repeated_codes(codes, threads)
+        np.testing.assert_array_equal(found.words, expected.words)
+        np.testing.assert_array_equal(found.counts, expected.counts)
+
+
+@pytest.mark.parametrize("kinds", [1, 2, 50, 1 << 62])
+def test_threads_sort_whatever_ranges_hold(kinds: int) -> None:
+    """Where all numbers are one, a thread has them all."""
+    values = np.random.default_rng(0).integers(0, kinds, 3000).astype(np.uint64) << np.uint64(1)
+    for threads in (1, 2, 3, 8):
+        np.testing.assert_array_equal(sorted_by_threads(values, threads), np.sort(values))

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import lookalike as la
+from lookalike.core.files import digest
 from lookalike.shards.convert import shard_file
 
 RNG = np.random.default_rng(0)
@@ -127,3 +128,15 @@ def test_a_metric_of_two_kinds_of_relevance_is_not_compared() -> None:
         la.compare({"a": by_label, "b": by_both})
     unknown = la.Evaluation(by_both.scores, by_both.query_ids, by_both.about | {"relevance": ""})
     assert len(la.compare({"a": by_label, "b": unknown}, resamples=99).differences) == 1
+
+
+def test_fingerprints_of_embeddings_are_there_when_a_result_is() -> None:
+    """They are computed beside the evaluation; what is changed after it changes no fingerprint."""
+    rng = np.random.default_rng(0)
+    queries, gallery = rng.normal(size=(3, 400)), rng.normal(size=(2000, 400))
+    expected = {"queries": digest(queries), "gallery": digest(gallery)}
+    labels = la.same_label([0, 1, 2], np.arange(2000) % 3)
+    about, tally = la.evaluate(queries, gallery, labels, ["AP"]).about, la.count(queries, gallery, labels)
+    gallery += 1
+    for inputs in (about["inputs"], tally.inputs):
+        assert {name: inputs[name] for name in expected} == expected

@@ -1,4 +1,4 @@
-"""Small galleries of embeddings in shards are read whole and counted in one pass, with the same numbers."""
+"""Galleries of embeddings in shards that have room in memory, or whose scores have, are read once: the same numbers."""
 
 from __future__ import annotations
 
@@ -26,14 +26,23 @@ from helpers.sharded import (
     worlds,
 )
 from lookalike.core.errors import InputError
+from lookalike.evaluation.count_shards import ShardSearch
+from lookalike.evaluation.count_shards import scores as shard_scores
 from lookalike.evaluation.count_shards import search as shard_search
 from lookalike.shards.writer import ShardWriter
 
+IS_SMALL = ShardSearch.is_small
 
-@pytest.fixture(autouse=True, scope="module")
-def in_one_pass(in_two_passes: None) -> Iterator[None]:
+
+@pytest.fixture(autouse=True, scope="module", params=["as in memory", "laid out in parts", "scores of some queries"])
+def in_one_pass(in_two_passes: None, request: pytest.FixtureRequest) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shard_search, "SMALL", 1 << 20)
+        patch.setattr(shard_search, "room", lambda: 1 << 20)
+        patch.setattr(shard_search, "LITTLE", 1 << 20 if request.param == "as in memory" else 0)
+        if request.param == "scores of some queries":
+            patch.setattr(ShardSearch, "is_small", False)
+            patch.setattr(shard_search, "room", lambda: 2000)  # bytes, of the scores of a few queries
+            patch.setattr(shard_scores, "MARKS", 1)  # else marks would be read less often
         yield
 
 
@@ -59,17 +68,23 @@ def test_counts_of_small_galleries(data: st.DataObject) -> None:
 def test_what_is_small_and_asked_for_whole_is_read_once(
     tmp_path: Path, gathered: list[tuple[str, int]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    world = embeddings_world(np.random.default_rng(6), "labels", similarity="euclidean")
+    world = embeddings_world(np.random.default_rng(6), "labels", similarity="euclidean", width=16)
     shards = world.write(tmp_path / "gallery")
-    size = len(shards) * shards.width * shards.dtype.itemsize
+    size = len(shards) * shards.width * 8  # distances are of float64
+    monkeypatch.setattr(shard_scores, "MARKS", 1 << 28)
+    monkeypatch.setattr(ShardSearch, "is_small", IS_SMALL)
+    row = 8 * len(shards)  # bytes of the scores of a query
     for limit, metrics, partials, ways in (
         (size, WHOLE, None, []),
         (size, [*WITHIN, *WHOLE], None, []),
-        (size - 1, WHOLE, None, ["Marks", "MarkRanks"]),
+        (size - 1, WHOLE, None, ["ScoreRows"]),
+        (5 * row, WHOLE, None, ["ScoreRows"] * 3),
+        (row, WHOLE, None, ["Marks", "MarkRanks"]),  # else as many turns as queries
+        (row - 1, WHOLE, None, ["Marks", "MarkRanks"]),
         (size, CUT, None, ["First"]),  # the first places of each shard are enough
         (size, WHOLE, tmp_path / "partials", ["Marks", "MarkRanks"]),  # which a job that died goes on from
     ):
-        monkeypatch.setattr(shard_search, "SMALL", limit)
+        monkeypatch.setattr(shard_search, "room", lambda limit=limit: limit)
         gathered.clear()
         expected = world.memory(metrics)
         assert_same(world.sharded(shards, metrics, threads=2, partials=partials), expected)

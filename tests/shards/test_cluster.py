@@ -48,6 +48,7 @@ from helpers.galleries import (
 )
 from helpers.processes import Job, wait_for
 from lookalike.core.progress import reporting
+from lookalike.evaluation import sources
 from lookalike.shards import dask
 from lookalike.shards.dask import connected
 from lookalike.shards.gallery import Shards
@@ -135,6 +136,64 @@ def test_counts_are_the_same(client: Any, galleries: Path) -> None:
     expected = la.count(found.queries, found.gallery, la.same_label(labels, found.of_items["labels"]))
     tally = la.count(found.queries, shards, la.same_label(labels, shards["labels"]), client=client)
     assert tally.method == "table"
+    assert np.array_equal(tally.counts, expected.counts)
+
+
+BY_SHARES = {
+    "labels": Case("float32", by_label, (*CUT, *WHOLE)),
+    "that tie": Case("float64", by_tags, WHOLE, similarity="euclidean"),
+    "by grades": Case("float32", by_grades, WHOLE, similarity="dot"),
+    "within a radius": Case("float64", by_label, ("P(radius=5)", "AP"), similarity="euclidean"),
+    "judged": Case("float32", by_judgements, ("AUC(average='micro')", "AP"), unjudged="condensed"),
+    "without groups": Case("float32", without_groups, WHOLE),
+}
+
+
+@two_workers
+@pytest.mark.parametrize("case", BY_SHARES)
+def test_many_queries_are_divided_among_workers(client: Any, home: Cluster, galleries: Path, case: str) -> None:
+    """Each of two workers reads all shards and evaluates half of the queries; with partials they divide the shards."""
+    of = BY_SHARES[case]
+    found, shards = in_shards(galleries, of.kind, 50, n_queries=2 * sources.QUERIES + 1, n_items=230)
+    how = {"similarity": of.similarity, "unjudged": of.unjudged}
+    expected = evaluated(found, of.ask, list(of.metrics), **how)
+    runs = len({"radius" in metric for metric in of.metrics})  # metrics within a radius are counted by themselves
+    before = len(home.read)
+    evaluation = evaluated_in_shards(found, shards, of.ask, list(of.metrics), client=client, **how)
+    assert differences(expected, evaluation) == []
+    read = Counter(home.read[before:])
+    assert list(read.values()) == [2 * runs] * len(shards.shards)
+
+
+@two_workers
+def test_where_workers_have_no_room_for_the_gallery(
+    client: Any, galleries: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then they divide the shards; so they do where partials are kept."""
+    found, shards = in_shards(galleries, "float32", 50, n_queries=2 * sources.QUERIES, n_items=230)
+    size, expected = 4 * len(shards) * shards.width, evaluated(found, by_label, ["AP"])
+    threads, real, shares = dask.worker_threads(client), sources.computed, []
+
+    def computed(client: Any, function: Any, arguments: list[slice], *rest: Any) -> list[Any]:
+        shares.extend(arguments)
+        return real(client, function, arguments, *rest)
+
+    monkeypatch.setattr(sources, "computed", computed)
+    for room, partials, n_shares in ((size, None, 2), (size - 1, None, 0), (size, tmp_path, 0)):
+        allowed = [thread._replace(memory=room * sources.SHARE) for thread in threads]
+        monkeypatch.setattr(sources, "worker_threads", lambda _, allowed=allowed: allowed)
+        shares.clear()
+        evaluation = evaluated_in_shards(found, shards, by_label, ["AP"], client=client, partials=partials)
+        assert differences(expected, evaluation) == []
+        assert len(shares) == n_shares
+
+
+@two_workers
+def test_counts_of_many_queries_are_the_same(client: Any, galleries: Path) -> None:
+    found, shards = in_shards(galleries, "float32", 50, n_queries=2 * sources.QUERIES, n_items=230)
+    labels = found.of_queries["labels"]
+    expected = la.count(found.queries, found.gallery, la.same_label(labels, found.of_items["labels"]), scores=False)
+    tally = la.count(found.queries, shards, la.same_label(labels, shards["labels"]), client=client, scores=False)
     assert np.array_equal(tally.counts, expected.counts)
 
 

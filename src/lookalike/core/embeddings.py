@@ -17,7 +17,16 @@ SIMILARITIES = ("cosine", "dot", "euclidean")
 
 _COST = {4: 1, 8: 4}  # steps of a fused multiply-add without numba, by the size of the floats
 
-__all__ = ["SIMILARITIES", "EmbeddingPairScores", "Embeddings", "Scores", "as_floats", "check_gallery", "check_queries"]
+__all__ = [
+    "SIMILARITIES",
+    "EmbeddingPairScores",
+    "Embeddings",
+    "GalleryParts",
+    "Scores",
+    "as_floats",
+    "check_gallery",
+    "check_queries",
+]
 
 
 class Scores:
@@ -44,9 +53,11 @@ class _GalleryRows:
     is_kept: the rows are kept when the compiled product has its form of them.
     """
 
-    def __init__(self, rows: np.ndarray, scales: np.ndarray, *, is_kept: bool) -> None:
+    def __init__(
+        self, rows: np.ndarray, scales: np.ndarray, *, is_kept: bool, panels: np.ndarray | None = None
+    ) -> None:
         self.rows, self._scales, self.is_kept = rows, scales, is_kept
-        self._panels: np.ndarray | None = None
+        self._panels = panels
         self._lock = threading.Lock()
 
     def panels(self, loops: Any) -> np.ndarray:
@@ -101,6 +112,16 @@ class Embeddings:
         other._ask(left)
         if buffers is not None:
             other._buffers = buffers
+        return other
+
+    def with_gallery(self, gallery: "GalleryParts") -> "Embeddings":
+        """The same queries with a gallery that was laid out in parts."""
+        other = copy.copy(self)
+        other.n_gallery = gallery.n_items
+        nothing = np.empty((0, self._n_columns), self._dtype)
+        other._gallery = _GalleryRows(nothing, nothing[:, 0], is_kept=False, panels=gallery.panels)
+        other._factors, other._lengths = gallery.factors, gallery.lengths
+        other._buffers = threading.local()
         return other
 
     def _ask(self, queries: np.ndarray) -> None:
@@ -178,6 +199,55 @@ class Embeddings:
         score = loops.distances if self.similarity == "euclidean" else loops.product
         score(queries, gallery, out)
         return out[: len(self._queries[block]), : self.n_gallery]
+
+
+class GalleryParts:
+    """A gallery that is laid out part by part, in any order and by several threads: it is never in memory twice.
+
+    n_items: of all parts. dtype: of queries and items together.
+
+    >>> rows = np.array([[3.0, 4.0], [1.0, 0.0], [0.0, 2.0]])
+    >>> parts = GalleryParts(3, 2, rows.dtype, "cosine")
+    >>> parts.put(2, rows[2:])
+    >>> parts.put(0, rows[:2])
+    >>> Embeddings([[1.0, 0.0]], rows[:1], "cosine").with_gallery(parts).rows(slice(0, 1))
+    array([[0.3, 0.5, 0. ]])
+    """
+
+    def __init__(self, n_items: int, n_columns: int, dtype: Any, similarity: str) -> None:
+        self.n_items, self._similarity = n_items, similarity
+        self._dtype = np.dtype(np.float64 if similarity == "euclidean" else dtype)
+        width = product_kernel().panel_width(self._dtype)
+        self.panels = np.empty((-(-n_items // width), n_columns, width), self._dtype)
+        self.panels[-1:] = 0
+        self._lengths, self._factors = np.empty(n_items, self._dtype), np.ones(n_items, self._dtype)
+
+    @property
+    def lengths(self) -> np.ndarray | None:
+        """For cosines, the lengths of all items, or one factor of them."""
+        return self._lengths if self._similarity == "cosine" else None
+
+    @property
+    def factors(self) -> np.ndarray | None:
+        """For cosines, the other factor of the lengths; None if all are 1."""
+        return self._factors if (self._factors != 1).any() else None
+
+    def put(self, first: int, rows: np.ndarray) -> None:
+        """Lay out the items from `first` on; raises if they cannot be compared."""
+        items = slice(first, first + len(rows))
+        rows, scales, lengths = _scaled(np.ascontiguousarray(rows, self._dtype), self._similarity, "gallery")
+        if lengths is not None:
+            factors, self._lengths[items] = _factored(rows, lengths)
+            if factors is not None:
+                self._factors[items] = factors
+        width = self.panels.shape[2]
+        panel = -(-items.start // width)  # the first that is this part's alone
+        start = min(panel * width, items.stop) - first
+        end = max(items.stop // width * width - first, start)
+        product_kernel().pack(rows[start:end], scales[start:end], self.panels[panel : panel + (end - start) // width])
+        for edge in (slice(0, start), slice(end, len(rows))):  # in panels shared with the parts beside it
+            places = np.arange(items.start, items.stop)[edge]
+            self.panels[places // width, :, places % width] = rows[edge] * scales[edge, None]
 
 
 class EmbeddingPairScores:

@@ -61,6 +61,31 @@ def digest(*arrays: np.ndarray) -> str:
     return total.hexdigest()[:16]
 
 
+class PendingDigest:
+    """A fingerprint of an array that a thread of its own computes, beside other work.
+
+    >>> PendingDigest(np.arange(3)).digest
+    '129d7c8430eea69d'
+    """
+
+    def __init__(self, array: np.ndarray) -> None:
+        from concurrent.futures import Future
+
+        self._future: Future[str] = Future()
+        threading.Thread(target=self._compute, args=(array,), daemon=True).start()
+
+    def _compute(self, array: np.ndarray) -> None:
+        try:
+            self._future.set_result(digest(array))
+        except BaseException as error:
+            self._future.set_exception(error)
+
+    @property
+    def digest(self) -> str:
+        """The fingerprint, when it is there."""
+        return self._future.result()
+
+
 def fingerprints(inputs: Any) -> Any:
     """The fingerprint of each input, for saving; an input has one as `digest`, or is one."""
     if isinstance(inputs, dict):

@@ -70,5 +70,9 @@ def count_scores(
 
 def _whole_tally(source: TallySource, needs: Needs) -> Tally:
     """The tally of all queries, and where it comes from."""
-    tally = concatenate(list(source.each(needs, lambda tally: tally)))
+    tally = concatenate(list(source.each(needs, _itself)))
     return replace(tally, inputs=dict(source.about["inputs"]))
+
+
+def _itself(tally: Tally) -> Tally:
+    return tally

@@ -152,7 +152,7 @@ class CodeCounter:
     @functools.cached_property
     def _repeated(self) -> DistinctCodes:
         if self.request.excluded_groups is None:
-            return repeated_codes(self.gallery)
+            return repeated_codes(self.gallery, self.threads)
         return self._distinct.repeated()
 
     @functools.cached_property

@@ -1,5 +1,6 @@
 """Evaluating: from codes, embeddings, scores, runs or tallies to metrics."""
 
+import functools
 import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -226,7 +227,7 @@ class MetricSet:
             counted = source if negatives == "judged" else source.with_negatives(negatives, rel)
             policies = {metric: self.policy(metric) for metric in metrics}
             needs = needs_of(policies, radius=self.radius, judged=counted.judged)
-            blocks = list(counted.each(needs, lambda tally, policies=policies: self._block(tally, policies)))  # type: ignore[misc]
+            blocks = list(counted.each(needs, functools.partial(self._block, policies)))
             query_ids = np.concatenate([block.query_ids for block in blocks])
             parts |= zip(metrics, map(joined, zip(*(block.parts for block in blocks), strict=True)), strict=True)
             relevant += [block.extremes for block in blocks]
@@ -267,7 +268,7 @@ class MetricSet:
             others = [metric for metric in metrics if metric not in with_radius]
             yield from ((negatives, some) for some in (others, with_radius) if some)
 
-    def _block(self, tally: Tally, policies: Mapping[Metric, str]) -> "QueryBlock":
+    def _block(self, policies: Mapping[Metric, str], tally: Tally) -> "QueryBlock":
         """What a block of queries adds to each metric. policies: what unjudged items count."""
         if "error" in policies.values():
             _check_judged(tally)

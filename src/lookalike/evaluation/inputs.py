@@ -10,7 +10,7 @@ from lookalike.core.codes import Codes, as_numpy
 from lookalike.core.column import Column
 from lookalike.core.embeddings import Embeddings, Scores, as_floats
 from lookalike.core.errors import InputError, InputTypeError, Option
-from lookalike.core.files import digest
+from lookalike.core.files import PendingDigest, digest
 from lookalike.core.ids import id_array
 from lookalike.evaluation.notes import notes_of_embeddings, notes_of_vectors
 from lookalike.evaluation.relevance import Groups, Judged, Relevance
@@ -58,7 +58,8 @@ def request_of_vectors(queries: Any, gallery: Any, ids: Ids, similarity: str | N
     sizes = embeddings.n_queries, embeddings.n_gallery
     facts = {"columns": as_numpy(queries).shape[1], "similarity": similarity}
     request = _in_memory(embeddings, None, ids, sizes, {"relevance": ids.relevance}, **facts)
-    request.about["inputs"].update(queries=digest(as_numpy(queries)), gallery=digest(as_numpy(gallery)))
+    vectors = {"queries": as_numpy(queries), "gallery": as_numpy(gallery)}
+    request.about["inputs"].update((name, PendingDigest(array)) for name, array in vectors.items())
     return _with_notes(request, ids, queries, gallery)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 from lookalike.core.codes import Codes
 from lookalike.core.column import Column
 from lookalike.core.embeddings import Embeddings, Scores
+from lookalike.core.files import PendingDigest
 from lookalike.evaluation.relevance import Groups, Relevance
 from lookalike.shards.gallery import Shards
 
@@ -37,6 +38,15 @@ class Request:
     level: str = "image"
     similarity: str | None = None
     about: dict[str, Any] = field(default_factory=dict)
+
+    def settled_about(self) -> dict[str, Any]:
+        """What a result says of where it comes from, after fingerprints that are still computed are there.
+
+        Until then, nobody may change what they are of.
+        """
+        inputs = self.about.get("inputs", {})
+        inputs.update((name, one.digest) for name, one in inputs.items() if isinstance(one, PendingDigest))
+        return self.about
 
     @property
     def excluded_groups(self) -> Groups | None:

@@ -3,7 +3,8 @@
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, Protocol, Self, TypeVar
+from itertools import chain, pairwise
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 from lookalike.core.checks import choice
 from lookalike.core.codes import Codes
@@ -12,14 +13,16 @@ from lookalike.core.progress import track
 from lookalike.core.threads import n_threads
 from lookalike.evaluation.count_codes import code_counter
 from lookalike.evaluation.count_scores import METHODS, ScoreCounter, count_run
-from lookalike.evaluation.count_shards import Search, ShardSearch, tallies
+from lookalike.evaluation.count_shards import SHARE, Search, ShardSearch, requests_of_rows, row_passes, tallies
 from lookalike.evaluation.needs import Needs
 from lookalike.evaluation.relevance import UNJUDGED, Judged, Relevance
 from lookalike.evaluation.request import Request
 from lookalike.evaluation.tally import NO_DISTANCE, Tally
+from lookalike.shards.dask import WorkerThread, computed, worker_threads
 from lookalike.shards.gallery import Shards
 from lookalike.shards.storage import Location
 
+QUERIES = 32  # for so many a worker of a cluster may read the whole gallery
 NO_CODES = "LGAP is a metric of codes: embeddings and scores have no code space to fill"
 
 T = TypeVar("T")
@@ -74,7 +77,7 @@ class _RequestSource:
 
     @property
     def about(self) -> dict[str, Any]:
-        return self.request.about
+        return self.request.settled_about()
 
     @property
     def judged(self) -> bool:
@@ -98,7 +101,7 @@ class _CodeSource(_RequestSource):
         n = len(self.request.query_ids)
         row = (counter.n_bits + 1) * (self.request.relevance.max_grade + 2) * 8
         size = max(8, min(-(-n // self.threads), (1 << 25) // row))
-        return _map_blocks(counter, n, -(-size // 8) * 8, self.threads, use)
+        return _map_blocks(counter, slice(0, n), -(-size // 8) * 8, self.threads, use)
 
 
 @dataclass(frozen=True)
@@ -114,7 +117,7 @@ class _ScoreSource(_RequestSource):
             raise InputError(NO_CODES)
         choice("method", self.method, METHODS)
         counter = ScoreCounter(self.request, needs, "around" if self.method == "auto" else self.method)
-        return _map_blocks(counter, len(self.request.query_ids), counter.block_rows, self.threads, use)
+        return _map_blocks(counter, slice(0, len(self.request.query_ids)), counter.block_rows, self.threads, use)
 
 
 @dataclass(frozen=True)
@@ -144,10 +147,40 @@ class _ShardSource(_RequestSource):
         for name in search.columns:
             _ = self.shards[name]  # raises where there is no such column
         run = ShardSearch(search, self.shards, self.threads, self.partials)
-        if needs.k is None and run.is_small:
-            whole = _ScoreSource(run.in_memory(), self.threads, "auto")
-            return whole.each(needs, lambda tally: use(replace(run.checked(tally), method="shards")))
+        if not self.of_scores or needs.k is not None:
+            return (use(tally) for tally in tallies(run, needs))
+
+        if shares := self._shares(run):
+            return self._by_shares(run, shares, needs, use)
+        if run.is_small:
+            return _count_whole(run, run.in_memory(), needs, use, slice(0, len(request.query_ids)))
+        if turns := row_passes(run):
+            counts = (_count_whole(run, rows, needs, use, turn) for turn, rows in requests_of_rows(run, turns))
+            return chain.from_iterable(counts)
         return (use(tally) for tally in tallies(run, needs))
+
+    def _shares(self, run: ShardSearch) -> list[tuple[WorkerThread, slice]]:
+        """Queries for each thread of a cluster's workers; empty where the cluster divides the shards.
+
+        Each thread reads the gallery whole. So it must have room for it, and enough queries to be worth the reading.
+        """
+        if self.shards.client is None or self.partials is not None:
+            return []
+        threads, n = worker_threads(self.shards.client), len(self.request.query_ids)
+        if n < QUERIES * len(threads) or any(run.n_bytes > thread.memory // SHARE for thread in threads):
+            return []
+        edges = [n * part // len(threads) for part in range(len(threads) + 1)]
+        return [(thread, slice(*share)) for thread, share in zip(threads, pairwise(edges), strict=True)]
+
+    def _by_shares(
+        self, run: ShardSearch, shares: list[tuple[WorkerThread, slice]], needs: Needs, use: Callable[[Tally], T]
+    ) -> list[T]:
+        """What `use` makes of the tallies, each share of the queries by a thread of a worker."""
+        self.shards.check()
+        alone = ShardSearch(run.search, Shards(self.shards.location, self.shards.manifest), threads=1)
+        threads, queries = [thread for thread, _ in shares], [share for _, share in shares]
+        each = computed(self.shards.client, _Share(alone, needs, use), queries, threads, "evaluating")
+        return list(chain.from_iterable(each))
 
     def _check(self, needs: Needs) -> None:
         """Raise where embeddings in shards cannot give what is needed."""
@@ -161,6 +194,30 @@ class _ShardSource(_RequestSource):
             )
         if needs.distances and self.request.similarity != "euclidean":
             raise InputError(*NO_DISTANCE)
+
+
+@dataclass(frozen=True)
+class _Share(Generic[T]):
+    """What a worker of a cluster does with a share of the queries: it reads the gallery whole and counts them."""
+
+    run: ShardSearch
+    needs: Needs
+    use: Callable[[Tally], T]
+
+    def __call__(self, queries: slice) -> list[T]:
+        return _count_whole(self.run, self.run.in_memory(), self.needs, self.use, queries)
+
+
+def _count_whole(
+    run: ShardSearch, request: Request, needs: Needs, use: Callable[[Tally], T], queries: slice
+) -> list[T]:
+    """What `use` makes of the tallies of some queries. request: has their scores with the items of all shards."""
+    counter = ScoreCounter(request, needs)
+
+    def use_checked(tally: Tally) -> T:
+        return use(run.checked(replace(tally, method="shards")))  # which keeps what the check computed
+
+    return _map_blocks(counter, queries, counter.block_rows, run.threads, use_checked)
 
 
 @dataclass(frozen=True)
@@ -214,10 +271,10 @@ def _with_negatives(relevance: Relevance, kind: str, rel: int) -> Judged:
 
 
 def _map_blocks(
-    counter: Callable[[slice], Tally], n: int, size: int, threads: int, use: Callable[[Tally], T]
+    counter: Callable[[slice], Tally], queries: slice, size: int, threads: int, use: Callable[[Tally], T]
 ) -> list[T]:
-    """Count n queries in blocks of a size and use each tally at once, so that memory does not grow with the queries."""
-    blocks = [slice(start, min(start + size, n)) for start in range(0, n, size)]
+    """Count queries in blocks of a size and use each tally at once, so that memory does not grow with the queries."""
+    blocks = [slice(start, min(start + size, queries.stop)) for start in range(queries.start, queries.stop, size)]
     if threads == 1 or len(blocks) == 1:
         return list(track((use(counter(block)) for block in blocks), len(blocks), "evaluating"))
     with ThreadPoolExecutor(threads) as pool:

@@ -1,13 +1,16 @@
-"""Work on a gallery in shards by the workers of a Dask cluster: a task for each shard, and a tree of sums."""
+"""Work on a gallery in shards by the workers of a Dask cluster: a task for each shard, and a tree of sums.
+
+Or, where queries are many and the gallery is small, a task for each thread of a worker.
+"""
 
 import asyncio
 import contextlib
 import logging
 import warnings
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lookalike.core.errors import FileError, InputError, MissingPackageError, missing_package
 from lookalike.core.files import read_json
@@ -18,8 +21,16 @@ from lookalike.shards.map_reduce import Partial, ShardTask, summed
 REACHED = 8.0  # seconds within which a scheduler must answer
 WORKERS = 30.0  # seconds to wait for a first worker
 TOGETHER = 8  # sums that become one
+UNLIMITED = 1 << 32  # bytes that a worker without a limit of memory is taken to have
 
-__all__ = ["connected", "outcomes"]
+__all__ = ["WorkerThread", "computed", "connected", "outcomes", "worker_threads"]
+
+
+class WorkerThread(NamedTuple):
+    """A thread of a worker: the address of the worker, and the thread's part of its memory, in bytes."""
+
+    worker: str
+    memory: int
 
 
 @contextlib.contextmanager
@@ -81,26 +92,74 @@ async def _greet(address: str) -> None:
 
 def outcomes(client: Any, task: ShardTask, what: str) -> list[Partial[Any]]:
     """The sum over all shards, for each block of queries."""
-    from distributed.protocol.serialize import deserialize_bytes, serialize_bytes
-
-    try:
-        check_workers(client)
-    except OSError as error:
-        raise _worded(error) from error
+    _check_reached(client)
     blocks, numbers = range(len(task.work.blocks)), range(len(task.shards.shards))
-    with warnings.catch_warnings():
-        # The task is part of the graph: what is sent beside it is lost with the workers that hold it. Workers are given
-        # bytes, which every version can take, and look at the version before they look into them.
-        warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
-        shared = client.submit(_itself, serialize_bytes(task), pure=False)
+    shared = _shared(client, task)
     firsts = [
         client.map(_outcome, numbers, block=block, task=shared, version=__version__, pure=False) for block in blocks
     ]
     lasts = [_tree(client, futures) for futures in firsts]
-    finished = _finished(client, [future for futures in firsts for future in futures])
+    steps = [future for futures in firsts for future in futures]
     del firsts  # what is held here stays in the memory of workers, long after it is part of a sum
+    return _results(client, steps, lasts, shared, what)
+
+
+def computed(
+    client: Any, function: Callable[[Any], Any], arguments: Sequence[Any], threads: Sequence[WorkerThread], what: str
+) -> list[Any]:
+    """What a function gives for each argument, each computed by one of these threads, or by others if they are gone."""
+    shared = _shared(client, function)
+    futures = [
+        client.submit(
+            _value,
+            argument,
+            function=shared,
+            version=__version__,
+            pure=False,
+            workers=[threads[i % len(threads)].worker],
+            allow_other_workers=True,
+        )
+        for i, argument in enumerate(arguments)
+    ]
+    return _results(client, list(futures), futures, shared, what)
+
+
+def worker_threads(client: Any) -> list[WorkerThread]:
+    """The threads of all workers."""
+    _check_reached(client)
+    workers = client.scheduler_info()["workers"]
+    return [
+        WorkerThread(address, (workers[address]["memory_limit"] or UNLIMITED) // n)
+        for address, n in client.nthreads().items()
+        if address in workers
+        for _ in range(n)
+    ]
+
+
+def _check_reached(client: Any) -> None:
     try:
-        for _ in track(finished, len(blocks) * len(numbers), what):
+        check_workers(client)
+    except OSError as error:
+        raise _worded(error) from error
+
+
+def _shared(client: Any, task: Any) -> Any:
+    """A future of a task that all others are given."""
+    with warnings.catch_warnings():
+        # The task is part of the graph: what is sent beside it is lost with the workers that hold it. Workers are given
+        # bytes, which every version can take, and look at the version before they look into them.
+        warnings.filterwarnings("ignore", "Sending large graph", UserWarning)
+        return client.submit(_itself, _sent(task), pure=False)
+
+
+def _results(client: Any, steps: list[Any], lasts: list[Any], shared: Any, what: str) -> list[Any]:
+    """The results of the last futures, after all steps, which are let go one by one."""
+    from distributed.protocol.serialize import deserialize_bytes
+
+    n_steps = len(steps)
+    finished = _finished(client, steps)
+    try:
+        for _ in track(finished, n_steps, what):
             pass
         return [deserialize_bytes(total) for total in client.gather(lasts)]
     except BaseException as error:
@@ -159,6 +218,11 @@ def _itself(task: bytes) -> bytes:
 def _outcome(number: int, block: int, task: bytes, version: str) -> Any:
     """On a worker: the outcome of one shard."""
     return _sent(_received(task, version).outcome(number, block))
+
+
+def _value(argument: Any, function: bytes, version: str) -> Any:
+    """On a worker: what a function gives for an argument."""
+    return _sent(_received(function, version)(argument))
 
 
 def _summed(partials: list[bytes], version: str) -> Any:

@@ -4,12 +4,13 @@ from collections.abc import Iterator
 
 from lookalike.core.codes import Codes
 from lookalike.evaluation.count_shards.codes import tallies_of_codes
+from lookalike.evaluation.count_shards.rows import requests_of_rows, row_passes
 from lookalike.evaluation.count_shards.scores import tallies_of_first, tallies_of_marks
-from lookalike.evaluation.count_shards.search import Search, ShardSearch
+from lookalike.evaluation.count_shards.search import SHARE, Search, ShardSearch
 from lookalike.evaluation.needs import Needs
 from lookalike.evaluation.tally import Tally
 
-__all__ = ["Search", "ShardSearch", "tallies"]
+__all__ = ["SHARE", "Search", "ShardSearch", "requests_of_rows", "row_passes", "tallies"]
 
 
 def tallies(run: ShardSearch, needs: Needs) -> Iterator[Tally]:

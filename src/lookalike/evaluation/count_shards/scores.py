@@ -31,7 +31,7 @@ SETS = 16  # of queries that are scored together with items among which all thei
 
 _buffers = threading.local()  # of the scores of all shards that a thread works on, one after the other
 
-__all__ = ["tallies_of_first", "tallies_of_marks"]
+__all__ = ["Scored", "mark_passes", "tallies_of_first", "tallies_of_marks"]
 
 
 def tallies_of_first(run: ShardSearch, k: int) -> Iterator[Tally]:
@@ -45,7 +45,7 @@ def tallies_of_first(run: ShardSearch, k: int) -> Iterator[Tally]:
 
 def tallies_of_marks(run: ShardSearch, needs: Needs) -> Iterator[Tally]:
     """The tallies of all queries, block by block, of all ranks."""
-    for queries in _passes(_mark_counts(run)):
+    for queries in mark_passes(run):
         first = Marks(run.search, run.blocks(queries))
         marks = _with_edges(ScoreGroups.concatenated(run.gather(first, "scoring")), needs.distances)
         second = MarkRanks(run.search, first.blocks, starts=marks.starts, scores=marks.scores, first=queries.start)
@@ -79,6 +79,14 @@ def _passes(sizes: np.ndarray, most_bytes: int | None = None) -> list[slice]:
             start, total = query, 0
         total += size
     return [*passes, slice(start, len(sizes))]
+
+
+def mark_passes(run: ShardSearch) -> list[slice]:
+    """Queries in blocks whose marks fit into memory together; the gallery is read twice for each."""
+    if "mark passes" not in run.made:
+        run.made["mark passes"] = _passes(_mark_counts(run))
+    passes: list[slice] = run.made["mark passes"]
+    return passes
 
 
 def _mark_counts(run: ShardSearch) -> np.ndarray:

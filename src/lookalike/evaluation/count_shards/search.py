@@ -1,8 +1,8 @@
 """What is asked of a gallery in shards, and what is read of each shard for it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Any
@@ -11,10 +11,11 @@ import numpy as np
 
 from lookalike.core.codes import Codes
 from lookalike.core.column import Column
-from lookalike.core.embeddings import Embeddings, check_gallery
+from lookalike.core.embeddings import Embeddings, GalleryParts, check_gallery
 from lookalike.core.errors import InputError
 from lookalike.core.file_errors import within
 from lookalike.core.files import digest
+from lookalike.core.memory import available_memory
 from lookalike.core.progress import track
 from lookalike.evaluation.relevance import Groups, InShards, Judged, Relevance, Unranked
 from lookalike.evaluation.request import Request, ShardGroups
@@ -23,9 +24,16 @@ from lookalike.shards.gallery import ShardPart, Shards
 from lookalike.shards.map_reduce import Partial, ShardWork, gather
 from lookalike.shards.storage import Location
 
-SMALL = 1 << 28  # bytes of embeddings that are read whole: then one pass is enough
+ROOM = 1 << 28  # bytes of embeddings or scores that are kept at a time, or more
+SHARE = 4  # of the memory that is free, a part for these
+LITTLE = 1 << 22  # bytes of embeddings that are laid out as in memory: numpy alone may do for them
 
-__all__ = ["Search", "ShardSearch", "arrays_of", "unranked_of"]
+__all__ = ["SHARE", "Search", "ShardSearch", "arrays_of", "room", "unranked_of"]
+
+
+def room() -> int:
+    """Bytes of embeddings or of scores that may be kept until all shards were read."""
+    return max(ROOM, available_memory() // SHARE)
 
 
 @dataclass(frozen=True)
@@ -99,6 +107,7 @@ class ShardSearch:
     shards: Shards
     threads: int
     partials: Location | None = None
+    made: dict[str, Any] = field(default_factory=dict, compare=False, repr=False)  # what is needed more than once
 
     def blocks(self, queries: slice) -> list[slice]:
         """Queries in blocks to count side by side: several where there are too few shards to keep all threads busy."""
@@ -110,33 +119,55 @@ class ShardSearch:
         return [slice(start, end) for start, end in pairwise(bounds)]
 
     @property
+    def score_type(self) -> np.dtype[Any]:
+        """The type of scores, and of embeddings when they are compared."""
+        assert isinstance(self.search.queries, np.ndarray)
+        return np.dtype(np.float64) if self.search.similarity == "euclidean" else self.search.queries.dtype
+
+    @property
+    def n_bytes(self) -> int:
+        """How much memory the embeddings take when they are laid out."""
+        return len(self.shards) * self.shards.width * self.score_type.itemsize
+
+    @property
     def is_small(self) -> bool:
         """Whether the gallery is of few embeddings, and nobody else is to count them or to go on after a crash."""
         shards = self.shards
         if shards.n_bits is not None or shards.client is not None or self.partials is not None:
             return False
-        return len(shards) * shards.width * shards.dtype.itemsize <= SMALL
+        return self.n_bytes <= room()
 
     def in_memory(self) -> Request:
-        """The same request to a small gallery, read whole."""
+        """The same request to a small gallery, read whole; each shard is laid out when it is read, and then let go."""
         shards, search = self.shards, self.search
         shards.check()
         similarity, queries = search.similarity or "cosine", search.queries
         assert isinstance(queries, np.ndarray)
+        size = len(shards), shards.width
+        parts = None if self.n_bytes <= LITTLE else GalleryParts(*size, self.score_type, similarity)
+        vectors = np.empty(size, shards.dtype) if parts is None else np.empty((len(shards), 0))
 
-        def read(number: int) -> ShardPart:
+        def read(number: int) -> Mapping[str, np.ndarray]:
             part = shards.read(number, search.columns)
+            assert isinstance(part.vectors, np.ndarray)
             with within(f"{shards.location}/{shards.shards[number].file}"):
-                check_gallery(queries, part.vectors, similarity)  # type: ignore[arg-type]  # no codes
-            return part
+                if parts is not None:
+                    parts.put(part.start, part.vectors)
+                else:
+                    check_gallery(queries, part.vectors, similarity)
+                    vectors[part.start : part.start + len(part)] = part.vectors
+            return part.values
 
         with ThreadPoolExecutor(self.threads) as pool:
-            parts = list(track(pool.map(read, range(len(shards.shards))), len(shards.shards), "reading"))
-        values = {name: np.concatenate([part.values[name] for part in parts]) for name in search.columns}
-        vectors = np.concatenate([part.vectors for part in parts])
-        del parts
+            read_values = list(track(pool.map(read, range(len(shards.shards))), len(shards.shards), "reading"))
+        values = {name: np.concatenate([some[name] for some in read_values]) for name in search.columns}
         request = search.on(ShardPart(0, 0, vectors, values))
-        return replace(request, queries=Embeddings(queries, vectors, similarity), gallery=None)
+        if parts is None:
+            embeddings = Embeddings(queries, vectors, similarity)
+        else:
+            one_item = np.ones((1, shards.width), self.score_type)
+            embeddings = Embeddings(queries, one_item, similarity).with_gallery(parts)
+        return replace(request, queries=embeddings, gallery=None)
 
     def gather(self, work: ShardWork, what: str = "counting", *, check: bool = True) -> list[Any]:
         """Do work on all shards; for each block of queries, the sum. check: whether the sum names unranked items."""
@@ -151,7 +182,7 @@ class ShardSearch:
 
     def checked(self, tally: Tally) -> Tally:
         """The tally, if it counts every item of the gallery once for every query; an error if not."""
-        counted, n_items = tally.ranked.sum(1), len(self.shards)
+        counted, n_items = tally.retrieved.sum(1) + tally.unjudged.sum(1), len(self.shards)
         if self.search.exclude is None and (counted != n_items).any():
             query = int((counted != n_items).argmax())
             raise AssertionError(
