@@ -3,12 +3,12 @@
     OMP_WAIT_POLICY=PASSIVE python bench/large_study.py [--items 25000 50000 100000] [--only report show pool train]
     [--folder studies]
 
-Each study has embeddings of 1,280 numbers, codes of 64 bits by ITQ and of 12 bits by LSH, 50 categories, products of four
-images, and 1,000 queries. Embeddings lie around a centre for each category and each product, in 96 directions of falling
-weight, with a little noise in all. One item in twenty is nearly another one, one in a hundred the same as another one.
-The files of images are 1,000 small PNGs, of which every item shows one. The commands are processes of their own, run by
-turns; seconds of the clock and of the processor are the least of several, megabytes the most that a process had of its
-own, without files that it maps into memory.
+Each study has embeddings of 1,280 numbers, codes of 64 bits by ITQ and of 12 bits by LSH, 50 categories, products of
+four images, and 1,000 queries. Embeddings lie around a centre for each category and each product, in 96 directions of
+falling weight, with a little noise in all. One item in twenty is nearly another one, one in a hundred the same as
+another one. The files of images are 1,000 small PNGs, of which every item shows one. Commands are processes of their
+own. Seconds of the clock and of the processor are the least of several, megabytes the most that a process had of its
+own, without files that it maps into memory. Fingerprints of results follow, without speeds and dates.
 """
 
 import argparse
@@ -132,7 +132,8 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--folder", type=Path, help="where studies are kept for another run")
     options = parser.parse_args()
-    print(f"{platform.machine()}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f}, python {platform.python_version()}")
+    load, python = os.getloadavg()[0], platform.python_version()
+    print(f"{platform.machine()}, {os.cpu_count()} cores, load {load:.1f}, python {python}")
     with tempfile.TemporaryDirectory() as temporary:
         for n in options.items:
             folder = (options.folder or Path(temporary)) / f"study-{n}"
@@ -144,7 +145,10 @@ def main() -> None:
                 least = [math.inf] * 3
                 for _ in range(options.repeats):
                     least = [*map(min, least, run(arguments))]
-                print(f"  {name:8} {n:8,} items {least[0]:8.2f} s {least[1]:8.2f} s of the processor {least[2]:6.0f} MB", flush=True)
+                print(
+                    f"  {name:8} {n:8,} items {least[0]:8.2f} s {least[1]:8.2f} s of the processor {least[2]:6.0f} MB",
+                    flush=True,
+                )
             print(f"  {'':8} {n:8,} items {json.dumps(fingerprints(folder))}")
 
 

@@ -79,9 +79,7 @@ class _Candidates(Protocol):
 
     dim: int
 
-    def pairs(
-        self, start: int, stop: int, seekers: Sequence[PairSeeker]
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def pairs(self, start: int, stop: int, seekers: Sequence[PairSeeker]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Pairs of an item of these and a later one that a seeker may want, in order."""
 
 
@@ -99,9 +97,7 @@ class CodeScan:
         self._words = np.ascontiguousarray(codes.words.T)
         self._loops = kernels(len(codes) ** 2 / 2 * len(self._words))
 
-    def pairs(
-        self, start: int, stop: int, seekers: Sequence[PairSeeker]
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def pairs(self, start: int, stop: int, seekers: Sequence[PairSeeker]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Pairs of an item of these and a later one that a seeker may want, in order."""
         parts = np.linspace(start, stop, n_threads(None) + 1).astype(np.int64)
         positions = [np.array([first, first + 1]) for first in parts[:-1]]
@@ -149,9 +145,7 @@ class RoughSpace:
         self._left = left
         self._right = _panels(left[:, [*range(width), width + 1, width]], product_kernel().panel_width(left.dtype))
 
-    def pairs(
-        self, start: int, stop: int, seekers: Sequence[PairSeeker]
-    ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    def pairs(self, start: int, stop: int, seekers: Sequence[PairSeeker]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         """Pairs of an item of these and a later one that a seeker may want, in order."""
         limit = max(seeker.limit for seeker in seekers)
         if limit < 0:
