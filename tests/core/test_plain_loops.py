@@ -83,6 +83,32 @@ def test_scans_of_runs_of_any_length(n_bits: int, buffered: bool) -> None:
     same("scan", queries, gallery, runs, buffered, out=np.zeros((5, n_bits + 1), np.int64))
 
 
+@pytest.mark.parametrize(("n_bits", "limit"), [(8, 2), (64, 24), (70, 26), (130, 0)])
+def test_lists_of_near_pairs(n_bits: int, limit: int) -> None:
+    """Both list all pairs in order, however often the list is full; a block of codes and a part of one are compared."""
+    rng, n = np.random.default_rng(n_bits), 4300
+    bits = np.zeros((n, -(-n_bits // 64) * 64), np.uint8)
+    bits[:, :n_bits] = rng.integers(0, 2, (n, n_bits))
+    bits[4200:] = bits[:100]
+    codes = np.ascontiguousarray(np.packbits(bits, axis=1, bitorder="little").view(np.uint64).T)
+    keys = rng.integers(0, 3, (2, n))
+    rows = [5, 60]
+    expected = [
+        (i, j)
+        for i in range(*rows)
+        for j in range(i + 1, n)
+        if (bits[i] != bits[j]).sum() <= limit and (keys[:, i] != keys[:, j]).any()
+    ]
+    assert expected
+    for module in (plain, kernels()):
+        position, room, listed = np.array([rows[0], rows[0] + 1]), 4096, []
+        while position[0] < rows[1]:
+            first, second = np.empty((2, room), np.int64)
+            n_pairs = module.later_near(codes, keys, limit, rows[1], position, first, second)
+            listed += zip(first[:n_pairs].tolist(), second[:n_pairs].tolist(), strict=True)
+        assert listed == expected
+
+
 @settings(deadline=None, max_examples=30)
 @given(seed=SEEDS, n_bits=st.integers(1, 9))
 def test_tables(seed: int, n_bits: int) -> None:

@@ -323,7 +323,7 @@ def _kinds(opened: "Study") -> tuple[dict[str, str], dict[str, str]]:
     kinds, problems = {}, {}
     for name in opened.models():
         try:
-            kinds[name] = opened.model(name).kind
+            kinds[name] = opened.model(name, mapped=True).kind
         except UNREADABLE as error:
             problems[name] = unreadable(name, error)
     return kinds, problems

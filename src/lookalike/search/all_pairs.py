@@ -1,52 +1,70 @@
 """A sweep over all pairs of a collection: every pair is compared, but most of them only roughly.
 
 A few numbers of each item give a distance that the true distance never falls below (the other numbers enter by their
-length, by Cauchy and Schwarz). Only pairs that are near by this distance are measured.
+length, by Cauchy and Schwarz). Only pairs that are near by this distance are measured. Codes are scanned as they are.
 """
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol
 
 import numpy as np
 
-from lookalike.core.kernels import product_kernel
+from lookalike.core.codes import Codes
+from lookalike.core.kernels import kernels, product_kernel
 from lookalike.core.progress import report
 from lookalike.core.threads import n_threads
 from lookalike.search.pair_seekers import PairSeeker
-from lookalike.search.pair_spaces import PairSpace
+from lookalike.search.pair_spaces import CodePairs, PairSpace
 
 ROWS, COLUMNS = 240, 2048  # items that are compared with items at once
 CHUNK = 1 << 16  # pairs that are looked at, and
 MEASURED = 1 << 18  # numbers of those that are measured at once
 FEW, SMALL = 256, 5000  # numbers of an item, and items, that are not worth cutting
 LEARNED = (32, 64, 128)  # numbers that are tried in place of all
+LONG = 1 << 16  # bits of codes whose distances the scan cannot hold
 SAMPLE = 1000  # items to learn from where a collection lies and how far its items are apart
 
-__all__ = ["measure", "sweep"]
+__all__ = ["AllPairs", "measure"]
 
 
-def sweep(space: PairSpace, seekers: Sequence[PairSeeker], rng: np.random.Generator, what: str) -> None:
-    """Give the seekers, in order, every pair that is near enough for one of them."""
-    n = len(space)
-    if n < 2:
-        return
-    for seeker in seekers:
-        seeker.expect(space, rng.permutation(n)[:SAMPLE])
-    rough = RoughSpace(space, max(seeker.limit for seeker in seekers), rng)
-    step = max(1, MEASURED // rough.dim)
-    for start in range(0, n, ROWS):
+class AllPairs:
+    """Sweeps over all pairs of a collection; what the first one learns of the items, later ones use again."""
+
+    def __init__(self, space: PairSpace, rng: np.random.Generator) -> None:
+        self._space, self._rng = space, rng
+        self._candidates: _Candidates | None = None
+
+    def sweep(self, seekers: Sequence[PairSeeker], what: str) -> None:
+        """Give the seekers, in order, every pair that is near enough for one of them."""
+        n = len(self._space)
+        if n < 2:
+            return
+        for seeker in seekers:
+            seeker.expect(self._space, self._rng.permutation(n)[:SAMPLE])
         limit = max(seeker.limit for seeker in seekers)
-        for first, second in rough.pairs(start, min(start + ROWS, n), limit):
-            wanted = _any(seeker.wants(first, second) for seeker in seekers)
-            first, second = first[wanted], second[wanted]
-            for part in _slices(len(first), step):
-                one, other = first[part], second[part]
-                still = _any(seeker.wants(one, other) for seeker in seekers)  # some were joined meanwhile
-                one, other = one[still], other[still]
-                squares = space.squares(one, other)
-                for seeker in seekers:
-                    seeker.take(one, other, squares)
-        report(what, min(start + ROWS, n), n)
+        if limit < 0:  # no pair can be wanted
+            report(what, n, n)
+            return
+        if self._candidates is None:
+            self._candidates = _candidates(self._space, limit, self._rng)
+        step = max(1, MEASURED // self._candidates.dim)
+        for start in range(0, n, ROWS):
+            for first, second in self._candidates.pairs(start, min(start + ROWS, n), seekers):
+                self._take(first, second, seekers, step)
+            report(what, min(start + ROWS, n), n)
+
+    def _take(self, first: np.ndarray, second: np.ndarray, seekers: Sequence[PairSeeker], step: int) -> None:
+        """Measure the pairs that a seeker wants, and give them to all."""
+        wanted = _any(seeker.wants(first, second) for seeker in seekers)
+        first, second = first[wanted], second[wanted]
+        for part in _slices(len(first), step):
+            one, other = first[part], second[part]
+            still = _any(seeker.wants(one, other) for seeker in seekers)  # some were joined meanwhile
+            one, other = one[still], other[still]
+            squares = self._space.squares(one, other)
+            for seeker in seekers:
+                seeker.take(one, other, squares)
 
 
 def measure(space: PairSpace, first: np.ndarray, second: np.ndarray) -> np.ndarray:
@@ -54,6 +72,53 @@ def measure(space: PairSpace, first: np.ndarray, second: np.ndarray) -> np.ndarr
     step = max(1, MEASURED // max(1, space.rows(first[:1]).shape[1]))
     squares = [space.squares(first[part], second[part]) for part in _slices(len(first), step)]
     return np.concatenate(squares) if squares else np.zeros(0)
+
+
+class _Candidates(Protocol):
+    """Finds the pairs that are worth measuring."""
+
+    dim: int
+
+    def pairs(self, start: int, stop: int, seekers: Sequence[PairSeeker]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Pairs of an item of these and a later one that a seeker may want, in order."""
+
+
+def _candidates(space: PairSpace, limit: float, rng: np.random.Generator) -> _Candidates:
+    if isinstance(space, CodePairs) and space.codes.n_bits < LONG:
+        return CodeScan(space.codes)
+    return RoughSpace(space, limit, rng)
+
+
+class CodeScan:
+    """Codes as they are: every distance is counted, and no pair is listed that is too far or has equal keys."""
+
+    def __init__(self, codes: Codes) -> None:
+        self.dim = codes.n_bits
+        self._words = np.ascontiguousarray(codes.words.T)
+        self._loops = kernels(len(codes) ** 2 / 2 * len(self._words))
+
+    def pairs(self, start: int, stop: int, seekers: Sequence[PairSeeker]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Pairs of an item of these and a later one that a seeker may want, in order."""
+        parts = np.linspace(start, stop, n_threads(None) + 1).astype(np.int64)
+        positions = [np.array([first, first + 1]) for first in parts[:-1]]
+        with ThreadPoolExecutor(len(positions)) as pool:
+            listed = list(pool.map(self._list, positions, parts[1:], [seekers] * len(positions)))
+        for pairs, position, end in zip(listed, positions, parts[1:], strict=True):
+            yield pairs
+            while position[0] < end:  # there were more than fit into the list; seekers may want less of the others
+                yield self._list(position, end, seekers)
+
+    def _list(self, position: np.ndarray, stop: int, seekers: Sequence[PairSeeker]) -> tuple[np.ndarray, np.ndarray]:
+        """Some pairs from a position on, which is moved to the next."""
+        seeking = [seeker for seeker in seekers if seeker.limit >= 0]
+        if not seeking:
+            position[:] = stop, stop + 1
+            return np.zeros(0, np.int64), np.zeros(0, np.int64)
+        limit = int(min(max(seeker.limit for seeker in seeking), self.dim))
+        first, second = np.empty((2, CHUNK), np.int64)
+        keys = np.ascontiguousarray([seeker.keys for seeker in seeking])
+        n = self._loops.later_near(self._words, keys, limit, stop, position, first, second)
+        return first[:n], second[:n]
 
 
 class RoughSpace:
@@ -64,9 +129,8 @@ class RoughSpace:
         sample = rng.permutation(n)[: 2 * SAMPLE]
         rows = space.rows(sample)
         self.dim = rows.shape[1]
-        self._exact = space.unit == "bits" and self.dim <= FEW  # whole numbers that float32 holds
-        centre = 0.0 if self._exact else rows.mean(0)
-        scale = 1.0 if self._exact else float(np.sqrt(((rows - centre) ** 2).sum(1).mean())) or 1.0
+        centre = rows.mean(0)
+        scale = float(np.sqrt(((rows - centre) ** 2).sum(1).mean())) or 1.0
         cut = self.dim > FEW and n > SMALL
         basis = _basis((rows - centre) / scale, limit / scale**2, rng) if cut else None
         self._scale = scale * scale
@@ -76,16 +140,17 @@ class RoughSpace:
             left[part, :width] = _cut((space.rows(np.arange(n)[part]) - centre) / scale, basis)
         lengths = (left[:, :width].astype(np.float64) ** 2).sum(1)
         # -½ the squared distance is one product: x·y - ½x·x - ½y·y; float32 may be off by 1e-5 of the lengths
-        left[:, width] = -(0.5 if self._exact else 0.5 - 1e-5) * lengths
+        left[:, width] = -(0.5 - 1e-5) * lengths
         left[:, width + 1] = 1
         self._left = left
         self._right = _panels(left[:, [*range(width), width + 1, width]], product_kernel().panel_width(left.dtype))
 
-    def pairs(self, start: int, stop: int, limit: float) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """Pairs of an item of these and a later one that may be as near as the limit, in order."""
+    def pairs(self, start: int, stop: int, seekers: Sequence[PairSeeker]) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """Pairs of an item of these and a later one that a seeker may want, in order."""
+        limit = max(seeker.limit for seeker in seekers)
         if limit < 0:
             return
-        least = np.float32(-(np.floor(limit) + 0.25) / 2 if self._exact else -limit / self._scale / 2)
+        least = np.float32(-limit / self._scale / 2)
         kernel = product_kernel()
         queries, wide = _panels(self._left[start:stop], kernel.ROWS), self._right.shape[2]
         begin, at_once = start // wide * wide, max(1, COLUMNS // wide)

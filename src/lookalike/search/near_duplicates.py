@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.core.codes import Codes
-from lookalike.search.all_pairs import measure, sweep
+from lookalike.search.all_pairs import AllPairs, measure
 from lookalike.search.pair_seekers import LinkedGroups, NearestAcross
 from lookalike.search.pair_spaces import PairSpace, pair_space
 
@@ -82,7 +82,8 @@ def find_near(
     near = _default_limit(vectors, usual) if limit is None else space.square(limit)
     links = LinkedGroups(len(space), near)
     across = None if labels is None else NearestAcross(labels, pairs, _are_many(labels, pairs))
-    sweep(space, [links] if across is None else [links, across], rng, what)
+    all_pairs = AllPairs(space, rng)
+    all_pairs.sweep([links] if across is None else [links, across], what)
     groups = links.groups()
     return Near(
         space.unit,
@@ -90,18 +91,18 @@ def find_near(
         space.shown(near),
         limit is not None,
         _described(space, groups),
-        *([[], []] if across is None else _pairs(space, across, groups, near, rng, f"{what}, once more")),
+        *([[], []] if across is None else _pairs(space, all_pairs, across, groups, near, f"{what}, once more")),
     )
 
 
 def _pairs(
-    space: PairSpace, across: NearestAcross, groups: list[np.ndarray], near: float, rng: np.random.Generator, what: str
+    space: PairSpace, all_pairs: AllPairs, across: NearestAcross, groups: list[np.ndarray], near: float, what: str
 ) -> list[list[NearPair]]:
     """The nearest pairs of different labels, and those of them that are not near-duplicates."""
     first = across.nearest()
     if first and first[0][0] <= near:
         later = across.beyond(near, groups)
-        sweep(space, [later], rng, what)
+        all_pairs.sweep([later], what)
         second = later.nearest()
     else:
         second = first

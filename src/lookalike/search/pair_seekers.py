@@ -16,6 +16,10 @@ class PairSeeker(Protocol):
     def limit(self) -> float:
         """The squared distance up to which pairs matter, from here on."""
 
+    @property
+    def keys(self) -> np.ndarray:
+        """(n,) whole numbers: no pair of two items with the same is wanted."""
+
     def expect(self, space: PairSpace, sample: np.ndarray) -> None:
         """Estimate from a sample of the items how near the wanted pairs are at most."""
 
@@ -33,6 +37,10 @@ class LinkedGroups:
         self.limit = limit
         self.group = np.arange(n)
         self._members: dict[int, list[int]] = {}
+
+    @property
+    def keys(self) -> np.ndarray:
+        return self.group
 
     def expect(self, space: PairSpace, sample: np.ndarray) -> None:
         """Do nothing: the limit does not depend on the items."""
@@ -68,6 +76,12 @@ class NearestAcross:
         self._wanted, self._by_label, self._above = wanted, by_label, above
         self._expected = np.inf  # there are enough pairs that are as near as this
         self._best: dict[tuple[int, int], tuple[float, int, int]] = {}
+        used = self._labels[self._labelled]
+        self._none = bool((used == used[:1]).all())  # all have one label: no pair can differ
+
+    @property
+    def keys(self) -> np.ndarray:
+        return self._labels
 
     def beyond(self, near: float, groups: list[np.ndarray]) -> "NearestAcross":
         """A seeker of pairs that are farther apart than `near`; labels that occur in one group become one label."""
@@ -83,6 +97,8 @@ class NearestAcross:
 
     @property
     def limit(self) -> float:
+        if self._none:
+            return -1.0
         if len(self._best) < self._wanted:
             return self._expected
         # what comes later in the order must be nearer than the last

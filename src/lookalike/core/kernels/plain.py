@@ -16,6 +16,7 @@ __all__ = [
     "first_relevant",
     "gain_sums",
     "largest",
+    "later_near",
     "near",
     "precision_sums",
     "scan",
@@ -75,6 +76,30 @@ def near(query: np.ndarray, gallery: np.ndarray, radius: int, positions: np.ndar
     n = min(len(rows), len(positions))
     positions[:n], distances[:n] = rows[:n], found[rows[:n]]
     return len(rows)
+
+
+def later_near(
+    codes: np.ndarray,
+    keys: np.ndarray,
+    limit: int,
+    stop: int,
+    position: np.ndarray,
+    first: np.ndarray,
+    second: np.ndarray,
+) -> int:
+    """List pairs of a code and a later one within a limit, if they have different keys in some row of `keys`."""
+    n_pairs = 0
+    for i in range(position[0], stop):
+        later = position[1] + np.flatnonzero(_distances(codes[:, i], codes[:, position[1] :]) <= limit)
+        later = later[(keys[:, [i]] != keys[:, later]).any(0)]
+        listed = later[: len(first) - n_pairs]
+        first[n_pairs : n_pairs + len(listed)], second[n_pairs : n_pairs + len(listed)] = i, listed
+        n_pairs += len(listed)
+        if len(listed) < len(later):
+            position[:] = i, later[len(listed)]
+            return n_pairs
+        position[:] = i + 1, i + 2
+    return n_pairs
 
 
 def tabulate(words: np.ndarray, labels: np.ndarray, rows: np.ndarray, out: np.ndarray) -> None:

@@ -220,3 +220,43 @@ def near(query, gallery, radius, positions, distances):
                         distances[n_near] = block[j]
                     n_near += 1
     return n_near
+
+
+@compiled(
+    int64(read(uint64, 2), read(int64, 2), int64, int64, write(int64, 1), write(int64, 1), write(int64, 1)),
+    nogil=True,
+    cache=True,
+)
+def later_near(codes, keys, limit, stop, position, first, second):
+    """List pairs of a code and a later one within a limit, if they have different keys in some row of `keys`.
+
+    position: the pair to begin with; it is moved on to where the list ends, at latest to the code `stop`. Returns how
+    many pairs of `first` and `second` are filled, which have room for a block at least.
+    """
+    buffer = np.empty(BLOCK, np.uint16)
+    code = np.empty(len(codes), np.uint64)
+    n_codes, n_pairs, begin = codes.shape[1], 0, position[1]
+    for i in range(position[0], stop):
+        for w in range(len(codes)):
+            code[w] = codes[w, i]
+        for start in range(begin, n_codes, BLOCK):
+            block = buffer[: min(BLOCK, n_codes - start)]
+            if n_pairs + len(block) > len(first):
+                position[0], position[1] = i, start
+                return n_pairs
+            _distances(code, codes, start, block)
+            nearest = block[0]
+            for distance in block:
+                nearest = min(nearest, distance)
+            if nearest <= limit:
+                for j in range(len(block)):
+                    if block[j] <= limit:
+                        differ = False
+                        for k in range(len(keys)):
+                            differ |= keys[k, i] != keys[k, start + j]
+                        if differ:
+                            first[n_pairs], second[n_pairs] = i, start + j
+                            n_pairs += 1
+        begin = i + 2
+    position[0], position[1] = stop, stop + 1
+    return n_pairs

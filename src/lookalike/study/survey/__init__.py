@@ -79,7 +79,7 @@ def survey(
     look-alikes to list. queries: how many items are drawn to be searched for.
     """
     limits = near or {}
-    stored = {name: study.model(name) for name in study.models()}
+    stored = {name: study.model(name, mapped=True) for name in study.models()}
     vectors = {name: each for name, each in stored.items() if each.gallery is not None}
     whole_number("pairs", pairs)
     whole_number("queries", queries)

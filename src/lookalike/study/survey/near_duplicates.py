@@ -1,5 +1,6 @@
 """Near-duplicates and look-alikes in a collection, by each model."""
 
+import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -98,8 +99,10 @@ def n_repeated_files(vectors: "Mapping[str, Stored]") -> int | None:
 
 def _n_repeated_vectors(vectors: Any) -> int:
     """How many items have the embedding or code of another."""
-    rows = vectors.words if isinstance(vectors, Codes) else np.ascontiguousarray(vectors)
-    return _n_repeated(row.tobytes() for row in rows)
+    if isinstance(vectors, Codes):
+        return _n_repeated(row.tobytes() for row in vectors.words)
+    # fingerprints of 16 bytes: the embeddings themselves would all be held in memory once more
+    return _n_repeated(hashlib.blake2b(np.ascontiguousarray(row), digest_size=16).digest() for row in vectors)
 
 
 def _n_repeated(values: Iterable[Any]) -> int:
