@@ -2,10 +2,9 @@
 
 import json
 import logging
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter, validators
 
@@ -60,20 +59,22 @@ class EngineOptions:
 
 
 def evaluate_engine(
-    options: EngineOptions, asked: "_Asked", unfit: Mapping[str, Any], output: Path | None, *, as_json: bool
+    options: EngineOptions, asked: "_Asked", output: Path | None, *, unfit: bool, threads: int | None, as_json: bool
 ) -> None:
-    """Evaluate what a database answers, and show it. unfit: options that do not go with it, by what they are called."""
+    """Evaluate what a database answers, and show it. unfit: whether options are given that do not go with it."""
     if options.engine is None:
         raise InputError("--engine-k and --engine-option are for --engine: pass the address of a database")
-    for name, value in unfit.items():
-        if value:
-            raise InputError(f"{name} does not go with --engine: the gallery is the table of the database")
+    if unfit:
+        raise InputError(
+            "--engine goes without GALLERY, --run, --qrels, --curve, --interval, --dask, --partials, --unlisted and "
+            "--ties: the gallery is the table of the database"
+        )
     if asked.queries is None:
         raise InputError("pass the file of the QUERIES that the database is asked for")
     if len(asked.by_kind) > 1:
         raise InputError("--engine takes one kind of relevance: pass one --relevance for all metrics")
     with each_note_once(), progress():
-        result = _measured(options, asked)
+        result = _measured(options, asked, threads)
         for note in result.notes:
             logger.warning("%s", note)
     if output is not None:
@@ -87,7 +88,7 @@ def evaluate_engine(
         _show(result)
 
 
-def _measured(options: EngineOptions, asked: "_Asked") -> "EngineEvaluation":
+def _measured(options: EngineOptions, asked: "_Asked", threads: int | None) -> "EngineEvaluation":
     """Read the queries and the table, and ask the database for every query."""
     from lookalike.evaluation.item_files import relevance_between
     from lookalike.integrations.databases import open_database
@@ -100,14 +101,15 @@ def _measured(options: EngineOptions, asked: "_Asked") -> "EngineEvaluation":
     queries, query_words = _queries(asked)
     source.check_query(queries.vectors)
     gallery = collect(source, asked.labels[1]).at_level(asked.level)
-    if asked.labels[1] is None and asked.labels[0] is None:
-        queries, gallery = share_words(queries, query_words, gallery, source.about.get("tags"))
+    words = None if asked.labels[1] else source.about.get("tags")
+    queries, gallery = share_words(queries, query_words, gallery, words)
     relevance = relevance_between(
         queries, gallery, next(iter(asked.by_kind)), ", or name the column of labels, such as &label=class"
     )
     with source.searching(asked.similarity, options.settings) as search:
         return measure_engine(
             search, queries, gallery, relevance, options.engine_k, metrics=asked.metrics, exclude=asked.exclude,
+            threads=threads,
             **asked.policies,
         )  # fmt: skip
 
@@ -121,7 +123,7 @@ def _queries(asked: "_Asked") -> "tuple[Items, tuple[str, ...] | None]":
     source = open_database(str(asked.queries))
     if source is None:
         return read_items(asked.queries, asked.labels[0], zero=asked.zero).at_level(asked.level), None
-    return collect(source, asked.labels[0]), source.about.get("tags")
+    return collect(source, asked.labels[0]).at_level(asked.level), None if asked.labels[0] else source.about.get("tags")
 
 
 def _show(result: "EngineEvaluation") -> None:

@@ -121,8 +121,6 @@ def evaluate(
     Example: lookalike evaluate queries.npz s3://bucket/gallery --dask tcp://scheduler:8786 --partials s3://bucket/partials
 
     Example: lookalike evaluate --run search.run.gz --qrels judged.qrels --unjudged irrelevant
-
-    Example: lookalike evaluate queries.npz --engine lancedb:shop/items --metrics "P@10 nDCG@10"
     """
     from lookalike.evaluation.relevance_by_metric import metrics_by_kind
     from lookalike.metrics.metric import parse_all
@@ -134,10 +132,8 @@ def evaluate(
     asked = _Asked(queries, gallery, label_files, names, kinds, policies, similarity, exclude_self, zero, labels)
     of_runs, of_vectors = {"unlisted": unlisted, "ties": ties}, {"threads": threads, "partials": partials}
     if engine is not None:
-        unfit = {"--curve": curve, "--interval": interval, "--dask": dask, "--partials": partials, "GALLERY": gallery}
-        unfit |= {"--run": run or qrels, "--unlisted or --ties": of_runs != OF_RUNS}
-        asked = replace(asked, policies=policies | {"threads": threads})
-        return evaluate_engine(engine, asked, unfit, output, as_json=as_json)
+        unfit = any((gallery, run, qrels, curve, interval, dask, partials, of_runs != OF_RUNS))
+        return evaluate_engine(engine, asked, output, unfit=unfit, threads=threads, as_json=as_json)
     search = _search_of(asked, (run, qrels), of_runs, of_vectors, dask)
     result = search(asked)
     if output is not None:

@@ -258,25 +258,17 @@ def test_recall_against_its_definition(similarity: str | None) -> None:
 def test_a_query_does_not_answer_itself(
     write: Callable[[Shop], str], shop: Shop, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    ids = np.array([3, 5, 150, 10**6])
-    vectors = shop.vectors[[3, 5, 150, 0]]
-    np.savez(tmp_path / "q.npz", embeddings=vectors, labels=np.zeros(4, int), ids=ids)
-    options = (
-        "--engine",
-        write(shop),
-        "--engine-k",
-        199,
-        "--exclude-self",
-        "--metrics",
-        "P@199",
-        "--similarity",
-        "euclidean",
-    )
-    saved = told(capsys, tmp_path / "q.npz", *options)
+    rows = [3, 5, 150, 0]
+    labels = np.array(shop.columns["label"])[rows]
+    ids = np.array([3, 5, 150, 10**6])  # the last is in no table
+    np.savez(tmp_path / "q.npz", embeddings=shop.vectors[rows], labels=labels, ids=ids)
+    options = ("--engine-k", 199, "--exclude-self", "--metrics", "P@199 R@199", "--similarity", "euclidean")
+    saved = told(capsys, tmp_path / "q.npz", "--engine", write(shop), *options)
     assert saved["recall"]["tie_aware"] == 1
-    exact, engine = saved["exact"]["scores"][0], saved["engine_scores"][0]
-    for row in range(3):  # all items but the query's own, in whatever order
-        assert exact["per_query"][row] == pytest.approx(engine["per_query"][row])
+    exact, engine = saved["exact"]["scores"], saved["engine_scores"]
+    for place in (0, 1):  # all items but the query's own, in whatever order
+        assert engine[place]["per_query"][:3] == pytest.approx(exact[place]["per_query"][:3])
+    assert engine[1]["per_query"][:3] == [1, 1, 1]
 
 
 # Bad input
@@ -287,9 +279,9 @@ def test_what_does_not_go_with_an_engine(
 ) -> None:
     address = to_lance(tmp_path, shop)
     asked = ("evaluate", queries, "--engine", address)
-    refused(capsys, "GALLERY does not go with --engine", *asked[:2], queries, *asked[2:])
-    refused(capsys, "--interval does not go with --engine", *asked, "--interval", 0.9)
-    refused(capsys, "--unlisted or --ties does not go", *asked, "--ties", "trec_eval")
+    refused(capsys, "--engine goes without GALLERY, --run", *asked[:2], queries, *asked[2:])
+    refused(capsys, "--engine goes without GALLERY, --run", *asked, "--interval", 0.9)
+    refused(capsys, "--engine goes without GALLERY, --run", *asked, "--ties", "trec_eval")
     refused(capsys, "are for --engine: pass the address", "evaluate", queries, "--engine-k", 3)
     refused(capsys, "--engine must be the address of a database", "evaluate", queries, "--engine", "items.npz")
     refused(capsys, "pass the file of the QUERIES", "evaluate", "--engine", address)
@@ -305,6 +297,24 @@ def test_what_does_not_go_with_an_engine(
     np.savez(tmp_path / "bare.npz", embeddings=shop.vectors[:3])
     refused(capsys, "has no labels: add an array 'labels'", "evaluate", tmp_path / "bare.npz", *asked[2:])
     refused(capsys, "by which a query's own item is known", *asked, "--exclude-self")
+
+
+def test_tags_of_a_table_are_not_taken_for_columns_of_a_file(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Words have an order of their own: a matrix with as many columns would be compared with others."""
+    words = [["red"], ["blue", "red"], ["blue"]]
+    address = to_lance(tmp_path, Shop(np.eye(3, dtype=np.float32), {"tags": words}), table="items")
+    np.savez(tmp_path / "q.npz", embeddings=np.eye(3, dtype=np.float32), labels=np.array([[1, 0], [1, 1], [0, 1]]))
+    refused(capsys, "are words, and", "evaluate", tmp_path / "q.npz", "--engine", address)
+    np.save(tmp_path / "tags.npy", np.array([[1, 0], [1, 1], [0, 1]]))
+    both = ("--query-labels", tmp_path / "tags.npy")
+    refused(capsys, "are words, and", "evaluate", address, *both, "--engine", address)
+    given = ("--engine", address, "--engine-k", 3, "--metrics", "DCG(gain='linear')@1")
+    expected = [1, 2, 1]  # an item is nearest to itself, and shares all its tags
+    for arguments in ((address, *given), (tmp_path / "q.npz", *given, "--gallery-labels", tmp_path / "tags.npy")):
+        saved = told(capsys, *arguments)
+        assert saved["engine_scores"][0]["per_query"] == expected
 
 
 def test_settings_that_postgresql_does_not_have(

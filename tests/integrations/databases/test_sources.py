@@ -218,6 +218,17 @@ def test_a_table_that_changes_is_read_in_one_state(vectors_url: str, server: Ser
     assert len(first["ids"]) + sum(len(page["ids"]) for page in pages) == len(shop.vectors)
 
 
+def test_a_table_of_lancedb_is_read_as_it_was_opened(shop: Shop, tmp_path: Path) -> None:
+    import lancedb
+
+    source = opened(to_lance(tmp_path, shop, table="items"))
+    pages = source.pages(50)
+    first = next(pages)
+    lancedb.connect(tmp_path).open_table("items").delete("id > 20")
+    assert len(first["ids"]) + sum(len(page["ids"]) for page in pages) == len(shop.vectors)
+    assert sum(len(page["ids"]) for page in source.pages(50)) == len(shop.vectors)
+
+
 def test_large_tables_are_not_held_in_memory(vectors_url: str, server: Server) -> None:
     """A page of 10 rows of 60 MB is there after a fetch of little more than that page."""
     import tracemalloc
