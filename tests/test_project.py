@@ -166,7 +166,7 @@ def test_a_class_name_occurs_once() -> None:
 
 def test_compiled_loops_are_loaded_in_one_place() -> None:
     files = ("scan", "bit_planes", "tables", "scores", "buckets", "metric_sums", "product", "directions", "hashing")
-    loops = {f"core/kernels/{name}.py" for name in (*files, "losses", "pairs", "places")}
+    loops = {f"core/kernels/{name}.py" for name in (*files, "losses", "pairs", "places", "tie_orders")}
     assert importing("numba") == loops | {"core/kernels/arrays.py", "core/kernels/loop.py"}
     assert importing("lookalike.core.kernels.arrays") <= loops
     for file in loops:
