@@ -10,6 +10,7 @@ import numpy as np
 from lookalike.core.checks import whole_number
 from lookalike.core.codes import Codes
 from lookalike.core.errors import InputError, InputTypeError
+from lookalike.core.figures import shown
 from lookalike.core.files import fingerprints, provenance
 from lookalike.core.threads import n_threads
 from lookalike.evaluation.audit.orders import OrderSums, sums_by_order, without_exclusion
@@ -55,10 +56,11 @@ def audit(
     >>> import lookalike as la
     >>> codes = la.Codes.pack([[0, 0], [0, 0], [0, 1], [0, 1]])
     >>> found = audit(codes[:1], codes, la.same_label([7], [8, 7, 8, 7]), k=2)
-    >>> found.rows[0].orders["stored"], found.rows[0].expected                # ranks 2 and 4; 2/3 is the mean of 4 orders
-    (0.5, 0.6666666666666666)
-    >>> found.verdict("0.5").matches[0].name
-    'trec_eval, map_cut_2'
+    >>> row = found.rows[0]
+    >>> row.orders["stored"], row.worst, round(row.expected, 4), round(row.best, 4)  # ranks 2 and 4, or better ones
+    (0.5, 0.5, 0.6667, 0.8333)
+    >>> "MIHash, mAP" in found.verdict("0.50").scripts
+    True
     """
     if not isinstance(queries, Codes) or not isinstance(gallery, Codes):
         raise InputTypeError(
@@ -68,11 +70,11 @@ def audit(
     if isinstance(relevance, Judged):
         raise InputTypeError("an audit needs relevance for every item, as labels give it: judged pairs cover some")
     shuffles = whole_number("shuffles", shuffles, least=1)
-    cutoffs = [whole_number("k", cutoff) for cutoff in ([k] if np.ndim(k) == 0 else k)]  # type: ignore[union-attr]
+    cutoffs = [whole_number("k", cutoff) for cutoff in (k if isinstance(k, Iterable) else [k])]
     request = request_of_vectors(queries, gallery, Ids(relevance, query_ids, gallery_ids, exclude), None)
     notes = list(request.about.get("notes", ()))
-    for cutoff in [cutoff for cutoff in cutoffs if cutoff >= len(gallery)]:
-        notes.append(f"k={cutoff} cuts nothing off: the gallery has {len(gallery):,} items; it is left out")
+    size = f"the gallery has {len(gallery):,} items"
+    notes += [f"k={cutoff} cuts nothing off: {size}; it is left out" for cutoff in cutoffs if cutoff >= len(gallery)]
     cutoffs = list(dict.fromkeys(cutoff for cutoff in cutoffs if cutoff < len(gallery)))
     many = n_threads(threads)
     rows, areas = _rows(request, cutoffs, shuffles, random_state, many)
@@ -82,7 +84,7 @@ def audit(
     return Audit(rows, scripts_of(cutoffs), areas, len(request.query_ids), about | {"numpy": np.__version__})
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AuditRow:
     """One way to count: its exact expectation, best and worst, and what each order of the ties gives.
 
@@ -114,6 +116,20 @@ class AuditRow:
         return self.best if self.best == self.best else max(self.counted)
 
     @property
+    def range(self) -> str:
+        """What the order of ties alone can make of it, in a sentence."""
+        exact = "" if self.expected != self.expected else f"; the exact expectation is {shown(self.expected)}"
+        ends = f"anything from {shown(self.low)} to {shown(self.high)}"
+        return f"By the order of tied items alone, {self.name} of these codes is {ends}{exact}."
+
+    def same_numbers(self, other: "AuditRow") -> bool:
+        """Whether another row of the same cut has the same numbers, such as where no query is empty."""
+        if (self.included, self.way.cut) != (other.included, other.way.cut):
+            return False
+        own, others = (np.array([row.expected, row.best, row.worst, *row.counted]) for row in (self, other))
+        return np.array_equal(own, others, equal_nan=True)
+
+    @property
     def counted(self) -> list[float]:
         """The numbers of all orders that were counted."""
         return [*self.orders.values(), *self.shuffled.tolist()]
@@ -122,8 +138,8 @@ class AuditRow:
         """Everything, as plain Python values."""
         way = {"cut": self.way.cut, "norm": self.way.norm, "empty": self.way.empty, "first": self.way.first}
         exact = {"expected": self.expected, "best": self.best, "worst": self.worst}
-        included = {"query_included": self.included}
-        return {"name": self.name, **way, **included, **exact, "orders": self.orders, "shuffled": self.shuffled.tolist()}
+        counted = {"orders": self.orders, "shuffled": self.shuffled.tolist()}
+        return {"name": self.name, **way, "query_included": self.included, **exact, **counted}
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +158,15 @@ class Audit:
         return list(self.about["notes"])
 
     @cached_property
+    def distinct(self) -> list[AuditRow]:
+        """The rows without those that give the numbers of one above, such as where no query is empty."""
+        kept: list[AuditRow] = []
+        for row in self.rows:
+            if not any(row.same_numbers(other) for other in kept):
+                kept.append(row)
+        return kept
+
+    @cached_property
     def numbers(self) -> list[Candidate]:
         """Every number of the audit, those of scripts first."""
         names = {(script.way, script.order): script for script in self.scripts}
@@ -149,8 +174,12 @@ class Audit:
         for row in self.rows:
             for order, value in row.orders.items():
                 script = None if row.included else names.get((row.way, order))
-                found.append(Candidate(row.name if script is None else script.name, order, value, row, script))
-            found.append(Candidate(row.name, "expected", row.expected, row))
+                if script is not None:
+                    found.append(Candidate(script.name, order, value, row, script))
+                elif row in self.distinct:
+                    found.append(Candidate(row.name, order, value, row))
+            if row in self.distinct:
+                found.append(Candidate(row.name, "expected", row.expected, row))
         threshold = next(script for script in self.scripts if script.order == "threshold")
         found.append(Candidate(threshold.name, "threshold", self.by_threshold, self.rows[0], threshold))
         return sorted((one for one in found if one.value == one.value), key=lambda one: one.script is None)

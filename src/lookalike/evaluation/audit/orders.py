@@ -63,17 +63,15 @@ def sums_by_order(
         with ThreadPoolExecutor(threads) as pool:
             what = "counting orders" if first else f"counting shuffled galleries: from {len(names) - 4 - len(orders)}"
             parts.append(list(track(pool.map(counter, blocks), len(blocks), what)))
-    sums, hits = (np.concatenate([_stacked(part, place) for part in parts], axis=1) for place in (0, 1))
+    sums, hits = (
+        np.concatenate([np.concatenate([block[place] for block in part]) for part in parts], axis=1) for place in (0, 1)
+    )
     return OrderSums(names, sums, hits, np.concatenate([block[2] for block in parts[0]]))
 
 
 def without_exclusion(request: Request) -> Request:
     """The same request in which every item ranks."""
     return replace(request, excluded=None)
-
-
-def _stacked(blocks: list[tuple[np.ndarray, ...]], place: int) -> np.ndarray:
-    return np.concatenate([block[place] for block in blocks])
 
 
 def _shared_orders(request: Request, shuffles: int, random_state: int) -> Iterator[np.ndarray]:

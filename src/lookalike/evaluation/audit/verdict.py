@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 TOLERANCE = 1e-12  # what sums in another order may differ by
 MOST_NAMED = 6  # numbers that a sentence lists
 
-__all__ = ["Candidate", "Verdict", "verdict"]
+__all__ = ["Candidate", "Verdict", "check_reported", "verdict"]
 
 
 @dataclass(frozen=True)
@@ -65,31 +65,33 @@ class Verdict:
         """The verdict in words, and what it does not say."""
         distance = abs(self.nearest.value - self.reported)
         if not self.matches:
-            out = [f"No way of counting here gives {self.number}. The nearest is {self.nearest.text}, {distance:.2g} away."]
+            nearest = f"The nearest is {self.nearest.text}, {distance:.2g} away."
+            out = [f"No number here is {self.number}. {nearest}"]
             if self.possible:
-                out.append(f"An order of tied items that gives it does exist for {_listed([row.name for row in self.possible])}.")
+                names = _listed([row.name for row in self.possible])
+                out.append(f"Another order of tied items could give it, counted as {names}.")
             else:
-                out.append("No order of tied items gives it either: it comes from other codes, labels or another metric.")
+                out.append("No order of tied items gives it: it comes from other codes, labels or another metric.")
         elif len(self.scripts) == 1:
             out = [f"{self.number} is what this script gives: {self.matches[0].text}."]
         elif self.scripts:
             texts = list(dict.fromkeys(one.text for one in self.matches if one.script is not None))
-            out = [f"{self.number} is what {len(texts)} scripts give: {_listed(texts)}. The number alone cannot tell them apart."]
+            out = [f"{self.number} is what {len(texts)} scripts give: {_listed(texts)}. It cannot tell them apart."]
         else:
             texts = list(dict.fromkeys(one.text for one in self.matches))
-            out = [f"{self.number} is no script's number here, but this gives it: {_listed(texts)}."]
+            out = [f"{self.number} is the number of none of the scripts here, but of this: {_listed(texts)}."]
         others = len({one.text for one in self.matches}) - len(self.scripts)
         if self.scripts and others:
-            out.append(
-                f"{others} other {'way' if others == 1 else 'ways'} to count or to order ties give it too"
-                f"{' when rounded' if self.digits < 6 else ''}: more digits tell more."
-            )
+            ways = "other way to count or to order ties rounds" if others == 1 else "other ways … round"
+            out.append(f"{others} {ways.replace('…', 'to count or to order ties')} to it too; more digits tell more.")
         return [*out, self.range]
 
     @property
     def range(self) -> str:
         """What the order of ties alone could have made of it."""
-        row = self.matches[0].row if self.matches else self.nearest.row
+        if not self.matches and not self.possible:
+            return self.nearest.row.range
+        row = self.matches[0].row if self.matches else self.possible[0]
         exact = "" if row.expected != row.expected else f"; the exact expectation is {shown(row.expected)}"
         return (
             f"The reported {self.number} could have been anything from {shown(row.low)} to {shown(row.high)}, by the "
@@ -121,7 +123,7 @@ class Verdict:
 
 def verdict(reported: str | float, numbers: Sequence[Candidate], rows: "Sequence[AuditRow]") -> Verdict:
     """Compare a reported number with all numbers of an audit."""
-    value, digits = _read(reported)
+    value, digits = check_reported(reported)
     half = 0.5 * 10.0**-digits + TOLERANCE
 
     def distance(one: Candidate) -> float:
@@ -134,14 +136,14 @@ def verdict(reported: str | float, numbers: Sequence[Candidate], rows: "Sequence
     return Verdict(value, digits, matches, ordered[0], possible)
 
 
-def _read(reported: str | float) -> tuple[float, int]:
-    """A reported number, and how many digits it has after the point."""
+def check_reported(reported: str | float) -> tuple[float, int]:
+    """A reported number, and how many digits it has after the point; raises where it cannot be one."""
     try:
         number = Decimal(str(reported).strip())
     except InvalidOperation:
         raise InputError(Option("reported"), f" must be a number such as 0.82, got {reported!r}") from None
-    if number.is_nan() or not 0 <= number <= 1:
-        percent = f": write {number / 100} for {number} %" if 1 < number <= 100 else ""
+    if not number.is_finite() or not 0 <= number <= 1:
+        percent = f": write {number / 100} for {number} %" if number.is_finite() and 1 < number <= 100 else ""
         raise InputError(Option("reported"), f" must be from 0 to 1, got {reported}{percent}")
     exponent = number.as_tuple().exponent
     assert isinstance(exponent, int)
