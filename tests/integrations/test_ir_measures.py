@@ -182,7 +182,9 @@ def test_a_score_that_is_no_number_is_refused() -> None:
 
 
 def test_importing_the_room_loads_none_of_it() -> None:
-    code = "import lookalike, lookalike.integrations, sys; print('ir_measures' in sys.modules, 'sklearn' in sys.modules)"
+    code = (
+        "import lookalike, lookalike.integrations, sys; print('ir_measures' in sys.modules, 'sklearn' in sys.modules)"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
 
@@ -192,7 +194,11 @@ def test_the_command(tmp_path: Path) -> None:
     (tmp_path / "run").write_text("q Q0 a 1 1.0 x\nq Q0 b 2 1.0 x\n")
     command = [sys.executable, "-m", "lookalike.integrations.ir_measures", "--provider", "lookalike"]
     done = subprocess.run(
-        [*command, "qrels", "run", "AP", "nDCG@10", "RR", "-q"], capture_output=True, text=True, cwd=tmp_path, check=True
+        [*command, "qrels", "run", "AP", "nDCG@10", "RR", "-q"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        check=True,
     )
     lines = [line.split("\t") for line in done.stdout.splitlines()]
     assert ["q", "AP", "0.7500"] in lines

@@ -6,7 +6,9 @@ object with the same three attributes in its place, as the class has them: tuple
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,7 +33,7 @@ def made(distances: Any, retrieved: Any, relevant: Any) -> Any:
     """RetrievalResults of lists; of the real class if it is there."""
     kind: Any = SameAttributes
     if importlib.util.find_spec("oml") is not None:
-        from oml.retrieval import RetrievalResults as kind
+        kind = importlib.import_module("oml.retrieval").RetrievalResults
     return kind(
         distances=tuple(torch.tensor(row, dtype=torch.float) for row in distances),
         retrieved_ids=tuple(torch.tensor(row, dtype=torch.long) for row in retrieved),
@@ -101,8 +103,6 @@ def test_totals_count_what_was_not_retrieved() -> None:
 
 
 def test_lists_of_different_lengths_and_queries_without_an_answer() -> None:
-    import warnings
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # oml's own, of queries without relevant items
         odd = made([[0.1, 0.1, 0.3], [], [0.2]], [[1, 2, 3], [], [4]], [[2], [1], []])

@@ -25,11 +25,13 @@ def digits() -> tuple[np.ndarray, np.ndarray]:
 
 
 def test_a_score_is_a_leave_one_out_search_in_the_fold(digits: Any) -> None:
-    X, y = digits
+    pixels, y = digits
     folds = StratifiedKFold(3)
-    scores = cross_val_score(la.hashers.ITQ(n_bits=8, random_state=0), X, y, cv=folds, scoring=retrieval_scorer("AP@20"))
-    for score, (train, test) in zip(scores, folds.split(X, y), strict=True):
-        codes = la.hashers.ITQ(n_bits=8, random_state=0).fit(X[train]).transform(X[test])
+    scores = cross_val_score(
+        la.hashers.ITQ(n_bits=8, random_state=0), pixels, y, cv=folds, scoring=retrieval_scorer("AP@20")
+    )
+    for score, (train, test) in zip(scores, folds.split(pixels, y), strict=True):
+        codes = la.hashers.ITQ(n_bits=8, random_state=0).fit(pixels[train]).transform(pixels[test])
         wanted = la.evaluate(codes, codes, la.same_label(y[test], y[test]), ["AP@20"], exclude="self")["AP@20"].mean
         assert score == wanted
     assert len(set(scores)) == 3
@@ -50,42 +52,41 @@ def test_a_grid_search_over_a_pipeline_in_two_processes(digits: Any) -> None:
 
 
 def test_embeddings_are_compared_as_asked(digits: Any) -> None:
-    X, y = digits
-    pca = PCA(4, random_state=0).fit(X)
-    scores = {name: retrieval_scorer("P@5", similarity=name)(pca, X, y) for name in ("cosine", "euclidean", "dot")}
-    wanted = la.evaluate(
-        pca.transform(X), pca.transform(X), la.same_label(y, y), ["P@5"], similarity="euclidean", exclude="self"
-    )
+    pixels, y = digits
+    pca = PCA(4, random_state=0).fit(pixels)
+    scores = {name: retrieval_scorer("P@5", similarity=name)(pca, pixels, y) for name in ("cosine", "euclidean", "dot")}
+    embeddings, relevance = pca.transform(pixels), la.same_label(y, y)
+    wanted = la.evaluate(embeddings, embeddings, relevance, ["P@5"], similarity="euclidean", exclude="self")
     assert scores["euclidean"] == wanted["P@5"].mean
     assert len(set(scores.values())) == 3
 
 
 def test_tags_and_signs(digits: Any) -> None:
-    X, y = digits
-    hasher = la.hashers.LSH(n_bits=8, random_state=0).fit(X)
-    score = retrieval_scorer("P@5")(hasher, X, y)
-    assert retrieval_scorer("P@5")(hasher, X, np.eye(10, dtype=int)[y]) == pytest.approx(score)
-    assert retrieval_scorer("P@5", greater_is_better=False)(hasher, X, y) == -score
+    pixels, y = digits
+    hasher = la.hashers.LSH(n_bits=8, random_state=0).fit(pixels)
+    score = retrieval_scorer("P@5")(hasher, pixels, y)
+    assert retrieval_scorer("P@5")(hasher, pixels, np.eye(10, dtype=int)[y]) == pytest.approx(score)
+    assert retrieval_scorer("P@5", greater_is_better=False)(hasher, pixels, y) == -score
 
 
 def test_labels_that_nobody_shares_are_left_out(digits: Any) -> None:
-    X, y = digits[0][:20], np.r_[digits[1][:19], 99]
-    hasher = la.hashers.LSH(n_bits=8, random_state=0).fit(X)
-    codes = hasher.transform(X)
+    pixels, y = digits[0][:20], np.r_[digits[1][:19], 99]
+    hasher = la.hashers.LSH(n_bits=8, random_state=0).fit(pixels)
+    codes = hasher.transform(pixels)
     wanted = la.evaluate(codes, codes, la.same_label(y, y), ["AP"], exclude="self", undefined="skip")["AP"]
     assert wanted.undefined >= 1
-    assert retrieval_scorer("AP")(hasher, X, y) == wanted.mean
+    assert retrieval_scorer("AP")(hasher, pixels, y) == wanted.mean
     with pytest.raises(ValueError, match="no item of the fold shares its label"):
-        retrieval_scorer("AP")(hasher, X, np.arange(20))
+        retrieval_scorer("AP")(hasher, pixels, np.arange(20))
 
 
 def test_mistakes_are_one_sentence(digits: Any) -> None:
-    X, y = digits
+    pixels, y = digits
     scorer = retrieval_scorer("AP@10")
     assert pickle.loads(pickle.dumps(scorer)) == scorer
     with pytest.raises(ValueError, match="needs labels"):
-        scorer(la.hashers.LSH(n_bits=8).fit(X), X)
+        scorer(la.hashers.LSH(n_bits=8).fit(pixels), pixels)
     with pytest.raises(TypeError, match="LogisticRegression has none"):
-        scorer(LogisticRegression(max_iter=5), X, y)
+        scorer(LogisticRegression(max_iter=5), pixels, y)
     with pytest.raises(ValueError, match="there is no metric 'APP'"):
         retrieval_scorer("APP")

@@ -37,7 +37,7 @@ class _Level:
         return "1 or more"
 
 
-class LookalikeProvider(providers.Provider):  # type: ignore[misc]  # some versions have no types
+class LookalikeProvider(providers.Provider):
     """Lookalike: the expectation over all orders of tied items, in place of one order."""
 
     NAME = "lookalike"
@@ -58,12 +58,12 @@ class LookalikeProvider(providers.Provider):  # type: ignore[misc]  # some versi
         asked = list(measures)
         for measure in asked:
             if not self.supports(measure):
-                names = ", ".join(supported.NAME for supported in self.SUPPORTED_MEASURES)
+                names = ", ".join(str(supported.NAME) for supported in self.SUPPORTED_MEASURES)
                 raise InputError(f"the provider lookalike has no {measure}: it has {names}; RBP needs rel=1 or more")
         return RunEvaluator(asked, ir_measures.util.QrelsConverter(qrels).as_dict_of_dict())
 
 
-class RunEvaluator(providers.Evaluator):  # type: ignore[misc]
+class RunEvaluator(providers.Evaluator):
     """Evaluates runs by judgements, {query: {document: grade}}, as ir_measures asks for it.
 
     Of queries and values it keeps to what ir_measures' own providers do: a judged query that the run does not rank

@@ -63,9 +63,7 @@ def from_oml(
     return evaluation.with_notes(*notes)
 
 
-def _check(
-    query: int, distances: np.ndarray, items: np.ndarray, relevant: np.ndarray, n_gallery: int | None
-) -> None:
+def _check(query: int, distances: np.ndarray, items: np.ndarray, relevant: np.ndarray, n_gallery: int | None) -> None:
     """Raise where the list of a query cannot be one."""
     where = f"query {query} of these RetrievalResults"
     if distances.shape != items.shape or distances.ndim != 1:

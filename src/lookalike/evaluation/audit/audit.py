@@ -169,17 +169,17 @@ class Audit:
     @cached_property
     def numbers(self) -> list[Candidate]:
         """Every number of the audit, those of scripts first."""
-        names = {(script.way, script.order): script for script in self.scripts}
-        found = []
-        for row in self.rows:
-            for order, value in row.orders.items():
-                script = None if row.included else names.get((row.way, order))
-                if script is not None:
-                    found.append(Candidate(script.name, order, value, row, script))
-                elif row in self.distinct:
+        by_way = {row.way: row for row in self.rows if not row.included}
+        found = [
+            Candidate(one.name, one.order, by_way[one.way].orders[one.order], by_way[one.way], one)
+            for one in self.scripts
+            if one.order != "threshold"
+        ]
+        used = [(one.order, one.row) for one in found]
+        for row in self.distinct:
+            for order, value in (row.orders | {"expected": row.expected}).items():
+                if not any(order == other and row.same_numbers(script_row) for other, script_row in used):
                     found.append(Candidate(row.name, order, value, row))
-            if row in self.distinct:
-                found.append(Candidate(row.name, "expected", row.expected, row))
         threshold = next(script for script in self.scripts if script.order == "threshold")
         found.append(Candidate(threshold.name, "threshold", self.by_threshold, self.rows[0], threshold))
         return sorted((one for one in found if one.value == one.value), key=lambda one: one.script is None)
