@@ -134,7 +134,7 @@ MANY_PARAMETERS = {  # public functions, where each is an option of the user's; 
     *("learning/hasher.py:__init__", "search/index.py:build"),
     *("learning/losses.py:dispersed_dsh_hierarchy", "learning/losses.py:tie_aware_dcg"),
     *(f"evaluation/evaluate.py:{name}" for name in ("evaluate", "evaluate_scores", "evaluate_run")),
-    *("evaluation/count.py:count", "evaluation/count.py:count_scores"),
+    *("evaluation/count.py:count", "evaluation/count.py:count_scores", "evaluation/audit/audit.py:audit"),
     *("discovery/leaderboard.py:leaderboard", "discovery/contest.py:__init__", "discovery/prevalence.py:prevalence"),
     *("study/study.py:add_model", "study/encode.py:encode_folder", "study/survey/__init__.py:survey"),
     *("report/leaderboard/__init__.py:write_leaderboard", "integrations/retrieval_metric.py:update"),
@@ -166,7 +166,7 @@ def test_a_class_name_occurs_once() -> None:
 
 def test_compiled_loops_are_loaded_in_one_place() -> None:
     files = ("scan", "bit_planes", "tables", "scores", "buckets", "metric_sums", "product", "directions", "hashing")
-    loops = {f"core/kernels/{name}.py" for name in (*files, "losses", "pairs", "places")}
+    loops = {f"core/kernels/{name}.py" for name in (*files, "losses", "pairs", "places", "tie_orders")}
     assert importing("numba") == loops | {"core/kernels/arrays.py", "core/kernels/loop.py"}
     assert importing("lookalike.core.kernels.arrays") <= loops
     for file in loops:

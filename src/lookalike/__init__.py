@@ -9,6 +9,7 @@ if typing.TYPE_CHECKING:
     from lookalike import datasets, discovery, encoders, hashers, learning, metrics, search
     from lookalike.core.codes import Codes
     from lookalike.evaluation import code_space as space
+    from lookalike.evaluation.audit import audit
     from lookalike.evaluation.code_space import usage
     from lookalike.evaluation.compare import compare
     from lookalike.evaluation.count import count, count_scores
@@ -32,6 +33,7 @@ __all__ = [
     "Study",
     "Tally",
     "__version__",
+    "audit",
     "compare",
     "count",
     "count_scores",
@@ -62,6 +64,7 @@ __all__ = [
 
 # Where each public name is loaded from when it is first used: importing the package costs next to nothing.
 _HOMES = {
+    "evaluation.audit": ["audit"],
     "core.codes": ["Codes"],
     "evaluation.compare": ["compare"],
     "evaluation.count": ["count", "count_scores"],

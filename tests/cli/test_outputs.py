@@ -36,6 +36,7 @@ CALLS = {
     "evaluate --output": ("evaluate q.npz g.npz --metrics P@1 --output {output}", "new.json"),
     "evaluate --curve": ("evaluate q.npz g.npz --metrics P@1 --curve {output}", "new.csv"),
     "evaluate --partials": ("evaluate c.npz codes --metrics P@1 --partials {output}", "new"),
+    "audit --picture": ("audit c.npz codes.npz --k 2 --shuffles 1 --picture {output}", "new.svg"),
     "hash OUTPUT": ("hash g.npz {output} --hasher LSH --bits 4", "new.npz"),
     "hash --save": ("hash g.npz {other}.npz --hasher LSH --bits 4 --save {output}", "new.npz"),
     "hash --partials": ("hash gallery {other} --hasher itq.npz --partials {output}", "new"),

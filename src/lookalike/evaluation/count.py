@@ -12,7 +12,7 @@ from lookalike.evaluation.sources import TallySource, source_of
 from lookalike.evaluation.tally import Tally, concatenate
 from lookalike.shards.gallery import Shards
 
-__all__ = ["count", "count_scores"]
+__all__ = ["count", "count_scores", "whole_tally"]
 
 
 def count(
@@ -48,7 +48,7 @@ def count(
             "embeddings in shards are counted without the score of every item: pass ", Option("scores", False)
         )
     source = source_of(request, threads=threads, client=client, partials=partials, method=method)
-    return _whole_tally(source, Needs(radius=radius, ball=radius is not None, scores=scores))
+    return whole_tally(source, Needs(radius=radius, ball=radius is not None, scores=scores))
 
 
 def count_scores(
@@ -65,10 +65,10 @@ def count_scores(
 ) -> Tally:
     """Count the tally of a matrix of scores (n_queries, n_gallery), as `count` does."""
     request = request_of_scores(matrix, Ids(relevance, query_ids, gallery_ids, exclude, level))
-    return _whole_tally(source_of(request, threads=threads, method=method), Needs(scores=scores))
+    return whole_tally(source_of(request, threads=threads, method=method), Needs(scores=scores))
 
 
-def _whole_tally(source: TallySource, needs: Needs) -> Tally:
+def whole_tally(source: TallySource, needs: Needs) -> Tally:
     """The tally of all queries, and where it comes from."""
     tally = concatenate(list(source.each(needs, _itself)))
     return replace(tally, inputs=dict(source.about["inputs"]))

@@ -48,6 +48,7 @@ def kernels(steps: float = math.inf) -> Any:
         "lookalike.core.kernels.scores",
         "lookalike.core.kernels.buckets",
         "lookalike.core.kernels.metric_sums",
+        "lookalike.core.kernels.tie_orders",
     )
 
 

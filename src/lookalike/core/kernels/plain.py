@@ -18,6 +18,7 @@ __all__ = [
     "largest",
     "later_near",
     "near",
+    "order_sums",
     "precision_sums",
     "scan",
     "scan_graded",
@@ -216,3 +217,20 @@ def gain_sums(by_grade: np.ndarray, gains: np.ndarray, discounts: np.ndarray, ou
     for target, terms in ((out[1], highs), (out[2], lows)):
         if terms:
             target += _in_order(np.where(counted[:, :, None], np.stack(terms, 2), 0).reshape(len(n), -1))
+
+
+def order_sums(
+    keys: np.ndarray, orders: np.ndarray, before: np.ndarray, cuts: np.ndarray, sums: np.ndarray, hits: np.ndarray
+) -> None:
+    """Sums of the precision at each relevant item in the top of each cut, and how many these are, for each order."""
+    for o, order in enumerate(orders):
+        for q, row in enumerate(keys):
+            groups = row[order] >> 1
+            ranked = order[np.argsort(groups, kind="stable")]
+            relevant = np.flatnonzero(row[ranked] & 1)
+            precision, group = np.arange(1, len(relevant) + 1) / (relevant + 1), row[ranked[relevant]] >> 1
+            for c, cut in enumerate(cuts[q]):
+                within = relevant < cut
+                parts = np.bincount(group[within], precision[within], minlength=before.shape[2])
+                sums[q, o, c] = _in_order(parts[None])[0]
+                hits[q, o, c] = within.sum()
