@@ -2,7 +2,7 @@
 
 import itertools
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +17,7 @@ from lookalike.core.tables.table import DAGGER, ResultTable, TableCell, TableHea
 from lookalike.evaluation.result_tables import direction, log_key, safe_names, systems_table
 from lookalike.evaluation.results import Evaluation, as_table
 from lookalike.evaluation.same_data import check_same_data, matched_queries, notes_on_inputs
-from lookalike.metrics.metric import Metric
+from lookalike.metrics.metric import Metric, parse_all
 
 if TYPE_CHECKING:
     import pandas
@@ -86,7 +86,7 @@ class Comparison(TableFormats):
                 f"{d.first} - {d.second}",
                 TableCell(d.difference, signed=True),
                 TableCell(ValueRange(d.low, d.high), signed=True),
-                *(TableCell(p, f"{p:.4f}") for p in (d.p_value, d.corrected)),
+                *(TableCell(p, f"{p:.4f}" if p == p else None) for p in (d.p_value, d.corrected)),
             ]
             for d in self.differences
         ]
@@ -144,6 +144,7 @@ def _both_ways(difference: Difference) -> tuple[tuple[str, str], tuple[str, str]
 def compare(
     evaluations: Mapping[str, Evaluation],
     *,
+    metrics: str | Iterable[str | Metric] | None = None,
     baseline: str | None = None,
     level: float = 0.95,
     random_state: int = 0,
@@ -152,7 +153,8 @@ def compare(
     """Compare systems evaluated on the same queries, matched by id, on every metric that all of them have.
 
     Paired bootstrap interval of the difference, paired randomisation test, Holm's correction over the pairs of systems.
-    baseline: a system that each other one is compared with, in place of every pair.
+    metrics: those to compare, if not all. baseline: a system that each other one is compared with, in place of every
+    pair.
 
     >>> import lookalike as la
     >>> relevance = la.grades([[1, 0]] * 20)
@@ -177,6 +179,8 @@ def compare(
     shared = [metric for metric in first if all(metric in evaluation.scores for evaluation in evaluations.values())]
     if not shared:
         raise InputError("the evaluations have no metric in common")
+    if metrics is not None:
+        shared = _wanted(parse_all(metrics), shared)
     orders = {name: matched_queries(names[0], first, name, evaluations[name]) for name in names}
     check_same_data(evaluations, shared)
     pairs = [pair for pair in itertools.combinations(names, 2) if baseline is None or baseline in pair]
@@ -195,6 +199,14 @@ def compare(
     for note in notes:
         logger.warning("%s", note)
     return Comparison(differences, level, dict(evaluations), baseline, tuple(notes))
+
+
+def _wanted(metrics: list[Metric], shared: list[Metric]) -> list[Metric]:
+    """The metrics that are asked for; raises for one that some evaluation lacks."""
+    for metric in metrics:
+        if metric not in shared:
+            raise InputError(f"not every evaluation has {metric}: all of them have {', '.join(map(str, shared))}")
+    return metrics
 
 
 def randomisation_test(differences: np.ndarray, random_state: int = 0, resamples: int = 9999) -> float:

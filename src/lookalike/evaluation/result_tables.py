@@ -20,6 +20,7 @@ __all__ = [
     "norm_legend",
     "safe_names",
     "systems_table",
+    "ties_legend",
 ]
 
 
@@ -97,7 +98,7 @@ def log_key(metric: Metric) -> str:
     >>> [log_key(Metric.parse(name)) for name in ("AP@1000", "AP(norm='total')@5", "P(radius=2)", "RBP(p=0.5)")]
     ['AP_at_1000', 'AP_norm_total_at_5', 'P_radius_2', 'RBP_p_0_5']
     """
-    return re.sub(r"\W+", "_", str(metric).replace("@", "_at_").replace(")_at_", "_at_")).strip("_")
+    return re.sub(r"[\W_]+", "_", str(metric).replace("@", "_at_")).strip("_")
 
 
 def safe_names(names: Iterable[str]) -> dict[str, str]:

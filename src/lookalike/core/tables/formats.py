@@ -49,12 +49,12 @@ class TableFormats:
         return written(as_html(self._marked(**options)) + "\n", path)
 
     def _repr_html_(self) -> str:
-        return as_html(self.to_table())
+        return as_html(self._marked())
 
     def _marked(self, *, digits: int = 4, transpose: bool = False, **options: Any) -> ResultTable:
         places = whole_number("digits", digits, 0, 17)
         table = replace(self.to_table(**options), digits=places).with_marks()
-        return table.transposed() if transpose else table
+        return table.transposed() if transpose != table.lying else table
 
 
 def written(text: str, path: str | Path | None) -> str:

@@ -54,7 +54,8 @@ def as_latex(table: ResultTable, caption: str | None = None, label: str | None =
         return "\n".join([*lines, *_tabular(table)])
     lines += [r"\begin{table}", r"  \centering"]
     if caption is not None:
-        lines.append(f"  \\caption{{{' '.join([_sentence(' '.join(caption.split())), *map(in_latex, legend)])}}}")
+        words = [_sentence(" ".join(caption.split())), *map(in_latex, legend)]
+        lines.append(f"  \\caption{{{' '.join(words)}}}\\smallskip")
     if label is not None:
         lines.append(f"  \\label{{{label}}}")
     return "\n".join([*lines, *(f"  {line}" for line in _tabular(table)), r"\end{table}"])
@@ -106,7 +107,10 @@ def _tabular(table: ResultTable) -> list[str]:
     heads = " & ".join(in_latex(head.name) for head in table.heads)
     rows = [" & ".join(_cell(cell, table.digits) for cell in row) for row in table.rows]
     lines = [r"\toprule", rf"{heads} \\", r"\midrule", *(rf"{row} \\" for row in rows), r"\bottomrule"]
-    return [rf"\begin{{tabular}}{{{columns}}}", *(f"  {line}" for line in lines), r"\end{tabular}"]
+    tabular = [rf"\begin{{tabular}}{{{columns}}}", *(f"  {line}" for line in lines), r"\end{tabular}"]
+    if any(isinstance(cell.value, TieRange) for row in table.rows for cell in row):  # room for what is above and below
+        return [r"\begingroup\renewcommand{\arraystretch}{1.3}%", *tabular, r"\endgroup"]
+    return tabular
 
 
 def _cell(cell: TableCell, digits: int) -> str:

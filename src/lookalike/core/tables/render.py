@@ -16,6 +16,7 @@ __all__ = ["as_csv", "as_html", "as_markdown", "as_text"]
 def as_text(table: ResultTable) -> str:
     """The table as lines of text, for printing: nan is nan, and only signs mark numbers.
 
+    >>> from lookalike.core.tables.table import TableHead
     >>> heads = ["system", *map(TableHead, "pq")]
     >>> print(as_text(ResultTable.of(heads, [["a", 0.5, 12], ["long", float("nan"), None]])))
     system       p   q
@@ -30,6 +31,7 @@ def as_text(table: ResultTable) -> str:
 def as_markdown(table: ResultTable) -> str:
     r"""The table with pipes between its columns: the best number is bold, the second in italics.
 
+    >>> from lookalike.core.tables.table import TableHead
     >>> print(as_markdown(ResultTable.of(["system", TableHead("a|b")], [["x_1", 0.5], ["y", 0.25]])))
     | system |   a\|b |
     |:-------|-------:|
@@ -54,6 +56,7 @@ def as_markdown(table: ResultTable) -> str:
 def as_csv(table: ResultTable) -> str:
     """The table as CSV with all digits; a number with its best and worst, and an interval, have a column for each part.
 
+    >>> from lookalike.core.tables.table import TableHead
     >>> print(as_csv(ResultTable.of(["system", TableHead("AP")], [["a", TieRange(0.1, 0.2, 1 / 30)]])), end="")
     system,AP,AP best,AP worst
     a,0.1,0.2,0.03333333333333333

@@ -97,7 +97,8 @@ class ResultTable:
     """A table of results that is not yet text.
 
     legend: what readers must know to read the table, in sentences. notes: where the numbers come from. by_row: numbers
-    are compared within a row, not within a column.
+    are compared within a row, not within a column. lying: it is better shown with a column for each row. across: what
+    the heads of numbers are, the head of the first column then.
     """
 
     heads: tuple[TableHead, ...]
@@ -107,6 +108,8 @@ class ResultTable:
     notes: tuple[str, ...] = ()
     digits: int = 4
     by_row: bool = False
+    lying: bool = False
+    across: str = "metric"
 
     @classmethod
     def of(cls, heads: Sequence[TableHead | str], rows: Sequence[Sequence[Any]], **facts: Any) -> "ResultTable":
@@ -163,11 +166,11 @@ class ResultTable:
     def transposed(self) -> "ResultTable":
         """The same with a column for each row; marks stay with their numbers."""
         names = [row[0].shown(self.digits) for row in self.rows]
-        heads = [self.heads[0], *(TableHead(name) for name in names)]
+        heads = [self.across, *(TableHead(name) for name in names)]
         rows = [
             [TableCell(head.name), *(row[index] for row in self.rows)]
             for index, head in enumerate(self.heads)
             if index > 0
         ]
         facts = {name: getattr(self, name) for name in ("title", "legend", "notes", "digits")}
-        return ResultTable.of(heads, rows, by_row=not self.by_row, **facts)
+        return ResultTable.of(heads, rows, by_row=not self.by_row, across=self.heads[0].name, **facts)
