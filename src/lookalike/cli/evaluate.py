@@ -11,15 +11,16 @@ from cyclopts import Parameter
 
 from lookalike.cli.errors import spelling
 from lookalike.cli.galleries import open_shards
-from lookalike.cli.options import DASK, JSON, PARTIALS, SIMILARITY, THREADS, UNLISTED, ZERO
+from lookalike.cli.options import DASK, FORMAT, JSON, PARTIALS, SIMILARITY, THREADS, UNLISTED, ZERO, chosen_format
 from lookalike.cli.outputs import Output
-from lookalike.cli.terminal import each_note_once, print_json, progress, table, tables
+from lookalike.cli.terminal import each_note_once, progress, rich_table, tables, tell
 from lookalike.core.endings import ITEMS, JUDGEMENT_FILES, JUDGEMENTS, TREC, either
 from lookalike.core.errors import InputError
 from lookalike.evaluation.default_metrics import DEFAULT_METRICS
 
 if TYPE_CHECKING:
     from lookalike import Evaluation
+    from lookalike.core.tables.table import ResultTable
     from lookalike.evaluation.relevance import Relevance
     from lookalike.metrics.metric import Metric
 
@@ -106,6 +107,7 @@ def evaluate(
     output: OUTPUT = None,
     curve: CURVE = None,
     as_json: JSON = False,
+    form: FORMAT = None,
 ) -> None:
     """Evaluate codes or embeddings with labels, or a TREC run with judgements.
 
@@ -122,6 +124,7 @@ def evaluate(
     from lookalike.evaluation.relevance_by_metric import metrics_by_kind
     from lookalike.metrics.metric import parse_all
 
+    printed = chosen_format(form, as_json)
     names = parse_all(metrics)  # a misspelt name is told before any file is read
     label_files, kinds = (query_labels, gallery_labels), metrics_by_kind(relevance, names)
     _check_options(interval, curve, len(kinds))
@@ -137,8 +140,8 @@ def evaluate(
         result.to_json(output)
     if curve is not None:
         _write_curve(curve, result, asked, search)
-    tell = _print_scores if as_json else _show_scores
-    tell(result, interval)
+    scores = _scores_table(result, interval)
+    tell(printed, lambda: _scores_facts(result, interval), lambda: [scores], lambda: _show_scores(result, scores))
 
 
 def _check_options(interval: float | None, curve: Path | None, n_kinds: int) -> None:
@@ -309,29 +312,29 @@ def _intervals(result: "Evaluation", level: float | None) -> "dict[Metric, tuple
     return {} if level is None else {metric: score.interval(level) for metric, score in result.scores.items()}
 
 
-def _print_scores(result: "Evaluation", level: float | None) -> None:
-    """Print everything as JSON."""
+def _scores_facts(result: "Evaluation", level: float | None) -> dict[str, Any]:
+    """Everything, for JSON."""
     saved = result.to_dict()
     for row, (low, high) in zip(saved["scores"], _intervals(result, level).values(), strict=False):
         row["interval"] = {"level": level, "low": low, "high": high}
-    print_json(saved)
+    return saved
 
 
-def _show_scores(result: "Evaluation", level: float | None) -> None:
-    """Print a table with a row for each metric."""
-    from lookalike.evaluation.results import shown
+def _scores_table(result: "Evaluation", level: float | None) -> "ResultTable":
+    """A row for each metric, with its bootstrap interval where one is asked for."""
+    from lookalike.core.tables.table import TableCell, TableHead, ValueRange
 
-    intervals = _intervals(result, level)
-    rows = table(("expected", "bold"), ("best", ""), ("worst", ""), ("undefined", ""), first="metric")
-    if intervals:
-        rows.add_column(f"{level:.0%} interval", justify="right", no_wrap=True)
-    for metric, score in result.scores.items():
-        cells = [metric.label, *map(shown, (score.mean, score.best, score.worst)), str(score.undefined)]
-        if intervals:
-            cells.append("{:.4f} – {:.4f}".format(*intervals[metric]))
-        rows.add_row(*cells)
+    intervals = [
+        TableCell(ValueRange(*ends), "{:.4f} – {:.4f}".format(*ends)) for ends in _intervals(result, level).values()
+    ]
+    rows = result.to_table()
+    return rows.with_column(TableHead(f"{level:.0%} interval"), intervals) if intervals else rows
+
+
+def _show_scores(result: "Evaluation", rows: "ResultTable") -> None:
+    """Print a table with a row for each metric, and how they were counted."""
     console = tables()
-    console.print(rows)
+    console.print(rich_table(rows))
     console.print(result.basis)
     for sentence in result.conventions(spelling(evaluate)):
         console.print(sentence)

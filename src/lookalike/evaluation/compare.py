@@ -119,7 +119,8 @@ class Comparison(TableFormats):
 
         "good_minus_bad/RR" is a difference, "good_minus_bad/RR_p" its p-value with Holm's correction.
         """
-        names, numbers = safe_names(self.evaluations), {}
+        names = safe_names(self.evaluations)
+        numbers: dict[str, float] = {}
         for name, evaluation in self.evaluations.items():
             shared = Evaluation({m: evaluation[m] for m in self.metrics}, evaluation.query_ids, evaluation.about)
             numbers |= shared.log(f"{prefix}{names[name]}/")

@@ -132,13 +132,14 @@ def _numbers_of_each(trials: Trials, ties: bool) -> ResultTable:
     rows = []
     for trial in trials.trials:
         row, ap = trial.row(), trial.evaluation["AP"]
-        used = (
-            (row["distinct"], f"{row['distinct']:,}"),
-            (row["possible_utilisation"], f"{row['possible_utilisation']:.1%}"),
-        )
-        used += (row["entropy"], f"{row['entropy']:.2f}"), (row["largest"], f"{row['largest']:,}")
+        used = [
+            TableCell(row["distinct"], f"{row['distinct']:,}"),
+            TableCell(row["possible_utilisation"], f"{row['possible_utilisation']:.1%}"),
+            TableCell(row["entropy"], f"{row['entropy']:.2f}"),
+            TableCell(row["largest"], f"{row['largest']:,}"),
+        ]
         means = [cell_of_score(ap, True)] if ties else [ap.mean, ap.worst, ap.best]
-        rows.append([trial.name, trial.n_bits, *means, row["LGAP@2"], *(TableCell(*cell) for cell in used)])
+        rows.append([trial.name, trial.n_bits, *means, row["LGAP@2"], *used])
     return ResultTable.of(heads, rows, legend=ties_legend(ties), notes=_notes(trials))
 
 

@@ -90,7 +90,7 @@ def _letter(letter: str) -> str:
         return _MARKS.get(letter, letter)
     if letter in _SIGNS:
         return _SIGNS[letter]
-    base, *accents = unicodedata.normalize("NFD", letter)
+    base, *accents = list(unicodedata.normalize("NFD", letter))
     if len(accents) == 1 and base.isascii() and base.isalpha() and accents[0] in _ACCENTS:
         dotless = f"\\{base}{{}}" if base in "ij" and accents[0] != "\u0327" else base
         return f"\\{_ACCENTS[accents[0]]}{{{dotless}}}"
@@ -128,6 +128,8 @@ def _cell(cell: TableCell, digits: int) -> str:
         text = _number(cell.figure(value, digits))
     command = {BEST: r"\textbf", SECOND: r"\underline"}.get(cell.place)
     sign = r"$^{\dagger}$" if cell.sign == DAGGER else in_latex(cell.sign)
+    if sign and not scripts:
+        sign = rf"\rlap{{{sign}}}"  # without a width, so that numbers stay in line
     return (text if command is None else f"{command}{{{text}}}") + sign + scripts
 
 

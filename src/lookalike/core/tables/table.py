@@ -1,7 +1,7 @@
 """A table of results as a value: heads, rows of numbers and text, and which numbers are the best of their column."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -92,6 +92,13 @@ def cell_of(value: Any) -> TableCell:
     return value if isinstance(value, TableCell) else TableCell(value)
 
 
+def _plain(value: Any) -> Any:
+    """A value as a table takes it: yes or no, text, or a number."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return value if value is None or isinstance(value, str | int | float | tuple) else str(value)
+
+
 @dataclass(frozen=True)
 class ResultTable:
     """A table of results that is not yet text.
@@ -112,7 +119,7 @@ class ResultTable:
     across: str = "metric"
 
     @classmethod
-    def of(cls, heads: Sequence[TableHead | str], rows: Sequence[Sequence[Any]], **facts: Any) -> "ResultTable":
+    def of(cls, heads: Sequence[Any], rows: Sequence[Sequence[Any]], **facts: Any) -> "ResultTable":
         """A table of heads and plain values. A head that is only a name is that of a column of text, to the left."""
         full = tuple(TableHead(head, "left") if isinstance(head, str) else head for head in heads)
         names = [head.name for head in full]
@@ -120,6 +127,21 @@ class ResultTable:
         if twice is not None:
             raise InputError(f"a table cannot have two columns named {twice!r}: give one of them another name")
         return cls(full, tuple(tuple(map(cell_of, row)) for row in rows), **facts)
+
+    @classmethod
+    def of_rows(
+        cls, rows: Sequence[Mapping[str, Any]], names: Sequence[str] | None = None, **facts: Any
+    ) -> "ResultTable":
+        """A table of dictionaries; text is to the left, numbers are to the right. names: of the columns, if not all."""
+        keys = list(dict.fromkeys(key for row in rows for key in row)) if names is None else names
+        numbers = {key for key in keys if any(isinstance(row.get(key), int | float) for row in rows)}
+        heads = [TableHead(key) if key in numbers else key for key in keys]
+        return cls.of(heads, [[_plain(row.get(key)) for key in keys] for row in rows], **facts)
+
+    def with_column(self, head: TableHead, cells: Sequence[Any]) -> "ResultTable":
+        """The same with one more column at its end."""
+        rows = ((*row, cell_of(cell)) for row, cell in zip(self.rows, cells, strict=True))
+        return replace(self, heads=(*self.heads, head), rows=tuple(rows))
 
     def __post_init__(self) -> None:
         for row in self.rows:
