@@ -13,8 +13,8 @@ from lookalike.cli.terminal import rich_table, tables, tell
 from lookalike.core.errors import InputError
 
 if TYPE_CHECKING:
-    from lookalike import Evaluation
     from lookalike.evaluation.compare import Comparison
+    from lookalike.evaluation.results import Evaluation
 
 RESULTS = Annotated[
     tuple[str, ...],
@@ -90,7 +90,7 @@ def _facts(compared: "Comparison") -> dict[str, Any]:
 
 def _read(texts: tuple[str, ...]) -> "dict[str, Evaluation]":
     """Saved results by name: FILE is named by its own name, NAME=FILE by the name before the sign."""
-    from lookalike import Evaluation
+    from lookalike.evaluation.results import Evaluation
 
     if len(texts) < 2:
         raise InputError(f"comparing takes two saved results or more, got {len(texts)}")

@@ -10,7 +10,7 @@ from lookalike.cli.options import DATA_NAMES, FORMAT, JSON, LABELS, SEED, SETTIN
 from lookalike.cli.outputs import Output
 from lookalike.cli.tasks import task_and_shape
 from lookalike.cli.terminal import prose, say_how_to_open, tables
-from lookalike.cli.trials import LENGTHS, tell_trials, try_all, write_page
+from lookalike.cli.trials import LENGTHS, tell_trials, try_all
 
 if TYPE_CHECKING:
     from lookalike.experiments.demo import Story
@@ -44,7 +44,6 @@ def demo(
     chosen = choose_all(None, bits, seed)
     trials = try_all(task_and_shape(data, source, labels, setting, seed)[0], chosen)
     story = tell(trials)
-    write_page(trials, output)
     ap = story.ap
     facts = {"hasher": story.trial.name, "bits": story.trial.n_bits, "queries": story.n_queries, "mAP": ap.mean}
     facts |= {"best": ap.best, "worst": ap.worst, "argsort": story.argsort}

@@ -124,7 +124,6 @@ def evaluate(
     from lookalike.evaluation.relevance_by_metric import metrics_by_kind
     from lookalike.metrics.metric import parse_all
 
-    printed = chosen_format(form, as_json)
     names = parse_all(metrics)  # a misspelt name is told before any file is read
     label_files, kinds = (query_labels, gallery_labels), metrics_by_kind(relevance, names)
     _check_options(interval, curve, len(kinds))
@@ -140,8 +139,7 @@ def evaluate(
         result.to_json(output)
     if curve is not None:
         _write_curve(curve, result, asked, search)
-    scores = _scores_table(result, interval)
-    tell(printed, lambda: _scores_facts(result, interval), lambda: [scores], lambda: _show_scores(result, scores))
+    _tell_scores(result, interval, chosen_format(form, as_json))
 
 
 def _check_options(interval: float | None, curve: Path | None, n_kinds: int) -> None:
@@ -310,6 +308,12 @@ def _of_each_kind(
 def _intervals(result: "Evaluation", level: float | None) -> "dict[Metric, tuple[float, float]]":
     """The bootstrap interval of each score; nothing where no level is asked for."""
     return {} if level is None else {metric: score.interval(level) for metric, score in result.scores.items()}
+
+
+def _tell_scores(result: "Evaluation", level: float | None, printed: str) -> None:
+    """Print the scores in the form that was asked for."""
+    scores = _scores_table(result, level)
+    tell(printed, lambda: _scores_facts(result, level), lambda: [scores], lambda: _show_scores(result, scores))
 
 
 def _scores_facts(result: "Evaluation", level: float | None) -> dict[str, Any]:

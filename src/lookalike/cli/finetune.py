@@ -110,7 +110,6 @@ def finetune(
     from lookalike.learning.finetuning import FinetuneSettings
     from lookalike.learning.onnx_export import check_exportable
 
-    printed = chosen_format(form, as_json)
     course: dict[str, Any] = {"labels": labels, "objective": objective, "epochs": epochs, "batch_size": batch_size}
     course |= {"learning_rate": learning_rate, "schedule": schedule, "weight_decay": weight_decay, "seed": seed}
     course |= {"momentum": momentum, "augment": augment, "local_crops": local_crops, "validation": validation}
@@ -126,12 +125,9 @@ def finetune(
         tuning.save_onnx(onnx)
     if checkpoint is None:
         place.unlink(missing_ok=True)  # what it holds is in the encoder's file now
-    tell(
-        printed,
-        lambda: _facts(tuning, settings, seconds, output),
-        lambda: [_epochs(tuning, range(len(tuning.history)))],
-        lambda: _show(tuning, settings, seconds, output),
-    )
+    told = tuning, settings, seconds, output
+    epochs_table = _epochs(tuning, range(len(tuning.history)))
+    tell(chosen_format(form, as_json), lambda: _facts(*told), lambda: [epochs_table], lambda: _show(*told))
 
 
 @dataclass(frozen=True, eq=False)

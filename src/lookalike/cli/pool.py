@@ -85,7 +85,6 @@ def pool(
     if output is not None and output.suffix not in TABLES:
         raise InputError(f"cannot write pairs to {output}: the name must end in {either(TABLES)}")
     check_raw(raw, output)
-    printed = chosen_format(form, as_json)
     cost(1, seconds)  # refused before anything is written
     study = open_judged(folder)
     if top_up is not None or next_pairs is not None:
@@ -93,7 +92,7 @@ def pool(
             pooled, rows = _to_judge(study, top_up, next_pairs, order, threads)
         if top_up is not None:
             release_again(study)
-        _list(pooled, rows, output, raw, printed)
+        _list(pooled, rows, output, raw, chosen_format(form, as_json))
         return
     names = _models(study, folder, models)
     _check_votes(study, replace)
@@ -102,12 +101,8 @@ def pool(
     pooled = _build(study, names, options | {"threads": threads})
     if output is not None:
         pooled.write_pairs(output, raw=raw)
-    tell(
-        printed,
-        lambda: _facts(pooled, seconds, risk),
-        lambda: [ResultTable.of_rows(pooled.rows(), notes=(str(pooled).split("\n")[0],))],
-        lambda: _show(pooled, study, folder, seconds, risk),
-    )
+    form, told = chosen_format(form, as_json), (pooled, seconds, risk)
+    tell(form, lambda: _facts(*told), lambda: [_table(pooled)], lambda: _show(study, folder, *told))
 
 
 def _models(study: "Study", folder: Path, models: str | None) -> list[str]:
@@ -157,6 +152,11 @@ def _pairs_by_chance(study: "Study", random: int, error: float | None, risk: flo
     return size
 
 
+def _table(pooled: "Pool") -> ResultTable:
+    """A row for each model: how many pairs it proposed, and the share of them that each other model proposed."""
+    return ResultTable.of_rows(pooled.rows(), notes=(str(pooled).split("\n")[0],))
+
+
 def _facts(pooled: "Pool", seconds: float, risk: float) -> dict[str, Any]:
     """What is in the pool, for JSON."""
     from lookalike.discovery.prevalence import chebyshev_error
@@ -184,7 +184,7 @@ def _promise(drawn: int, risk: float) -> str:
     )
 
 
-def _show(pooled: "Pool", study: "Study", folder: Path, seconds: float, risk: float) -> None:
+def _show(study: "Study", folder: Path, pooled: "Pool", seconds: float, risk: float) -> None:
     """Print the pool, what judging costs, and what to do next."""
     from lookalike.discovery.prevalence import cost
 

@@ -13,7 +13,7 @@ from lookalike.cli.outputs import Output
 from lookalike.cli.survey import STUDY_LENGTHS, limits, report_study
 from lookalike.cli.tasks import level_of, task_and_shape
 from lookalike.cli.terminal import say_how_to_open
-from lookalike.cli.trials import LENGTHS, tell_trials, try_all, write_page
+from lookalike.cli.trials import LENGTHS, tell_trials, try_all
 from lookalike.core.endings import ITEMS
 from lookalike.core.errors import FileError, InputError
 
@@ -94,14 +94,13 @@ def report(
     from lookalike.report import check_installed
 
     check_installed()
-    printed = chosen_format(form, as_json)
     of_images: dict[str, Any] = {"features": features, "setting": setting, "source": source, "labels": labels}
     if gallery is None and (Path(data) / "study.toml").is_file():
         options = {**of_images, "codes": codes, "fit": fit, "title": title, "similarity": similarity}
         _refuse("is not for a study, whose models and labels are known", **options)
         named = hashers is not None or bits is not None
         chosen = choose_all(hashers or "ITQ", bits or STUDY_LENGTHS, seed) if named else None
-        report_study(Path(data), output, chosen, limits(near), seed, printed)
+        report_study(Path(data), output, chosen, limits(near), seed, chosen_format(form, as_json))
         return
     _refuse("is for a study, in which near-duplicates are looked for", near=near)
     others = [_named_codes(text) for text in codes or []]
@@ -119,8 +118,7 @@ def report(
     chosen = [] if task.gallery is None else choose_all(hashers, bits or LENGTHS, seed)
     task = replace(task, title=title or task.title, about=task.about | {"seed": seed})
     trials = try_all(task, chosen, _codes_from_files(task, others), similarity or "euclidean")
-    write_page(trials, output)
-    tell_trials(trials, output, printed, None, lambda: say_how_to_open(output))
+    tell_trials(trials, output, chosen_format(form, as_json), None, lambda: say_how_to_open(output))
 
 
 def _check_data_set(data: str, fit: Path | None) -> None:

@@ -120,7 +120,6 @@ def train(
     Example: lookalike train --data cifar10 --setting 2 --loss dispersed-dsh --batch-size 200 --epochs 750 --lr 0.01 \
 --schedule step --drop 0.4 --every 150
     """
-    printed = chosen_format(form, as_json)
     options = {"margin": margin, "buffers": buffers, "gain": gain, "discount": discount, "relaxation": relaxation}
     _check_loss(loss, options | {"alpha": alpha, "alpha_end": alpha_end})
     _check_output(output)
@@ -131,13 +130,9 @@ def train(
     hasher = _hasher(loss, bits, seed, lesson, course, options)
     seconds = _fit(hasher, lesson, checkpoint)
     hasher.save(output)
-    figures = None if lesson.task is None else _test(lesson.task, hasher)
-    tell(
-        printed,
-        lambda: _facts(hasher, lesson, seconds, figures, output),
-        lambda: [_epochs(hasher, range(1, len(hasher.losses_) + 1))],
-        lambda: _show(hasher, lesson, seconds, figures, output),
-    )
+    told = hasher, lesson, seconds, None if lesson.task is None else _test(lesson.task, hasher), output
+    epochs_table = _epochs(hasher, range(1, len(hasher.losses_) + 1))
+    tell(chosen_format(form, as_json), lambda: _facts(*told), lambda: [epochs_table], lambda: _show(*told))
 
 
 @dataclass(frozen=True)

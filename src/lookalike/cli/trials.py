@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 LENGTHS = "12 24 48"
 
-__all__ = ["LENGTHS", "tell_trials", "try_all", "write_page"]
+__all__ = ["LENGTHS", "tell_trials", "try_all"]
 
 
 def try_all(
@@ -27,17 +27,13 @@ def try_all(
         return try_hashers(task, chosen, codes, similarity=similarity)
 
 
-def write_page(trials: "Trials", output: Path) -> None:
-    """Write the report of trials."""
-    from lookalike.report import write_report
-
-    write_report(trials, output)
-
-
 def tell_trials(
     trials: "Trials", output: Path, printed: str, story: dict[str, Any] | None, ending: Callable[[], None]
 ) -> None:
-    """Print trials in the form that was asked for. ending: prints what follows on a terminal."""
+    """Write the report of trials, and print them in the form that was asked for. ending: what follows on a terminal."""
+    from lookalike.report import write_report
+
+    write_report(trials, output)
 
     def show() -> None:
         _show(trials)

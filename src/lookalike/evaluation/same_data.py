@@ -46,7 +46,10 @@ def check_same_data(evaluations: Mapping[str, "Evaluation"], metrics: list[Metri
 
 def notes_on_inputs(evaluations: Mapping[str, "Evaluation"]) -> list[str]:
     """A sentence where relevance has different fingerprints, which other rows and another order of rows give alike."""
-    prints = {name: fingerprints(e.about.get("inputs", {})).get("relevance") for name, e in evaluations.items()}
+    relevance = [evaluation.about.get("inputs", {}).get("relevance") for evaluation in evaluations.values()]
+    if all(one is relevance[0] for one in relevance):
+        return []
+    prints = dict(zip(evaluations, map(fingerprints, relevance), strict=True))
     known = {name: str(value) for name, value in prints.items() if value is not None}
     if len(set(known.values())) < 2:
         return []
