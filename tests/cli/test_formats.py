@@ -13,6 +13,10 @@ import pytest
 
 import lookalike as la
 from lookalike.cli import main
+from lookalike.core.errors import InputError
+from lookalike.discovery import Catalogue, Votes
+from lookalike.discovery.judgements import majority
+from lookalike.study.study import Study
 
 
 def run(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[str, str, int]:
@@ -137,3 +141,57 @@ def test_other_labels_are_told(
     out = run(capsys, "compare", "itq.json", "other.json", "--format", "markdown")[0]
     assert "have different fingerprints" in out
     assert "have different fingerprints" in caplog.text
+
+
+# Studies
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A study of two models, of which one built the pool that was voted on."""
+    path = tmp_path_factory.mktemp("studies") / "study"
+    items, vectors = [f"i{i}" for i in range(12)], np.random.default_rng(0).normal(size=(12, 8))
+    made = Study.create(path, "shop", Catalogue(items), queries=items[:4])
+    made.add_model("one", gallery=vectors)
+    made.add_model("two_x", gallery=vectors[:, ::-1].copy() * np.arange(1, 9))
+    made.write_pool(la.discovery.Pool.build({"one": made.model("one").given}, made.collection, k=3))
+    pairs = made.pool().pairs
+    made.append_votes(Votes(*zip(*pairs, strict=True), ["ann"] * len(pairs), [1, 0] * (len(pairs) // 2)))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("words", "rows"),
+    [
+        ("leaderboard {}", lambda facts: {row["metric"] for row in facts["rows"]}),
+        ("study show {}", lambda facts: facts["models"]),
+        ("index {}", lambda facts: facts["indexes"]),
+        ("search {} i3 -k 3", lambda facts: facts["found"]),
+        ("pool {} --top-up two_x", list),
+    ],
+)
+def test_commands_of_a_study(study: Path, capsys: pytest.CaptureFixture[str], words: str, rows: Any) -> None:
+    command = words.format(study).split()
+    facts = json.loads(run(capsys, *command, "--json")[0])
+    table = list(csv.reader(io.StringIO(run(capsys, *command, "--format", "csv")[0])))
+    more = 4 if "leaderboard" in words else 0  # numbers that are neutral to models of the pool, beside the metrics
+    assert len(table) == len(rows(facts)) + 1 + more
+    assert len({len(row) for row in table}) == 1
+    for form, line in (("latex", r"\toprule"), ("markdown", "|:--")):
+        assert line in run(capsys, *command, "--format", form)[0]
+
+
+def test_the_table_of_a_leaderboard(study: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    opened = Study.open(study)
+    models = {name: opened.model(name).given for name in opened.models()}
+    board = la.discovery.leaderboard(models, majority(opened.votes()), opened.collection, pool=opened.pool())
+    chosen = board.to_table(["AUC", "Bpref, equal terms"])
+    assert [head.name for head in chosen.heads] == ["model", "AUC", "Bpref, equal terms"]
+    values = {row[0].value: row[1].value for row in chosen.rows}
+    assert values == {name: board[name]["AUC"].mean for name in models}
+    assert board.to_csv() == run(capsys, "leaderboard", str(study), "--format", "csv")[0]
+    assert board.to_csv().splitlines()[0] == "metric," + ",".join(board.placing.ranking)
+    assert board.to_csv(transpose=True).splitlines()[1].startswith(board.placing.ranking[0])
+    assert board.log("v/")["v/two_x/AUC_best"] == board["two_x"]["AUC"].best
+    with pytest.raises(InputError, match="no number 'AUCs', did you mean 'AUC'"):
+        board.to_latex(metrics=["AUCs"])

@@ -101,8 +101,8 @@ def pool(
     pooled = _build(study, names, options | {"threads": threads})
     if output is not None:
         pooled.write_pairs(output, raw=raw)
-    form, told = chosen_format(form, as_json), (pooled, seconds, risk)
-    tell(form, lambda: _facts(*told), lambda: [_table(pooled)], lambda: _show(study, folder, *told))
+    printed, told = chosen_format(form, as_json), (pooled, seconds, risk)
+    tell(printed, lambda: _facts(*told), lambda: [_table(pooled)], lambda: _show(study, folder, *told))
 
 
 def _models(study: "Study", folder: Path, models: str | None) -> list[str]:

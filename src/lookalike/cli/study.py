@@ -303,7 +303,8 @@ def show(folder: STUDY, /, *, as_json: JSON = False, form: FORMAT = None) -> Non
     facts = {"experts": experts, "prevalence": None if positives is None else positives.to_dict()}
     models = [(name, kinds.get(name) or f"cannot be read: {problems[name]}") for name in opened.models()]
     listed = ResultTable.of(["model", TableHead("kind")], models, notes=(_described(opened),))
-    others = [ResultTable.of_rows(part.rows()) for part in (pool, agreed) if part is not None]
+    parts = {"pool": pool, "experts": agreed}
+    others = [ResultTable.of_rows(part.rows(), title=name) for name, part in parts.items() if part is not None]
 
     def show_all() -> None:
         console = tables()

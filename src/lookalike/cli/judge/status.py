@@ -40,7 +40,10 @@ def status(folder: STUDY, /, *, as_json: JSON = False, form: FORMAT = None) -> N
     tell(
         printed,
         lambda: ({} if state is None else asdict(state)) | facts,
-        lambda: [_expert_table(state), *([] if agreed is None else [ResultTable.of_rows(agreed.rows())])],
+        lambda: [
+            _expert_table(state),
+            *([] if agreed is None else [ResultTable.of_rows(agreed.rows(), title="agreement")]),
+        ],
         lambda: _show(study, state, covered, agreed, wrong),
     )
 

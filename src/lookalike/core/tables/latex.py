@@ -46,7 +46,9 @@ def as_latex(table: ResultTable, caption: str | None = None, label: str | None =
         _check_caption(caption)
     if label is not None:
         _check_label(label)
-    comments = [r"needs \usepackage{booktabs}", *table.notes] + [*legend] * (caption is None)
+    comments = [r"needs \usepackage{booktabs}", *([table.title] if table.title else []), *table.notes] + [*legend] * (
+        caption is None
+    )
     if strange := sorted(unprintable(_texts(table))):
         comments.append(f"needs XeLaTeX or LuaLaTeX, and a font that has {' '.join(strange)}")
     lines = [f"% {' '.join(comment.split())}" for comment in comments]
