@@ -34,6 +34,7 @@ CALLS = {
     "demo --output": ("demo --output {output}", "new.html"),
     "report --output": ("report study --output {output}", "new.html"),
     "evaluate --output": ("evaluate q.npz g.npz --metrics P@1 --output {output}", "new.json"),
+    "compare --output": ("compare one.json two.json --output {output}", "new.json"),
     "evaluate --curve": ("evaluate q.npz g.npz --metrics P@1 --curve {output}", "new.csv"),
     "evaluate --partials": ("evaluate c.npz codes --metrics P@1 --partials {output}", "new"),
     "audit --picture": ("audit c.npz codes.npz --k 2 --shuffles 1 --picture {output}", "new.svg"),
@@ -116,6 +117,8 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Path:
         facts = {"labels": labels[rows], "ids": np.array(ITEMS[rows])}
         np.savez(folder / f"{name}.npz", embeddings=vectors[rows], **facts)
         np.savez(folder / f"{'codes' if name == 'g' else 'c'}.npz", codes=(vectors[rows] > 0).astype(int), **facts)
+    for name in ("one", "two"):
+        la.evaluate(vectors[:4], vectors, la.same_label(labels[:4], labels), "P@1").to_json(folder / f"{name}.json")
     la.hashers.ITQ(4, random_state=0).fit(vectors).save(folder / "itq.npz")
     (folder / "items.csv").write_text("id\n" + "\n".join(ITEMS) + "\n")
     (folder / "photos" / "a").mkdir(parents=True)

@@ -9,6 +9,7 @@ import pytest
 
 import lookalike as la
 from lookalike import curves, hashers
+from lookalike.core.errors import InputError
 from lookalike.evaluation.code_space import within_class_correlation
 from lookalike.evaluation.item_files import Items
 from lookalike.evaluation.relevance import same_label
@@ -104,3 +105,23 @@ def test_a_task_of_files_learns_from_the_gallery_or_a_third() -> None:
     with pytest.raises(ValueError, match="embeddings only"):
         items_task(codes, g)
     assert items_task(codes, codes).gallery is None
+
+
+def test_a_table_of_hashers_by_length(task: Task) -> None:
+    chosen = [(name, hashers.HASHERS[name](n, random_state=0)) for name in ("ITQ", "LSH") for n in (4, 6)]
+    trials = try_hashers(task, [*chosen, ("LSH", hashers.LSH(9, random_state=0))])
+    means = {(trial.name, trial.n_bits): trial.evaluation["AP@1000"].mean for trial in trials.trials}
+    table = trials.to_table("AP@1000")
+    assert [head.name for head in table.heads] == ["hasher", "4 bits", "6 bits", "9 bits"]
+    assert [[cell.value for cell in row] for row in table.rows] == [
+        ["ITQ", means["ITQ", 4], means["ITQ", 6], None],
+        ["LSH", means["LSH", 4], means["LSH", 6], means["LSH", 9]],
+    ]
+    assert trials.exact is not None
+    assert f"Without hashing (euclidean) it is {trials.exact['AP@1000'].mean:.4f}." in table.legend
+    assert [row[2].value for row in trials.to_table(None).rows] == [t.evaluation["AP"].mean for t in trials.trials]
+    assert trials.log()["ITQ_6/AP_at_1000"] == means["ITQ", 6]
+    assert trials.to_latex(digits=2).count(r"\\") == 3
+    twice = try_hashers(task, [("x", hashers.LSH(4, random_state=seed)) for seed in (0, 1)])
+    with pytest.raises(InputError, match="two trials have the same name and length"):
+        twice.to_markdown()

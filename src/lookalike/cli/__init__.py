@@ -10,14 +10,16 @@ from typing import Any
 from cyclopts import App, CycloptsError, Parameter
 
 from lookalike.cli.errors import sentence_of_memory, sentence_of_system, spelling
+from lookalike.cli.options import chosen_format
 from lookalike.cli.outputs import check_outputs
 from lookalike.cli.terminal import fail, fail_by_a_bug, print_every_letter
 from lookalike.core.errors import LookalikeError
 from lookalike.core.version import __version__
 
 COMMANDS = (
-    *("demo", "report", "evaluate", "audit", "hash", "usage", "train", "finetune", "encode", "encoders", "index"),
-    *("search", "look", "duplicates", "pool", "leaderboard", "shard", "rank", "data", "replicate", "judge", "study"),
+    *("demo", "report", "evaluate", "compare", "audit", "hash", "usage", "train", "finetune", "encode", "encoders"),
+    *("index", "search", "look", "duplicates", "pool", "leaderboard", "shard", "rank", "data", "replicate", "judge"),
+    "study",
 )
 FUNCTIONS = {"hash": "hash_items"}  # where Python has the command's name for something else
 
@@ -65,6 +67,7 @@ def main(arguments: list[str] | None = None) -> None:
             app = app_of(words[:1]) if words and words[0] in COMMANDS else _whole()  # the others are not loaded
             command, bound, _ = app.parse_args(arguments, exit_on_error=False, print_error=False)
             check_outputs(command, bound)
+            chosen_format(bound.arguments.get("form"), bound.arguments.get("as_json", False))  # raises if they differ
             command(*bound.args, **bound.kwargs)
         finally:
             sys.stdout.flush()  # here, where its errors can be told

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING, Annotated
 from cyclopts import Parameter
 
 from lookalike.cli.hashers import choose_all
-from lookalike.cli.options import DATA_NAMES, JSON, LABELS, SEED, SETTING, SOURCE
+from lookalike.cli.options import DATA_NAMES, FORMAT, JSON, LABELS, SEED, SETTING, SOURCE, chosen_format
 from lookalike.cli.outputs import Output
 from lookalike.cli.tasks import task_and_shape
 from lookalike.cli.terminal import prose, say_how_to_open, tables
-from lookalike.cli.trials import LENGTHS, print_rows, show_trials, try_all, write_page
+from lookalike.cli.trials import LENGTHS, tell_trials, try_all
 
 if TYPE_CHECKING:
     from lookalike.experiments.demo import Story
@@ -28,6 +28,7 @@ def demo(
     labels: LABELS = None,
     seed: SEED = 0,
     as_json: JSON = False,
+    form: FORMAT = None,
 ) -> None:
     """Compare eight hashers on handwritten digits, in a table and in a report to look at.
 
@@ -39,20 +40,23 @@ def demo(
     from lookalike.report import check_installed
 
     check_installed()
+    printed = chosen_format(form, as_json)
     chosen = choose_all(None, bits, seed)
     trials = try_all(task_and_shape(data, source, labels, setting, seed)[0], chosen)
     story = tell(trials)
-    write_page(trials, output)
-    if as_json:
-        ap = story.ap
-        facts = {"hasher": story.trial.name, "bits": story.trial.n_bits, "queries": story.n_queries, "mAP": ap.mean}
-        facts |= {"best": ap.best, "worst": ap.worst, "argsort": story.argsort}
-        print_rows(trials, output, {**facts, "argsort_by_class": story.argsort_by_class, "AP@100": story.at_100})
-        return
-    show_trials(trials)
-    _show_story(story)
-    say_how_to_open(output)
-    tables().print('\nWith your own codes:  lookalike evaluate queries.npz gallery.npz --metrics "AP@1000 nDCG@100"')
+    ap = story.ap
+    facts = {"hasher": story.trial.name, "bits": story.trial.n_bits, "queries": story.n_queries, "mAP": ap.mean}
+    facts |= {"best": ap.best, "worst": ap.worst, "argsort": story.argsort}
+    facts |= {"argsort_by_class": story.argsort_by_class, "AP@100": story.at_100}
+
+    def ending() -> None:
+        _show_story(story)
+        say_how_to_open(output)
+        tables().print(
+            '\nWith your own codes:  lookalike evaluate queries.npz gallery.npz --metrics "AP@1000 nDCG@100"'
+        )
+
+    tell_trials(trials, output, printed, facts, ending)
 
 
 def _show_story(story: "Story") -> None:

@@ -3,8 +3,8 @@
 import dataclasses
 from typing import TYPE_CHECKING
 
-from lookalike.cli.options import JSON
-from lookalike.cli.terminal import print_json, tables
+from lookalike.cli.options import FORMAT, JSON, chosen_format
+from lookalike.cli.terminal import tables, tell
 
 if TYPE_CHECKING:
     from lookalike.encoders import TableRow
@@ -17,19 +17,24 @@ TITLES = {
 __all__ = ["encoders"]
 
 
-def encoders(*, as_json: JSON = False) -> None:
+def encoders(*, as_json: JSON = False, form: FORMAT = None) -> None:
     """List encoders: which weights, their licence, whether each runs now, and the command that makes it run.
 
     Example: lookalike encoders
 
     Example: lookalike encoders --json
     """
+    from lookalike.core.tables.table import ResultTable
     from lookalike.encoders import table
 
+    printed = chosen_format(form, as_json)
     rows = table()
-    if as_json:
-        print_json([dataclasses.asdict(row) for row in rows])
-        return
+    facts = [dataclasses.asdict(row) for row in rows]
+    tell(printed, lambda: facts, lambda: [ResultTable.of_rows(facts)], lambda: _show_all(rows))
+
+
+def _show_all(rows: "list[TableRow]") -> None:
+    """Print all rows by group, and what their columns are."""
     for group, title in TITLES.items():
         _show(title, [row for row in rows if row.group == group])
     say = tables().print

@@ -12,15 +12,16 @@ from cyclopts import Parameter
 from lookalike.cli.engine import EngineOptions, evaluate_engine
 from lookalike.cli.errors import spelling
 from lookalike.cli.galleries import open_shards
-from lookalike.cli.options import DASK, JSON, PARTIALS, SIMILARITY, THREADS, UNLISTED, ZERO
+from lookalike.cli.options import DASK, FORMAT, JSON, PARTIALS, SIMILARITY, THREADS, UNLISTED, ZERO, chosen_format
 from lookalike.cli.outputs import Output
-from lookalike.cli.terminal import each_note_once, print_json, progress, table, tables
+from lookalike.cli.terminal import each_note_once, progress, rich_table, tables, tell
 from lookalike.core.endings import ITEMS, JUDGEMENT_FILES, JUDGEMENTS, TREC, either
 from lookalike.core.errors import InputError
 from lookalike.evaluation.default_metrics import DEFAULT_METRICS
 
 if TYPE_CHECKING:
     from lookalike import Evaluation
+    from lookalike.core.tables.table import ResultTable
     from lookalike.evaluation.relevance import Relevance
     from lookalike.metrics.metric import Metric
 
@@ -109,6 +110,7 @@ def evaluate(
     curve: CURVE = None,
     engine: EngineOptions | None = None,
     as_json: JSON = False,
+    form: FORMAT = None,
 ) -> None:
     """Evaluate codes or embeddings with labels, or a TREC run with judgements.
 
@@ -140,7 +142,7 @@ def evaluate(
         result.to_json(output)
     if curve is not None:
         _write_curve(curve, result, asked, search)
-    return (_print_scores if as_json else _show_scores)(result, interval)
+    return _tell_scores(result, interval, chosen_format(form, as_json))
 
 
 def _check_options(interval: float | None, curve: Path | None, n_kinds: int) -> None:
@@ -317,29 +319,35 @@ def _intervals(result: "Evaluation", level: float | None) -> "dict[Metric, tuple
     return {} if level is None else {metric: score.interval(level) for metric, score in result.scores.items()}
 
 
-def _print_scores(result: "Evaluation", level: float | None) -> None:
-    """Print everything as JSON."""
+def _tell_scores(result: "Evaluation", level: float | None, printed: str) -> None:
+    """Print the scores in the form that was asked for."""
+    scores = _scores_table(result, level)
+    tell(printed, lambda: _scores_facts(result, level), lambda: [scores], lambda: _show_scores(result, scores))
+
+
+def _scores_facts(result: "Evaluation", level: float | None) -> dict[str, Any]:
+    """Everything, for JSON."""
     saved = result.to_dict()
     for row, (low, high) in zip(saved["scores"], _intervals(result, level).values(), strict=False):
         row["interval"] = {"level": level, "low": low, "high": high}
-    print_json(saved)
+    return saved
 
 
-def _show_scores(result: "Evaluation", level: float | None) -> None:
-    """Print a table with a row for each metric."""
-    from lookalike.evaluation.results import shown
+def _scores_table(result: "Evaluation", level: float | None) -> "ResultTable":
+    """A row for each metric, with its bootstrap interval where one is asked for."""
+    from lookalike.core.tables.table import TableCell, TableHead, ValueRange
 
-    intervals = _intervals(result, level)
-    rows = table(("expected", "bold"), ("best", ""), ("worst", ""), ("undefined", ""), first="metric")
-    if intervals:
-        rows.add_column(f"{level:.0%} interval", justify="right", no_wrap=True)
-    for metric, score in result.scores.items():
-        cells = [metric.label, *map(shown, (score.mean, score.best, score.worst)), str(score.undefined)]
-        if intervals:
-            cells.append("{:.4f} – {:.4f}".format(*intervals[metric]))
-        rows.add_row(*cells)
+    intervals = [
+        TableCell(ValueRange(*ends), "{:.4f} – {:.4f}".format(*ends)) for ends in _intervals(result, level).values()
+    ]
+    rows = result.to_table()
+    return rows.with_column(TableHead(f"{level:.0%} interval"), intervals) if intervals else rows
+
+
+def _show_scores(result: "Evaluation", rows: "ResultTable") -> None:
+    """Print a table with a row for each metric, and how they were counted."""
     console = tables()
-    console.print(rows)
+    console.print(rich_table(rows))
     console.print(result.basis)
     for sentence in result.conventions(spelling(evaluate)):
         console.print(sentence)

@@ -1,17 +1,19 @@
 """`lookalike finetune`."""
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from lookalike.cli.options import JSON, SEED, SETTING, SOURCE
+from lookalike.cli.options import FORMAT, JSON, SEED, SETTING, SOURCE, chosen_format
 from lookalike.cli.outputs import Output
-from lookalike.cli.terminal import print_json, printable, progress, remark, table, tables
+from lookalike.cli.terminal import printable, progress, remark, rich_table, tables, tell
 from lookalike.core.endings import FINETUNED
 from lookalike.core.errors import InputError
+from lookalike.core.tables.table import ResultTable, TableCell, TableHead
 
 if TYPE_CHECKING:
     from lookalike.encoders import TorchEncoder
@@ -92,6 +94,7 @@ def finetune(
     source: SOURCE = None,
     seed: SEED = 0,
     as_json: JSON = False,
+    form: FORMAT = None,
 ) -> None:
     """Fine-tune an encoder on the images of a study or a data set; encode takes its file like an encoder's name.
 
@@ -122,7 +125,9 @@ def finetune(
         tuning.save_onnx(onnx)
     if checkpoint is None:
         place.unlink(missing_ok=True)  # what it holds is in the encoder's file now
-    (_print_figures if as_json else _show)(tuning, settings, seconds, output)
+    told = tuning, settings, seconds, output
+    epochs_table = _epochs(tuning, range(len(tuning.history)))
+    tell(chosen_format(form, as_json), lambda: _facts(*told), lambda: [epochs_table], lambda: _show(*told))
 
 
 @dataclass(frozen=True, eq=False)
@@ -193,11 +198,24 @@ def _tuned(
     return tuning, time.perf_counter() - started
 
 
-def _print_figures(tuning: "FineTuning", settings: "FinetuneSettings", seconds: float, output: Path) -> None:
-    """Print how it went as JSON."""
+def _facts(tuning: "FineTuning", settings: "FinetuneSettings", seconds: float, output: Path) -> dict[str, Any]:
+    """How it went, for JSON."""
     about = {"encoder": str(output), "of": tuning.encoder.name, "labels": settings.labels}
     how = {"objective": settings.objective, "images": tuning.about["images"], "held_out": tuning.about["held_out"]}
-    print_json({**about, **how, "seconds": seconds, "best_epoch": tuning.best_epoch, "history": tuning.history})
+    return {**about, **how, "seconds": seconds, "best_epoch": tuning.best_epoch, "history": tuning.history}
+
+
+def _epochs(tuning: "FineTuning", epochs: Iterable[int]) -> ResultTable:
+    """A row for each of some epochs: the loss, and what held-out images find."""
+    names = [name for name in tuning.history[-1] if name.split()[0] in ("identity", "category")]
+    rows = []
+    for epoch in epochs:
+        figures = tuning.history[epoch]
+        mark = " (before)" if epoch == 0 else " ← kept" if epoch == tuning.best_epoch else ""
+        loss = TableCell(figures["loss"], f"{figures['loss']:.4f}") if epoch else TableCell(None, "–")
+        found = (TableCell(figures[name], f"{figures[name]:.4f}") for name in names)
+        rows.append([TableCell(epoch, f"{epoch}{mark}"), loss, *found])
+    return ResultTable.of(["epoch", TableHead("loss"), *(TableHead(name, main=True) for name in names)], rows)
 
 
 def _show(tuning: "FineTuning", settings: "FinetuneSettings", seconds: float, output: Path) -> None:
@@ -207,15 +225,9 @@ def _show(tuning: "FineTuning", settings: "FinetuneSettings", seconds: float, ou
     learned = f"{about['images'] - about['held_out']:,} images, {about['held_out']:,} held out"
     what = f"labels {settings.labels}, {settings.objective}"
     say(f"{tuning.encoder.name}, {what}: {learned}, {last} epoch{'s' * (last > 1)} in {seconds:.1f} s\n")
-    names = [name for name in tuning.history[-1] if name.split()[0] in ("identity", "category")]
-    rows = table(("loss", ""), *((name, "bold") for name in names), first="epoch")
     step = max(1, last // 8)
-    for epoch in sorted({0, 1, *range(step, last + 1, step), tuning.best_epoch, last}):
-        figures = tuning.history[epoch]
-        mark = " (before)" if epoch == 0 else " ← kept" if epoch == tuning.best_epoch else ""
-        loss = f"{figures['loss']:.4f}" if epoch else "–"
-        rows.add_row(f"{epoch}{mark}", loss, *(f"{figures[name]:.4f}" for name in names))
-    say(rows)
-    if not names:
+    epochs = _epochs(tuning, sorted({0, 1, *range(step, last + 1, step), tuning.best_epoch, last}))
+    say(rich_table(epochs))
+    if len(epochs.heads) == 2:
         say("no image was held out that has another to find, so nothing was searched for")
     say(f"the encoder is in {output}")

@@ -4,9 +4,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter, validators
 
-from lookalike.cli.options import JSON, SEED, STUDY
-from lookalike.cli.terminal import print_json, progress, table, tables
+from lookalike.cli.options import FORMAT, JSON, SEED, STUDY, chosen_format
+from lookalike.cli.terminal import progress, table, tables, tell
 from lookalike.core.errors import InputError, StudyError
+from lookalike.core.tables.table import ResultTable
 
 if TYPE_CHECKING:
     from lookalike.study.study import Study
@@ -32,6 +33,7 @@ def index(
     ] = 0.99,
     seed: SEED = 0,
     as_json: JSON = False,
+    form: FORMAT = None,
 ) -> None:
     """Make the models of a study fast to search, and measure how many of the nearest an index finds, and how fast.
 
@@ -43,6 +45,7 @@ def index(
     from lookalike.study.hashed_models import hash_model
     from lookalike.study.study import Study
 
+    printed = chosen_format(form, as_json)
     opened = Study.open(folder)
     if bits is not None and hasher is None:
         raise InputError("--bits is the length of codes that a hasher makes: add --hasher ITQ")
@@ -52,9 +55,12 @@ def index(
         else:
             names = [model] if model is not None else _searchable(opened)
         rows = [_measured(name, build_index(opened, name, kind=kind, target=recall, seed=seed)) for name in names]
-    if as_json:
-        print_json({"study": str(opened.path), "indexes": rows})
-        return
+    facts = {"study": str(opened.path), "indexes": rows}
+    tell(printed, lambda: facts, lambda: [ResultTable.of_rows(rows)], lambda: _show(rows))
+
+
+def _show(rows: list[dict[str, Any]]) -> None:
+    """Print a row for each index."""
     shown = table(
         ("items", ""), ("of", ""), ("index", ""), ("recall", "bold"), ("times as fast as exact", ""), first="model"
     )

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from lookalike.cli.errors import spelling
-from lookalike.cli.options import JSON, RULE, SEED, SMOOTHING, THREADS, UNLISTED, check_smoothing
+from lookalike.cli.options import FORMAT, JSON, RULE, SEED, SMOOTHING, THREADS, UNLISTED, check_smoothing, chosen_format
 from lookalike.cli.outputs import Output
 from lookalike.cli.paper_tables import Wanted, not_judged, recognise_alone, show_tables, with_tables
 from lookalike.cli.studies import judgements_of, open_judged, write_result
-from lookalike.cli.terminal import print_json, progress, remark, say_how_to_open, table, tables
+from lookalike.cli.terminal import progress, remark, say_how_to_open, table, tables, tell
 from lookalike.core.endings import JUDGEMENT_FILES
 from lookalike.core.errors import FileError, InputError, StudyError
 from lookalike.core.figures import without_nan
 
 if TYPE_CHECKING:
+    from lookalike.core.tables.table import ResultTable
     from lookalike.discovery import Agreement, Collection, Coverage, Judgements, Leaderboard, Pool
     from lookalike.discovery.bias import LeaveOneOut
     from lookalike.discovery.dawid_skene import GoldScore
@@ -100,6 +101,7 @@ def leaderboard(
     threads: THREADS = None,
     seed: SEED = 0,
     as_json: JSON = False,
+    form: FORMAT = None,
 ) -> None:
     """Compare the models of a study on its judged pairs, and say how far each number can be trusted.
 
@@ -111,11 +113,12 @@ def leaderboard(
     """
     from lookalike.metrics.metric import Metric, parse_all
 
+    printed = chosen_format(form, as_json)
     chosen = None if metrics is None else parse_all(metrics)
     metric = None if compare is None else Metric.parse(compare)
     check_smoothing(smoothing, rule, rules=rules)
     if identification and folder is not None and (alone := not_judged(folder)) is not None:
-        recognise_alone(alone, output, report, as_json, resamples=resamples, seed=seed, threads=threads)
+        recognise_alone(alone, output, report, printed, resamples=resamples, seed=seed, threads=threads)
         return
     contest = _contest_of(folder, run, qrels, rule, smoothing)
     _check_contest(contest, with_random=with_random, rules=rules)
@@ -127,12 +130,8 @@ def leaderboard(
     with progress():
         outcome = _compare_models(contest, checks, wanted, options)
     _write_files(contest, outcome, output, report)
-    if as_json:
-        print_json(outcome.facts())
-        return
-    _show(outcome, every_metric=all_metrics or metrics is not None)
-    if report is not None:
-        say_how_to_open(report)
+    every_metric = all_metrics or metrics is not None
+    tell(printed, outcome.facts, outcome.tables, lambda: _show(outcome, every_metric=every_metric, page=report))
 
 
 @dataclass(frozen=True)
@@ -191,6 +190,10 @@ class _Outcome:
             "agreement": self.agreement and self.agreement.to_dict(),
         }
         return self.board.to_dict() | {name: part for name, part in parts.items() if part is not None}
+
+    def tables(self) -> "list[ResultTable]":
+        """Every number of every model; and where they were compared, every pair."""
+        return [self.board.to_table(), *([] if self.compared is None else [self.compared.to_table(pairs=True)])]
 
 
 def _write_files(contest: _Contestants, outcome: _Outcome, output: Path | None, report: Path | None) -> None:
@@ -276,7 +279,7 @@ def _write_page(page: Path, contest: _Contestants, outcome: _Outcome) -> None:
     )
 
 
-def _show(outcome: _Outcome, *, every_metric: bool) -> None:
+def _show(outcome: _Outcome, *, every_metric: bool, page: Path | None) -> None:
     """Print the leaderboard and the checks, and warnings on standard error."""
     say = tables().print
     say(outcome.board.standing(spelling(leaderboard)))
@@ -293,6 +296,8 @@ def _show(outcome: _Outcome, *, every_metric: bool) -> None:
         say("\n" + "\n".join(str(part) for part in (outcome.agreement, outcome.coverage) if part is not None))
     for warning in outcome.board.warnings:
         remark(warning)
+    if page is not None:
+        say_how_to_open(page)
 
 
 def _rules_table(by_rule: dict[str, "Leaderboard"], on_gold: "dict[str, GoldScore] | None") -> Any:

@@ -8,7 +8,11 @@ from cyclopts import Parameter, validators
 from lookalike.cli.outputs import Output
 from lookalike.core.errors import InputError
 
-JSON = Annotated[bool, Parameter(name="--json", help="print the result as JSON")]
+JSON = Annotated[bool, Parameter(name="--json", help="print the result as JSON: --format json")]
+FORMAT = Annotated[
+    Literal["table", "json", "csv", "latex", "markdown"] | None,
+    Parameter(name="--format", help="how to print: a table for the terminal (the default), or one for other programs"),
+]
 SEED = Annotated[
     int, Parameter(help="of everything that is drawn at random", validator=validators.Number(gte=0, lt=2**32))
 ]
@@ -86,6 +90,7 @@ __all__ = [
     "DASK",
     "DATA_NAMES",
     "FEATURES",
+    "FORMAT",
     "HOST",
     "JSON",
     "LABELS",
@@ -106,7 +111,15 @@ __all__ = [
     "ZERO",
     "check_raw",
     "check_smoothing",
+    "chosen_format",
 ]
+
+
+def chosen_format(form: str | None, as_json: bool) -> str:
+    """How to print the result; --json is short for --format json."""
+    if as_json and form not in (None, "json"):
+        raise InputError(f"--json is --format json, and --format is {form}: pass one of them")
+    return "json" if as_json else form or "table"
 
 
 def check_smoothing(smoothing: float | str | None, rule: str | None, *, rules: bool = False) -> None:

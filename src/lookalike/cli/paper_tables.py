@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from lookalike.cli.studies import open_judged
-from lookalike.cli.terminal import print_json, progress, tables
+from lookalike.cli.terminal import progress, tables, tell
 from lookalike.core.errors import StudyError
 from lookalike.core.figures import without_nan
+from lookalike.core.tables.table import ResultTable
 
 if TYPE_CHECKING:
     from lookalike.discovery import Judgements, Leaderboard, Pool
@@ -62,7 +63,7 @@ def not_judged(folder: Path) -> "Study | None":
     return None if len(study.votes()) else study
 
 
-def recognise_alone(study: "Study", output: Path | None, report: Path | None, as_json: bool, **options: Any) -> None:
+def recognise_alone(study: "Study", output: Path | None, report: Path | None, printed: str, **options: Any) -> None:
     """Compare the models of a study that nobody judged by identification alone, which needs no votes."""
     from lookalike import discovery
     from lookalike.core.files import provenance, write_text
@@ -77,7 +78,9 @@ def recognise_alone(study: "Study", output: Path | None, report: Path | None, as
     facts = provenance("identification", **recognised.to_dict())
     if output is not None:
         write_text(output, json.dumps(without_nan(facts), indent=1, allow_nan=False) + "\n")
-    if as_json:
-        print_json(facts)
-    else:
-        tables().print(f"{recognised}\nthe study has no votes yet, so this is all")
+    tell(
+        printed,
+        lambda: facts,
+        lambda: [ResultTable.of_rows(recognised.rows())],
+        lambda: tables().print(f"{recognised}\nthe study has no votes yet, so this is all"),
+    )

@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from lookalike.cli.options import JSON, RAW, SEED, STUDY, THREADS, check_raw
+from lookalike.cli.options import FORMAT, JSON, RAW, SEED, STUDY, THREADS, check_raw, chosen_format
 from lookalike.cli.outputs import Output
 from lookalike.cli.studies import open_judged, release_again
-from lookalike.cli.terminal import print_json, progress, remark, table, tables
+from lookalike.cli.terminal import progress, remark, rich_table, tables, tell
 from lookalike.core.endings import TABLES, either
 from lookalike.core.errors import InputError, StudyError
+from lookalike.core.tables.table import ResultTable, TableHead
 
 if TYPE_CHECKING:
     from lookalike.discovery import Pool
@@ -63,6 +64,7 @@ def pool(
     threads: THREADS = None,
     seed: SEED = 0,
     as_json: JSON = False,
+    form: FORMAT = None,
 ) -> None:
     """Pool what the models of a study propose, and show how much they overlap and what judging costs.
 
@@ -90,7 +92,7 @@ def pool(
             pooled, rows = _to_judge(study, top_up, next_pairs, order, threads)
         if top_up is not None:
             release_again(study)
-        _list(pooled, rows, output, raw, as_json)
+        _list(pooled, rows, output, raw, chosen_format(form, as_json))
         return
     names = _models(study, folder, models)
     _check_votes(study, replace)
@@ -99,10 +101,8 @@ def pool(
     pooled = _build(study, names, options | {"threads": threads})
     if output is not None:
         pooled.write_pairs(output, raw=raw)
-    if as_json:
-        _print_facts(pooled, seconds, risk)
-    else:
-        _show(pooled, study, folder, seconds, risk)
+    printed, told = chosen_format(form, as_json), (pooled, seconds, risk)
+    tell(printed, lambda: _facts(*told), lambda: [_table(pooled)], lambda: _show(study, folder, *told))
 
 
 def _models(study: "Study", folder: Path, models: str | None) -> list[str]:
@@ -152,15 +152,20 @@ def _pairs_by_chance(study: "Study", random: int, error: float | None, risk: flo
     return size
 
 
-def _print_facts(pooled: "Pool", seconds: float, risk: float) -> None:
-    """Print what is in the pool as JSON."""
+def _table(pooled: "Pool") -> ResultTable:
+    """A row for each model: how many pairs it proposed, and the share of them that each other model proposed."""
+    return ResultTable.of_rows(pooled.rows(), notes=(str(pooled).split("\n")[0],))
+
+
+def _facts(pooled: "Pool", seconds: float, risk: float) -> dict[str, Any]:
+    """What is in the pool, for JSON."""
     from lookalike.discovery.prevalence import chebyshev_error
 
     facts: dict[str, Any] = {"pairs": len(pooled), "suspects": pooled.suspects, "all_pairs": pooled.all_pairs}
     facts |= {"duplication": pooled.duplication, "saving": pooled.saving}
     if drawn := int(pooled.random.sum()):
         facts["chebyshev"] = {"random": drawn, "risk": risk, "error": chebyshev_error(drawn, risk)}
-    print_json({**facts, "k": pooled.k, "models": pooled.rows(), "total_seconds": len(pooled) * seconds})
+    return {**facts, "k": pooled.k, "models": pooled.rows(), "total_seconds": len(pooled) * seconds}
 
 
 def _promise(drawn: int, risk: float) -> str:
@@ -179,7 +184,7 @@ def _promise(drawn: int, risk: float) -> str:
     )
 
 
-def _show(pooled: "Pool", study: "Study", folder: Path, seconds: float, risk: float) -> None:
+def _show(study: "Study", folder: Path, pooled: "Pool", seconds: float, risk: float) -> None:
     """Print the pool, what judging costs, and what to do next."""
     from lookalike.discovery.prevalence import cost
 
@@ -225,17 +230,18 @@ def _to_judge(study: "Study", top_up: str | None, n: int | None, order: str, thr
     return pooled, np.flatnonzero((grades < 0) & pooled.proposed[:, pooled.models.index(str(top_up))])
 
 
-def _list(pooled: "Pool", rows: Any, output: Path | None, raw: bool, as_json: bool) -> None:
+def _list(pooled: "Pool", chosen: Any, output: Path | None, raw: bool, printed: str) -> None:
     """Print the pairs to judge, or write them to a file."""
     every_pair = pooled.pairs
-    pairs = [every_pair[row] for row in rows]
+    pairs = [every_pair[row] for row in chosen]
     if output is not None:
-        pooled.write_pairs(output, rows, raw=raw)
-    if as_json:
-        print_json([{"query": query, "item": item} for query, item in pairs])
-    elif output is None:
-        listed = table(("item", ""), first="query")
-        for query, item in pairs:
-            listed.add_row(query, item)
-        tables().print(listed)
+        pooled.write_pairs(output, chosen, raw=raw)
+    rows = [{"query": query, "item": item} for query, item in pairs]
+    listed = ResultTable.of(["query", TableHead("item")], pairs)
+
+    def show() -> None:
+        if output is None:
+            tables().print(rich_table(listed))
+
+    tell(printed, lambda: rows, lambda: [listed], show)
     remark(f"{len(pairs):,} pairs to judge" + (f", in {output}" if output is not None else ""))

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter
 
-from lookalike.cli.options import JSON
+from lookalike.cli.options import FORMAT, JSON, chosen_format
 from lookalike.cli.outputs import Output
-from lookalike.cli.terminal import print_json, progress, prose, say_how_to_open, table, tables
+from lookalike.cli.terminal import progress, prose, say_how_to_open, table, tables, tell
 
 if TYPE_CHECKING:
+    from lookalike.core.tables.table import ResultTable
     from lookalike.experiments.claims import MeasuredNumber, PaperClaim
     from lookalike.experiments.replicate import Replication
 
@@ -36,6 +37,7 @@ def replicate(
     again: Annotated[bool, Parameter(help="try claims again whose results are there")] = False,
     report: Annotated[Path | None, Parameter(help="write a page with all numbers and charts"), Output(".html")] = None,
     as_json: JSON = False,
+    form: FORMAT = None,
 ) -> None:
     """Try the claims of the papers again on real data, and say of each whether it holds.
 
@@ -46,37 +48,61 @@ def replicate(
     from lookalike.experiments.replicate import choose
     from lookalike.experiments.replicate import replicate as try_again
 
+    printed = chosen_format(form, as_json)
     claims = choose(names)
     if list_claims:
-        _list(claims, as_json)
+        _list(claims, printed)
         return
     if report is not None:
         from lookalike.report import check_installed
 
         check_installed()
     with progress():
-        found = try_again(claims, budget, results, again=again, watch=None if as_json else _line)
+        found = try_again(claims, budget, results, again=again, watch=_line if printed == "table" else None)
     if report is not None:
         from lookalike.report.replication import write_replication
 
         write_replication(found, report)
-    if as_json:
-        print_json([result.to_dict() for result in found])
-        return
-    if names:
-        for claim, result in zip(claims, found, strict=True):
-            _detail(claim, result)
-    _summary(found, results)
-    if report is not None:
-        say_how_to_open(report)
+
+    def show() -> None:
+        if names:
+            for claim, result in zip(claims, found, strict=True):
+                _detail(claim, result)
+        _summary(found, results)
+        if report is not None:
+            say_how_to_open(report)
+
+    tell(printed, lambda: [result.to_dict() for result in found], lambda: _tables(found), show)
 
 
-def _list(claims: "list[PaperClaim]", as_json: bool) -> None:
+def _tables(found: "list[Replication]") -> "list[ResultTable]":
+    """A row for each claim with its verdict, and a row for each number."""
+    from lookalike.core.tables.table import ResultTable
+
+    verdicts = [
+        {"claim": r.claim, "verdict": r.verdict, "parts seen": sum(check.held for check in r.checks),
+         "parts": len(r.checks), "seconds": r.seconds, "why": r.why} for r in found
+    ]  # fmt: skip
+    columns = ("value", "from", "to", "printed")
+    numbers = [
+        {"claim": result.claim, "number": number.name, **dict(zip(columns, _values(number), strict=True))}
+        for result in found
+        for number in result.numbers
+    ]
+    return [ResultTable.of_rows(verdicts), *([ResultTable.of_rows(numbers, title="Numbers")] if numbers else [])]
+
+
+def _list(claims: "list[PaperClaim]", printed: str) -> None:
     """Print the claims without trying them."""
-    if as_json:
-        facts = ("name", "title", "paper", "place", "says", "protocol", "data", "criterion", "settings")
-        print_json([{fact: getattr(claim, fact) for fact in facts} for claim in claims])
-        return
+    from lookalike.core.tables.table import ResultTable
+
+    names = ("name", "title", "paper", "place", "says", "protocol", "data", "criterion", "settings")
+    facts = [{fact: getattr(claim, fact) for fact in names} for claim in claims]
+    tell(printed, lambda: facts, lambda: [ResultTable.of_rows(facts, names[:4])], lambda: _show_list(claims))
+
+
+def _show_list(claims: "list[PaperClaim]") -> None:
+    """Print the claims of each paper."""
     for paper, of_paper in groupby(claims, key=lambda claim: claim.paper):
         tables().print(f"\n{paper}")
         for claim in of_paper:

@@ -8,18 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from lookalike.cli.hashers import choose_all
-from lookalike.cli.options import JSON, LABELS, SEED, SETTING, SOURCE
+from lookalike.cli.options import FORMAT, JSON, LABELS, SEED, SETTING, SOURCE, chosen_format
 from lookalike.cli.outputs import Output
 from lookalike.cli.survey import STUDY_LENGTHS, limits, report_study
 from lookalike.cli.tasks import level_of, task_and_shape
 from lookalike.cli.terminal import say_how_to_open
-from lookalike.cli.trials import LENGTHS, print_rows, show_trials, try_all, write_page
+from lookalike.cli.trials import LENGTHS, tell_trials, try_all
 from lookalike.core.endings import ITEMS
 from lookalike.core.errors import FileError, InputError
 
 if TYPE_CHECKING:
     from lookalike.experiments.task import Task
-    from lookalike.experiments.trials import Trials
 
 DATA = Annotated[
     str,
@@ -79,6 +78,7 @@ def report(
     labels: LABELS = None,
     seed: SEED = 0,
     as_json: JSON = False,
+    form: FORMAT = None,
 ) -> None:
     """Compare hashers on your data, or show what is in a study: one HTML file with numbers, charts and pictures.
 
@@ -100,7 +100,7 @@ def report(
         _refuse("is not for a study, whose models and labels are known", **options)
         named = hashers is not None or bits is not None
         chosen = choose_all(hashers or "ITQ", bits or STUDY_LENGTHS, seed) if named else None
-        report_study(Path(data), output, chosen, limits(near), seed, as_json)
+        report_study(Path(data), output, chosen, limits(near), seed, chosen_format(form, as_json))
         return
     _refuse("is for a study, in which near-duplicates are looked for", near=near)
     others = [_named_codes(text) for text in codes or []]
@@ -118,17 +118,7 @@ def report(
     chosen = [] if task.gallery is None else choose_all(hashers, bits or LENGTHS, seed)
     task = replace(task, title=title or task.title, about=task.about | {"seed": seed})
     trials = try_all(task, chosen, _codes_from_files(task, others), similarity or "euclidean")
-    _tell(trials, output, as_json)
-
-
-def _tell(trials: "Trials", output: Path, as_json: bool) -> None:
-    """Write the report, and print its table or JSON."""
-    write_page(trials, output)
-    if as_json:
-        print_rows(trials, output)
-        return
-    show_trials(trials)
-    say_how_to_open(output)
+    tell_trials(trials, output, chosen_format(form, as_json), None, lambda: say_how_to_open(output))
 
 
 def _check_data_set(data: str, fit: Path | None) -> None:

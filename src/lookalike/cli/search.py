@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter, validators
 
-from lookalike.cli.options import JSON, STUDY
+from lookalike.cli.options import FORMAT, JSON, STUDY, chosen_format
 from lookalike.cli.outputs import Output
-from lookalike.cli.terminal import print_json, print_line, printable, remark, say_how_to_open, table, tables
+from lookalike.cli.terminal import print_line, printable, remark, say_how_to_open, table, tables, tell
 from lookalike.core.errors import InputError, StudyError
+from lookalike.core.tables.table import ResultTable
 
 if TYPE_CHECKING:
     from lookalike.study.finder import Finder, Looks
@@ -33,6 +34,7 @@ def search(
         "lookalike-search.html"
     ),
     as_json: JSON = False,
+    form: FORMAT = None,
 ) -> None:
     """Find what looks like an image: the nearest items of a study, with their distances and ties.
 
@@ -45,8 +47,9 @@ def search(
     from lookalike.study.finder import Finder, default_model
     from lookalike.study.study import Study
 
-    if paths and (as_json or html):
-        raise InputError("--paths prints nothing but paths: leave out --json and --html")
+    if paths and (as_json or html or form):
+        raise InputError("--paths prints nothing but paths: leave out --json, --format and --html")
+    printed = chosen_format(form, as_json)
     opened = Study.open(folder)
     finder = Finder(opened, model or default_model(opened))
     item = _item(opened, image)
@@ -62,12 +65,14 @@ def search(
     if paths:
         _print_paths(finder, looks)
         return
-    if as_json:
-        print_json(_looks_facts(finder, looks, image, item is not None))
-        return
-    _show_looks(finder, looks)
-    if html:
-        say_how_to_open(output)
+
+    def show() -> None:
+        _show_looks(finder, looks)
+        if html:
+            say_how_to_open(output)
+
+    facts = _looks_facts(finder, looks, image, item is not None)
+    tell(printed, lambda: facts, lambda: [ResultTable.of_rows(facts["found"])], show)
 
 
 def _item(opened: "Study", image: str) -> int | None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import App, Parameter
 
 from lookalike.cli.options import (
+    FORMAT,
     JSON,
     RANDOM_TOO,
     RAW,
@@ -17,12 +18,14 @@ from lookalike.cli.options import (
     ZERO,
     check_raw,
     check_smoothing,
+    chosen_format,
 )
 from lookalike.cli.outputs import Output
 from lookalike.cli.studies import judgements_of, keep_gold, open_judged, read_votes, write_export
-from lookalike.cli.terminal import print_json, remark, table, tables
+from lookalike.cli.terminal import print_json, remark, rich_table, tables, tell
 from lookalike.core.endings import ITEMS, JUDGEMENT_FILES, TABLES, either
 from lookalike.core.errors import FileError, InputError
+from lookalike.core.tables.table import ResultTable, TableHead
 
 if TYPE_CHECKING:
     from lookalike.discovery import Catalogue, Votes
@@ -277,7 +280,7 @@ def export(
 
 
 @study.command
-def show(folder: STUDY, /, *, as_json: JSON = False) -> None:
+def show(folder: STUDY, /, *, as_json: JSON = False, form: FORMAT = None) -> None:
     """What a study holds: models, pool, votes, how much experts agree, how many positives there are.
 
     Example: lookalike study show shop
@@ -285,6 +288,7 @@ def show(folder: STUDY, /, *, as_json: JSON = False) -> None:
     from lookalike.discovery import agreement, prevalence
     from lookalike.discovery.prevalence import SECONDS, pace
 
+    printed = chosen_format(form, as_json)
     opened = open_judged(folder)
     kinds, problems = _kinds(opened)
     for problem in problems.values():
@@ -295,25 +299,24 @@ def show(folder: STUDY, /, *, as_json: JSON = False) -> None:
     positives = None
     if len(record) and pool is not None:
         positives = prevalence(judgements_of(opened, "majority"), pool, seconds=pace(record) or SECONDS)
-    if as_json:
-        facts = {
-            "experts": [] if agreed is None else agreed.rows(),
-            "prevalence": None if positives is None else positives.to_dict(),
-            "kinds": kinds,
-            "problems": problems,
-        }
-        print_json(_facts(opened) | facts)
-        return
-    console = tables()
-    console.print(_described(opened))
-    shown = table(("kind", ""), first="model")
-    for model in opened.models():
-        shown.add_row(model, kinds.get(model) or f"cannot be read: {problems[model]}")
-    console.print(shown)
-    console.print(str(pool) if pool is not None else f"no pool yet: lookalike pool {folder}")
-    console.print(str(agreed) if agreed is not None else "no votes yet")
-    if positives is not None:
-        console.print(str(positives))
+    experts = [] if agreed is None else agreed.rows()
+    facts = {"experts": experts, "prevalence": None if positives is None else positives.to_dict()}
+    models = [(name, kinds.get(name) or f"cannot be read: {problems[name]}") for name in opened.models()]
+    listed = ResultTable.of(["model", TableHead("kind")], models, notes=(_described(opened),))
+    parts = {"pool": pool, "experts": agreed}
+    others = [ResultTable.of_rows(part.rows(), title=name) for name, part in parts.items() if part is not None]
+
+    def show_all() -> None:
+        console = tables()
+        console.print(_described(opened))
+        console.print(rich_table(listed))
+        console.print(str(pool) if pool is not None else f"no pool yet: lookalike pool {folder}")
+        console.print(str(agreed) if agreed is not None else "no votes yet")
+        if positives is not None:
+            console.print(str(positives))
+
+    everything = _facts(opened) | facts | {"kinds": kinds, "problems": problems}
+    tell(printed, lambda: everything, lambda: [listed, *others], show_all)
 
 
 def _kinds(opened: "Study") -> tuple[dict[str, str], dict[str, str]]:

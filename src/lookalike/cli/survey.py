@@ -7,15 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 from lookalike.cli.paper_tables import Wanted, with_tables
 from lookalike.cli.studies import judgements_of, open_judged, write_result
-from lookalike.cli.terminal import print_json, progress, prose, remark, say_how_to_open, table, tables
+from lookalike.cli.terminal import progress, prose, remark, rich_table, say_how_to_open, tables, tell
 from lookalike.core.errors import InputError, StudyError
-from lookalike.core.figures import shown, without_nan
+from lookalike.core.figures import without_nan
+from lookalike.core.tables.table import ResultTable, TableCell, TableHead
 
 if TYPE_CHECKING:
     from lookalike.hashers import Hasher
     from lookalike.report.collection import JudgedStudy
     from lookalike.study.study import Study
     from lookalike.study.survey import Survey
+    from lookalike.study.survey.retrieval import Retrieval
+    from lookalike.study.survey.tradeoff import Tradeoff
 
 STUDY_LENGTHS = "32 64 128"
 
@@ -28,7 +31,7 @@ def report_study(
     chosen: list[tuple[str, "Hasher"]] | None,
     near: dict[str, float],
     seed: int,
-    as_json: bool,
+    printed: str,
 ) -> None:
     """Survey a study, and where experts voted, compare its models on what they said."""
     from lookalike.report.collection import write_collection
@@ -51,15 +54,20 @@ def report_study(
     for name, part in everything.items():
         write_result(study, f"{name}.json", json.dumps(without_nan(part), indent=1, allow_nan=False) + "\n")
     write_collection(output, surveyed, study, judged)
-    if as_json:
-        print_json(everything | {"report": str(output)})
-        return
-    _show_survey(surveyed)
-    if judged is not None:
-        tables().print(f"\n{judged.board.text(warnings=False)}")
-        for warning in judged.board.warnings:
-            remark(warning)
-    say_how_to_open(output)
+
+    def show() -> None:
+        _show_survey(surveyed)
+        if judged is not None:
+            tables().print(f"\n{judged.board.text(warnings=False)}")
+            for warning in judged.board.warnings:
+                remark(warning)
+        say_how_to_open(output)
+
+    def in_tables() -> list[ResultTable]:
+        of_survey = _survey_tables(surveyed)
+        return of_survey if judged is None else [*of_survey, judged.board.to_table()]
+
+    tell(printed, lambda: everything | {"report": str(output)}, in_tables, show)
 
 
 def _judged(study: "Study", seed: int) -> "JudgedStudy":
@@ -98,53 +106,63 @@ def _number(text: str) -> float | None:
         return None
 
 
+def _survey_tables(surveyed: "Survey") -> list[ResultTable]:
+    """Near-duplicates, models compared by each label, and what shorter codes cost, as far as they were measured."""
+    found = [_near_table(surveyed)] if surveyed.alike or not surveyed.retrieval else []
+    found += [_retrieval_table(retrieval) for retrieval in surveyed.retrieval]
+    return found if surveyed.tradeoff is None else [*found, _tradeoff_table(surveyed.tradeoff)]
+
+
+def _near_table(surveyed: "Survey") -> ResultTable:
+    """A row for each model: how many near-duplicates it finds."""
+    rows = []
+    for name, alike in surveyed.alike.items():
+        first = alike.near.pairs[0].distance if alike.near.pairs else None
+        counts = (TableCell(n, f"{n:,}") for n in (alike.near.grouped, len(alike.near.groups)))
+        limit = TableCell(alike.near.limit, f"{alike.near.limit:.4g} ({alike.unit})")
+        rows.append([name, *counts, limit, TableCell(first, "–" if first is None else f"{first:.4g}")])
+    heads = ("near-duplicates", "groups", "from", "nearest of different label")
+    return ResultTable.of(["model", *map(TableHead, heads)], rows)
+
+
+def _retrieval_table(retrieval: "Retrieval") -> ResultTable:
+    """A row for each model, the best first: how well it finds items of the same label."""
+    from lookalike.evaluation.result_tables import direction
+
+    heads = [TableHead(metric.label, higher_is_better=direction(metric)) for metric in retrieval.metrics]
+    rows = [
+        [model, *(retrieval.evaluations[model][metric].mean for metric in retrieval.metrics)]
+        for model in retrieval.ranking()
+    ]
+    return ResultTable.of([f"same {retrieval.label}", *heads], rows)
+
+
+def _tradeoff_table(tradeoff: "Tradeoff") -> ResultTable:
+    """A row for each way to keep a model: bits, bytes, and how well it searches."""
+    rows = []
+    for option in tradeoff.options:
+        quality = [option.quality] if tradeoff.label else []
+        bits = TableCell(option.n_bits, "–" if option.n_bits is None else None)
+        size = TableCell(option.bytes, f"{option.bytes:,}")
+        speed = TableCell(option.per_second, f"{option.per_second:,.0f}")
+        rows.append([option.name, bits, size, option.agreement, *quality, speed])
+    names = ("bits", "bytes", f"of the {tradeoff.k} nearest", *(["AP"] if tradeoff.label else []), "queries/s")
+    return ResultTable.of([f"{tradeoff.model} as", *map(TableHead, names)], rows)
+
+
 def _show_survey(surveyed: "Survey") -> None:
     """Print near-duplicates, retrieval and what shorter codes cost, as tables."""
     say = prose().print
     say(f"{surveyed.title}: {len(surveyed.ids):,} items, {len(surveyed.models)} models\n")
     if surveyed.skipped:
         say(f"{len(surveyed.skipped):,} files of the folder were left out\n")
-    near = table(
-        ("near-duplicates", ""), ("groups", ""), ("from", ""), ("nearest of different label", ""), first="model"
-    )
-    for name, alike in surveyed.alike.items():
-        first = alike.near.pairs[0].distance if alike.near.pairs else None
-        near.add_row(
-            name,
-            f"{alike.near.grouped:,}",
-            f"{len(alike.near.groups):,}",
-            f"{alike.near.limit:.4g} ({alike.unit})",
-            "–" if first is None else f"{first:.4g}",
-        )
     if surveyed.alike:
-        tables().print(near)
+        tables().print(rich_table(_near_table(surveyed)))
     for retrieval in surveyed.retrieval:
-        metrics = retrieval.metrics
-        rows = table(*((metric.label, "") for metric in metrics), first=f"\nsame {retrieval.label}")
-        for model in retrieval.ranking():
-            rows.add_row(model, *(shown(retrieval.evaluations[model][metric].mean) for metric in metrics))
-        tables().print(rows)
-    _show_tradeoff(surveyed)
+        tables().print(rich_table(_retrieval_table(retrieval), title=f"\nsame {retrieval.label}"))
+    if surveyed.tradeoff is not None:
+        tables().print(rich_table(_tradeoff_table(surveyed.tradeoff), title=f"\n{surveyed.tradeoff.model} as"))
+        for name, why in surveyed.tradeoff.left_out:
+            prose().print(f"\nleft out: {name}: {why}")
     for part, why in surveyed.missing.items():
         say(f"\nnot measured: {part}: {why}")
-
-
-def _show_tradeoff(surveyed: "Survey") -> None:
-    """Print what shorter codes cost, as a table."""
-    if surveyed.tradeoff is None:
-        return
-    k = surveyed.tradeoff.k
-    columns = ("bits", "bytes", f"of the {k} nearest", *(["AP"] if surveyed.tradeoff.label else []), "queries/s")
-    rows = table(*((name, "") for name in columns), first=f"\n{surveyed.tradeoff.model} as")
-    for option in surveyed.tradeoff.options:
-        rows.add_row(
-            option.name,
-            "–" if option.n_bits is None else str(option.n_bits),
-            f"{option.bytes:,}",
-            shown(option.agreement),
-            *([shown(option.quality)] if surveyed.tradeoff.label else []),
-            f"{option.per_second:,.0f}",
-        )
-    tables().print(rows)
-    for name, why in surveyed.tradeoff.left_out:
-        prose().print(f"\nleft out: {name}: {why}")

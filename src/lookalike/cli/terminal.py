@@ -8,17 +8,20 @@ import re
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
+from rich.text import Text
 
 from lookalike.core.figures import without_nan
 from lookalike.core.file_errors import naming
 from lookalike.core.progress import reporting
+from lookalike.core.tables.formats import FORMATS
+from lookalike.core.tables.table import BEST, SECOND, ResultTable
 
 OUTPUT = "standard output"
 
@@ -34,9 +37,11 @@ __all__ = [
     "progress",
     "prose",
     "remark",
+    "rich_table",
     "say_how_to_open",
     "table",
     "tables",
+    "tell",
     "without_password",
 ]
 
@@ -112,6 +117,55 @@ class _Output(Console):
     def print(self, *things: Any, **options: Any) -> None:
         with naming(OUTPUT):
             super().print(*things, **options)
+
+
+def tell(
+    form: str, facts: Callable[[], Any], tables_of: Callable[[], Sequence[ResultTable]], show: Callable[[], None]
+) -> None:
+    """Print a result in the form that was asked for.
+
+    facts: everything, for JSON. tables_of: what CSV, LaTeX and Markdown show, the main table first. show: prints the
+    result for the terminal.
+    """
+    if form == "json":
+        print_json(facts())
+    elif form == "table":
+        show()
+    else:
+        _print_tables(form, tables_of())
+
+
+def _print_tables(form: str, results: Sequence[ResultTable]) -> None:
+    """Print tables for other programs. CSV has room for the first alone, and no room for notes: others are told of."""
+    if form == "csv":
+        main, *others = results
+        for sentence in (*main.legend, *main.notes):
+            remark(sentence)
+        if others:
+            left = ", ".join(other.title or other.heads[0].name for other in others)
+            remark(f"CSV has room for one table: {left} left out; --format json has everything")
+        results = [main]
+    marked = [result.with_marks() for result in results]
+    texts = [FORMATS[form](result.transposed() if result.lying else result) for result in marked]
+    with naming(OUTPUT):
+        print("\n\n".join(text.rstrip("\n") for text in texts))  # noqa: T201
+
+
+def rich_table(result: ResultTable, *, title: str | None = None) -> Table:
+    """A table of results for the terminal: the numbers to report and the best of a column are bold.
+
+    title: of the first column, if it has another one here.
+    """
+    rows = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for index, head in enumerate(result.heads):
+        name = title if title is not None and index == 0 else head.name
+        side: Literal["left", "right"] = "left" if head.align == "left" else "right"
+        rows.add_column(name, justify=side, style="bold" if head.main else "", no_wrap=True)
+    styles = {BEST: "bold", SECOND: "underline"}
+    for row in result.with_marks().rows:
+        cells = (Text(cell.shown(result.digits) + cell.sign, styles.get(cell.place, "")) for cell in row)
+        rows.add_row(*cells)
+    return rows
 
 
 def table(*columns: tuple[str, str], first: str | None = None) -> Table:

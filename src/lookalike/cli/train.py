@@ -1,18 +1,20 @@
 """`lookalike train`."""
 
 import time
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from lookalike.cli.options import DATA_NAMES, FEATURES, JSON, LABELS, SEED, SETTING, SOURCE
+from lookalike.cli.options import DATA_NAMES, FEATURES, FORMAT, JSON, LABELS, SEED, SETTING, SOURCE, chosen_format
 from lookalike.cli.outputs import Output
 from lookalike.cli.tasks import level_of, task_and_shape
-from lookalike.cli.terminal import print_json, progress, remark, table, tables
+from lookalike.cli.terminal import progress, remark, rich_table, tables, tell
 from lookalike.core.endings import ITEMS
 from lookalike.core.errors import FileError, InputError
+from lookalike.core.tables.table import ResultTable, TableCell, TableHead
 
 if TYPE_CHECKING:
     from lookalike.experiments.task import Task
@@ -105,6 +107,7 @@ def train(
     labels: LABELS = None,
     seed: SEED = 0,
     as_json: JSON = False,
+    form: FORMAT = None,
 ) -> None:
     """Learn a hasher from labels, with a network; hash and report take its file like a hasher's name.
 
@@ -127,8 +130,9 @@ def train(
     hasher = _hasher(loss, bits, seed, lesson, course, options)
     seconds = _fit(hasher, lesson, checkpoint)
     hasher.save(output)
-    tell = _print_figures if as_json else _show
-    tell(hasher, lesson, seconds, None if lesson.task is None else _test(lesson.task, hasher), output)
+    told = hasher, lesson, seconds, None if lesson.task is None else _test(lesson.task, hasher), output
+    epochs_table = _epochs(hasher, range(1, len(hasher.losses_) + 1))
+    tell(chosen_format(form, as_json), lambda: _facts(*told), lambda: [epochs_table], lambda: _show(*told))
 
 
 @dataclass(frozen=True)
@@ -279,15 +283,27 @@ def _test(task: "Task", hasher: "LearnedHasher") -> dict[str, Any]:
         return try_hashers(task, [(hasher.title, hasher)]).rows()[0]
 
 
-def _print_figures(
+def _facts(
     hasher: "LearnedHasher", lesson: _Lesson, seconds: float, figures: dict[str, Any] | None, output: Path
-) -> None:
-    """Print how training went, and the figures of the queries, as JSON."""
+) -> dict[str, Any]:
+    """How training went, and the figures of the queries, for JSON."""
     about = {"hasher": str(output), "loss": hasher.loss, "bits": hasher.n_bits, "network": hasher.network}
     curves = {"loss": hasher.losses_.tolist(), "held_out_mAP": hasher.scores_.tolist()}
     how = {"items": len(lesson.items), "seconds": seconds, "best_epoch": hasher.best_epoch_, "curves": curves}
     labels = {"labels": lesson.level} if lesson.level is not None else {}
-    print_json({**about, **how, **labels, "test": figures})
+    return {**about, **how, **labels, "test": figures}
+
+
+def _epochs(hasher: "LearnedHasher", epochs: Iterable[int]) -> ResultTable:
+    """A row for each of some epochs: the loss, and what held-out items find."""
+    found = f"held-out mAP{' of coarse labels' * (hasher.loss == HIERARCHY)}"
+    rows = []
+    for epoch in epochs:
+        loss, score = float(hasher.losses_[epoch - 1]), float(hasher.scores_[epoch - 1])
+        kept = f"{epoch} ← kept" if epoch == hasher.best_epoch_ else str(epoch)
+        score_text = "–" if score != score else f"{score:.4f}"
+        rows.append([TableCell(epoch, kept), TableCell(loss, f"{loss:.4f}"), TableCell(score, score_text)])
+    return ResultTable.of(["epoch", TableHead("loss"), TableHead(found, main=True)], rows)
 
 
 def _show(
@@ -297,15 +313,9 @@ def _show(
     say = tables().print
     made = f"{len(lesson.items):,} items of {lesson.items.shape[1]:,} numbers → {hasher.n_bits} bits by {hasher.loss}"
     say(f"{made}, {hasher.network}: {len(hasher.losses_)} epoch{'s' * (len(hasher.losses_) > 1)} in {seconds:.1f} s\n")
-    rows = table(
-        ("loss", ""), (f"held-out mAP{' of coarse labels' * (hasher.loss == HIERARCHY)}", "bold"), first="epoch"
-    )
     last = len(hasher.losses_)
-    for epoch in sorted({1, *range(max(1, last // 8), last + 1, max(1, last // 8)), hasher.best_epoch_, last}):
-        score = hasher.scores_[epoch - 1]
-        kept = " ← kept" if epoch == hasher.best_epoch_ else ""
-        rows.add_row(f"{epoch}{kept}", f"{hasher.losses_[epoch - 1]:.4f}", "–" if score != score else f"{score:.4f}")
-    say(rows)
+    some = {1, *range(max(1, last // 8), last + 1, max(1, last // 8)), hasher.best_epoch_, last}
+    say(rich_table(_epochs(hasher, sorted(some))))
     if figures is not None:
         quality = f"mAP {figures['mAP']:.4f} ({figures['worst']:.4f} to {figures['best']:.4f} by ties)"
         used = f"mLGAP@2 {figures['LGAP@2']:.4f}, {figures['distinct']:,} codes used"

@@ -1,9 +1,10 @@
 """Hashers tried on a task, and their table: what `report` and `demo` share."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from lookalike.cli.terminal import print_json, progress, prose, table, tables
+from lookalike.cli.terminal import progress, prose, rich_table, tables, tell
 from lookalike.core.figures import shown
 
 if TYPE_CHECKING:
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 LENGTHS = "12 24 48"
 
-__all__ = ["LENGTHS", "print_rows", "show_trials", "try_all", "write_page"]
+__all__ = ["LENGTHS", "tell_trials", "try_all"]
 
 
 def try_all(
@@ -26,15 +27,24 @@ def try_all(
         return try_hashers(task, chosen, codes, similarity=similarity)
 
 
-def write_page(trials: "Trials", output: Path) -> None:
-    """Write the report of trials."""
+def tell_trials(
+    trials: "Trials", output: Path, printed: str, story: dict[str, Any] | None, ending: Callable[[], None]
+) -> None:
+    """Write the report of trials, and print them in the form that was asked for. ending: what follows on a terminal."""
     from lookalike.report import write_report
 
     write_report(trials, output)
 
+    def show() -> None:
+        _show(trials)
+        ending()
 
-def print_rows(trials: "Trials", output: Path, story: dict[str, Any] | None = None) -> None:
-    """Print trials as JSON."""
+    both = [trials.to_table(None), trials.to_table()]
+    tell(printed, lambda: _facts(trials, output, story), lambda: both, show)
+
+
+def _facts(trials: "Trials", output: Path, story: dict[str, Any] | None) -> dict[str, Any]:
+    """Everything, for JSON."""
     exact, similarity = (trials.exact["AP"].mean, trials.exact.about["similarity"]) if trials.exact else (None, None)
     left_out = [{"hasher": name, "why": why} for name, why in trials.left_out]
     about = {
@@ -44,26 +54,15 @@ def print_rows(trials: "Trials", output: Path, story: dict[str, Any] | None = No
         "left_out": left_out,
         "report": str(output),
     }
-    print_json({**about, **({"story": story} if story else {}), "rows": trials.rows()})
+    return {**about, **({"story": story} if story else {}), "rows": trials.rows()}
 
 
-def show_trials(trials: "Trials") -> None:
+def _show(trials: "Trials") -> None:
     """Print trials as a table."""
     task, say = trials.task, prose().print
     about = "".join(f"; {name}: {task.about[name]}" for name in ("features", "labels") if name in task.about)
     say(f"{task.title}: {len(task.query_labels):,} queries × {len(task.gallery_labels):,} items{about}\n")
-    columns = ["bits", "mAP", "worst", "best", "mLGAP@2", "codes used", "of possible", "entropy", "fullest code"]
-    rows = table(*((name, "bold" if name == "mAP" else "") for name in columns), first="hasher")
-    for row in trials.rows():
-        rows.add_row(
-            row["hasher"],
-            str(row["bits"]),
-            *(shown(row[name]) for name in ("mAP", "worst", "best", "LGAP@2")),
-            f"{row['distinct']:,}",
-            f"{row['possible_utilisation']:.1%}",
-            f"{row['entropy']:.2f}",
-            f"{row['largest']:,}",
-        )
+    rows = rich_table(trials.to_table(None))
     if trials.exact is not None:
         ap = trials.exact["AP"]
         rows.add_row(

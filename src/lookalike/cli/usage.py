@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from lookalike.cli.options import JSON, ZERO
-from lookalike.cli.terminal import print_json, progress, table, tables
+from lookalike.cli.options import FORMAT, JSON, ZERO, chosen_format
+from lookalike.cli.terminal import progress, rich_table, tables, tell
 from lookalike.core.endings import ITEMS, either
 from lookalike.core.errors import FileError
 
 if TYPE_CHECKING:
+    from lookalike.core.tables.table import ResultTable
     from lookalike.evaluation.code_space import CodeHistogram, Separation, Usage
     from lookalike.evaluation.item_files import Items
 
@@ -32,6 +33,7 @@ def usage(
     zero: ZERO = None,
     separation: Annotated[bool, Parameter(help="measure how classes lie, however long it takes")] = False,
     as_json: JSON = False,
+    form: FORMAT = None,
 ) -> None:
     """Show how codes fill the space: how many are used, how evenly, and how classes share them.
 
@@ -43,6 +45,7 @@ def usage(
     from lookalike.evaluation import code_space
     from lookalike.evaluation.item_files import read_items
 
+    printed = chosen_format(form, as_json)
     items = read_items(codes, labels, zero=zero)
     if not isinstance(items.vectors, Codes):
         raise FileError(f"{codes} holds embeddings: usage is of codes, which lookalike hash makes", path=codes)
@@ -58,20 +61,21 @@ def usage(
         if features is not None:
             hashed = _features(features, items)
             within = code_space.within_class_correlation(items.vectors, classes, hashed)
-    if as_json:
-        _print_facts(used, ordered, apart, within)
-        return
-    _show_usage(used)
-    for line in _histogram_lines(ordered):
-        tables().print(line)
-    if apart is None and classes is not None and too_many:
-        many = f"{used.distinct:,} distinct codes are many to compare with each other"
-        tables().print(f"\n{many}: pass --separation to do so")
-    _show_classes(apart, within)
+
+    def show() -> None:
+        _show_usage(used)
+        for line in _histogram_lines(ordered):
+            tables().print(line)
+        if apart is None and classes is not None and too_many:
+            many = f"{used.distinct:,} distinct codes are many to compare with each other"
+            tables().print(f"\n{many}: pass --separation to do so")
+        _show_classes(apart, within)
+
+    tell(printed, lambda: _facts(used, ordered, apart, within), lambda: _tables(used), show)
 
 
-def _print_facts(used: "Usage", ordered: "CodeHistogram", apart: "Separation | None", within: Any) -> None:
-    """Print everything as JSON."""
+def _facts(used: "Usage", ordered: "CodeHistogram", apart: "Separation | None", within: Any) -> dict[str, Any]:
+    """Everything, for JSON."""
     facts: dict[str, Any] = {**used.row(), "balance": used.balance.tolist(), "items_per_code": _spread(used)}
     facts["items_by_code"] = {"prefix_bits": ordered.prefix_bits, "items": ordered.items.tolist()}
     if apart is not None:
@@ -84,7 +88,7 @@ def _print_facts(used: "Usage", ordered: "CodeHistogram", apart: "Separation | N
         }
     if within is not None:
         facts["within_class_correlation"] = within.tolist()
-    print_json(facts)
+    return facts
 
 
 def _show_classes(apart: "Separation | None", within: Any) -> None:
@@ -145,34 +149,44 @@ def _features(path: Path, hashed: "Items") -> Any:
     return vectors
 
 
-def _show_usage(used: "Usage") -> None:
-    """Print how codes fill the space, as two tables."""
+def _tables(used: "Usage") -> "list[ResultTable]":
+    """How codes fill the space, and how many items are on how many codes."""
+    from lookalike.core.tables.table import ResultTable, TableCell, TableHead
     from lookalike.evaluation.results import shown
 
-    rows = {
-        "items": f"{used.items:,}",
-        "distinct codes": f"{used.distinct:,}",
-        f"utilisation, of 2^{used.n_bits}": f"{used.utilisation:.4g}",
-        "utilisation, of what items can reach": shown(used.possible_utilisation),
-        "entropy": f"{used.entropy:.2f} bits",
-        "collision rate of two items": f"{used.collision_rate:.4g}",
-        "items on the fullest code": f"{used.largest:,}",
-    }
+    rows: list[tuple[str, Any, str]] = [
+        ("items", used.items, f"{used.items:,}"),
+        ("distinct codes", used.distinct, f"{used.distinct:,}"),
+        (f"utilisation, of 2^{used.n_bits}", used.utilisation, f"{used.utilisation:.4g}"),
+        ("utilisation, of what items can reach", used.possible_utilisation, shown(used.possible_utilisation)),
+        ("entropy", used.entropy, f"{used.entropy:.2f} bits"),
+        ("collision rate of two items", used.collision_rate, f"{used.collision_rate:.4g}"),
+        ("items on the fullest code", used.largest, f"{used.largest:,}"),
+    ]
     if used.mixed is not None:
-        rows["items on codes of several labels"] = f"{used.mixed:,} ({used.mixed / used.items:.1%})"
-    rows["bits' share of ones, from a half"] = shown(used.imbalance)
-    rows["correlation of two bits, absolute"] = shown(used.redundancy)
-    numbers = table(("", "bold"), first="")
-    numbers.show_header = False
-    for name, value in rows.items():
-        numbers.add_row(name, value)
-    spread = table(("codes", ""), ("items", ""), first="\nitems on a code")
+        rows.append(("items on codes of several labels", used.mixed, f"{used.mixed:,} ({used.mixed / used.items:.1%})"))
+    rows.append(("bits' share of ones, from a half", used.imbalance, shown(used.imbalance)))
+    rows.append(("correlation of two bits, absolute", used.redundancy, shown(used.redundancy)))
+    numbers = [[name, TableCell(value, text)] for name, value, text in rows]
+    spread = []
     for row in _spread(used):
         low, high = row["from"], row["to"]
-        spread.add_row(f"{low:,}" if low == high else f"{low:,} to {high:,}", f"{row['codes']:,}", f"{row['items']:,}")
+        held = f"{low:,}" if low == high else f"{low:,} to {high:,}"
+        spread.append([held, *(TableCell(row[name], f"{row[name]:,}") for name in ("codes", "items"))])
+    return [
+        ResultTable.of(["of the codes", TableHead("value", main=True)], numbers),
+        ResultTable.of(["items on a code", *map(TableHead, ("codes", "items"))], spread),
+    ]
+
+
+def _show_usage(used: "Usage") -> None:
+    """Print how codes fill the space, as two tables."""
+    numbers, spread = _tables(used)
+    first = rich_table(numbers)
+    first.show_header = False
     console = tables()
-    console.print(numbers)
-    console.print(spread)
+    console.print(first)
+    console.print(rich_table(spread, title="\nitems on a code"))
 
 
 def _histogram_lines(ordered: "CodeHistogram") -> list[str]:

@@ -18,7 +18,7 @@ from lookalike.core.errors import FileError
 from lookalike.core.file_errors import fitting
 from lookalike.core.files import write_text
 
-__all__ = ["Table", "check_header", "read_csv", "write_csv"]
+__all__ = ["Table", "check_header", "csv_text", "read_csv", "write_csv"]
 
 _FORMULA = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # the last four are = + - @ of full width
 
@@ -80,9 +80,17 @@ def write_csv(path: str | Path, columns: Mapping[str, Iterable[Any]], *, raw: bo
     >>> read_csv(path, ["id"]).columns["id"]
     ['=1+1', "'=1", "'n"]
     """
-    rows = [columns, *zip(*columns.values(), strict=True)]
+    write_text(path, csv_text([columns, *zip(*columns.values(), strict=True)], raw=raw))
+
+
+def csv_text(rows: Iterable[Iterable[Any]], *, raw: bool = False) -> str:
+    r"""Rows of text and numbers as CSV, the first of them the names of the columns; nan is left empty.
+
+    >>> csv_text([["system", "AP"], ["-a", 0.1]])
+    "system,AP\n'-a,0.1\n"
+    """
     marked = str if raw else _marked
-    write_text(path, "".join(",".join(_cell(value, marked) for value in row) + "\n" for row in rows))
+    return "".join(",".join(_cell(value, marked) for value in row) + "\n" for row in rows)
 
 
 def check_header(path: str | Path, header: list[str], required: Iterable[str]) -> None:

@@ -6,13 +6,14 @@ from typing import Any
 __all__ = ["shown", "without_nan"]
 
 
-def shown(value: float) -> str:
-    """A number in tables: four digits, or where these would be zeros, its size.
+def shown(value: float, digits: int = 4) -> str:
+    """A number in tables: four digits, or as many as are asked for; where these would be zeros, its size.
 
-    >>> shown(0.25), shown(0.0000123), shown(0.0)
-    ('0.2500', '1.2e-05', '0.0000')
+    >>> shown(0.25), shown(0.0000123), shown(0.0), shown(0.04, 2), shown(0.004, 2)
+    ('0.2500', '1.2e-05', '0.0000', '0.04', '4.0e-03')
     """
-    return f"{value:.1e}" if 0 < abs(value) < 5e-4 else f"{value:.4f}"
+    smallest = (5 if digits >= 4 else 0.5) * 10.0**-digits  # of many digits, one that is not 0 is too few
+    return f"{value:.1e}" if 0 < abs(value) < smallest else f"{value:.{digits}f}"
 
 
 def without_nan(value: Any) -> Any:

@@ -1,26 +1,42 @@
 """Small tables of text, for printing results."""
 
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Collection, Sequence
 
-__all__ = ["aligned", "percent", "times"]
+__all__ = ["aligned", "padded", "percent", "times", "width_of"]
 
 
-def aligned(table: Sequence[Sequence[str]], left: int = 1) -> str:
-    """Rows of cells as lines: the first column, or so many, to the left, the others to the right.
+def aligned(table: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> str:
+    """Rows of cells as lines: the first column to the left, the others to the right. left: columns to the left.
 
     >>> print(aligned([["model", "pairs"], ["a", "12"]]))
     model  pairs
     a         12
     """
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines = (
-        [
-            cell.ljust(width) if column < left else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        for row in table
+    return "\n".join("  ".join(row).rstrip() for row in padded(table, left))
+
+
+def padded(table: Sequence[Sequence[str]], left: Collection[int] = (0,)) -> list[list[str]]:
+    """The same cells, those of a column equally wide. left: which columns go to the left."""
+    widths = [max(map(width_of, column)) for column in zip(*table, strict=True)]
+    rows = []
+    for row in table:
+        spaces = [" " * (width - width_of(cell)) for cell, width in zip(row, widths, strict=True)]
+        rows.append([row[i] + space if i in left else space + row[i] for i, space in enumerate(spaces)])
+    return rows
+
+
+def width_of(text: str) -> int:
+    """How many places a text takes on a terminal: two for each wide letter, none for an accent that is combined.
+
+    >>> width_of("naïve"), width_of("模型")
+    (5, 4)
+    """
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(letter) else 1 + (unicodedata.east_asian_width(letter) in "WF") for letter in text
     )
-    return "\n".join("  ".join(line).rstrip() for line in lines)
 
 
 def times(factor: float) -> str:

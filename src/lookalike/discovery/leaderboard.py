@@ -12,6 +12,8 @@ import numpy as np
 from lookalike.core.bootstrap import bootstrap_intervals
 from lookalike.core.errors import Option
 from lookalike.core.files import provenance, write_text
+from lookalike.core.tables.formats import TableFormats
+from lookalike.core.tables.table import ResultTable
 from lookalike.core.text_table import aligned
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.contest import OF_PAIRS, Contest
@@ -19,8 +21,9 @@ from lookalike.discovery.equal_terms import on_equal_terms
 from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.pool import Pool
 from lookalike.discovery.standing import Placing, numbers_of, placing, value_of
-from lookalike.discovery.standing_text import standing_table, who_leads
+from lookalike.discovery.standing_text import standing_numbers, standing_table, who_leads
 from lookalike.evaluation.compare import Comparison, compare
+from lookalike.evaluation.result_tables import safe_names
 from lookalike.evaluation.result_text import unlisted_note
 from lookalike.evaluation.results import Evaluation, Score, as_table, shown, without_nan
 from lookalike.metrics.metric import Metric, parse_all
@@ -72,7 +75,7 @@ def effect(metric: str | Metric, own_out: bool = False, equal_terms: bool = Fals
 
 
 @dataclass(frozen=True, eq=False)
-class Leaderboard:
+class Leaderboard(TableFormats):
     """An evaluation of every model; `leaderboard["dino"]["AUC"].mean` is a number of it.
 
     own_out: AUC of each model without the judged pairs that it alone proposed, the same as AUC for models that proposed
@@ -230,6 +233,20 @@ class Leaderboard:
         return self.text()
 
     __repr__ = __str__
+
+    def to_table(self, metrics: Iterable[str] | None = None, *, ties: bool = False) -> ResultTable:
+        """A row for each model, in their places, and a column for each number.
+
+        metrics: those to show, by the names that the printed table has; by default all, then with a row for each
+        number, as they are many. ties: best and worst stand beside each number.
+        """
+        return standing_numbers(self, metrics, ties)
+
+    def log(self, prefix: str = "") -> dict[str, float]:
+        """Every metric of every model by a name that trackers accept, such as "dino/AUC" and "dino/AUC_best"."""
+        names = safe_names(self.evaluations)
+        parts = (evaluation.log(f"{prefix}{names[model]}/") for model, evaluation in self.evaluations.items())
+        return {key: value for part in parts for key, value in part.items()}
 
     def to_pandas(self) -> "pandas.DataFrame":
         """A table with a row for each model and a column for each metric."""

@@ -1,18 +1,22 @@
 """The standing of a leaderboard in words: models in their places, who leads, and how surely."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
+from lookalike.core.checks import nearest
+from lookalike.core.errors import InputError
+from lookalike.core.tables.table import ResultTable, TableCell, TableHead
 from lookalike.core.text_table import aligned, percent
-from lookalike.discovery.standing import Gap, Number, Place, Placing
+from lookalike.discovery.standing import Gap, Number, Place, Placing, numbers_of, score_of
+from lookalike.evaluation.result_tables import cell_of_score, direction, norm_legend, ties_legend
 
 if TYPE_CHECKING:
     from lookalike.discovery.leaderboard import Leaderboard
 
 NAMED = 6  # models named in a sentence
 
-__all__ = ["named", "place_text", "standing_table", "who_leads"]
+__all__ = ["named", "place_text", "standing_numbers", "standing_table", "who_leads"]
 
 
 def standing_table(board: "Leaderboard", placing: Placing) -> str:
@@ -33,6 +37,39 @@ def standing_table(board: "Leaderboard", placing: Placing) -> str:
         row += [("yes" if board.helped[place.model] else "no")] if pooled else []
         rows.append([*row, percent(shares[place.model])] if gaps else row)
     return aligned(rows)
+
+
+def standing_numbers(board: "Leaderboard", metrics: Iterable[str] | None, ties: bool) -> ResultTable:
+    """A row for each model, in their places, and a column for each number that is asked for, or for all."""
+    numbers = numbers_of(board) if metrics is None else _chosen(board, metrics)
+    heads = ["model", *(TableHead(_short(number), higher_is_better=direction(number.metric)) for number in numbers)]
+    rows = [
+        [TableCell(model), *(cell_of_score(score_of(board, model, number), ties) for number in numbers)]
+        for model in board.placing.ranking
+    ]
+    legend = (*norm_legend(dict.fromkeys(number.metric for number in numbers)), *ties_legend(ties))
+    notes = (who_leads(board.placing), board.facts, *board.conventions(), *board.warnings)
+    return ResultTable.of(heads, rows, legend=legend, notes=notes, lying=metrics is None)
+
+
+def _short(number: Number) -> str:
+    return number.label.replace(number.metric.label, str(number.metric), 1)
+
+
+def _chosen(board: "Leaderboard", metrics: Iterable[str]) -> list[Number]:
+    """The numbers of a board that are named, by their label, or by the name of a metric."""
+    by_name = {name: number for number in numbers_of(board) for name in (number.label, _short(number))}
+    chosen = []
+    for name in [metrics] if isinstance(metrics, str) else metrics:
+        number = by_name.get(str(name))
+        if number is None:
+            similar = nearest(name, by_name, 0.6)
+            hint = (
+                f"only {', '.join(map(_short, numbers_of(board)))}" if similar is None else f"did you mean {similar!r}?"
+            )
+            raise InputError(f"the leaderboard has no number {str(name)!r}, {hint}")
+        chosen.append(number)
+    return list(dict.fromkeys(chosen))
 
 
 def place_text(place: Place) -> str:

@@ -8,8 +8,9 @@ import numpy as np
 
 from lookalike.core.codes import as_numpy
 from lookalike.core.errors import InputError, InputTypeError, Option
-from lookalike.core.figures import shown
-from lookalike.core.text_table import aligned
+from lookalike.core.tables.formats import TableFormats
+from lookalike.core.tables.render import as_text
+from lookalike.core.tables.table import ResultTable, TableHead
 from lookalike.metrics.metric import Metric
 
 MACRO = "macro mean"
@@ -90,7 +91,7 @@ class GroupScore:
 
 
 @dataclass(frozen=True)
-class ByGroup:
+class ByGroup(TableFormats):
     """Every metric of every group: `by_group["AP", "cats"].mean`, and its macro mean `by_group.macro("AP").mean`."""
 
     groups: tuple[Any, ...]
@@ -132,16 +133,21 @@ class ByGroup:
             for group, score in [*zip(self.groups, of_groups, strict=True), (MACRO, self.macro(metric))]
         ]
 
+    def to_table(self) -> ResultTable:
+        """A row for each metric and group, and below those of a metric its macro mean."""
+        return self._table(self.rows())
+
     def __str__(self) -> str:
-        table = [["metric", "group", "expected", "best", "worst", "queries", "undefined"]]
         many = len(self.groups) > SHOWN
-        for row in self.rows():
-            if row["group"] == MACRO or not many:
-                numbers = [shown(row[name]) for name in ("mean", "best", "worst")]
-                table.append(
-                    [row["metric"], str(row["group"]), *numbers, f"{row['queries']:,}", f"{row['undefined']:,}"]
-                )
-        return aligned(table, 2) + f"\n{len(self.groups):,} groups: by_group.rows() has each of them" * many
+        rows = [row for row in self.rows() if row["group"] == MACRO or not many]
+        return as_text(self._table(rows)) + f"\n{len(self.groups):,} groups: by_group.rows() has each of them" * many
+
+    @staticmethod
+    def _table(rows: list[dict[str, Any]]) -> ResultTable:
+        numbers = ("expected", "best", "worst", "queries", "undefined")
+        heads = ["metric", "group", *(TableHead(name, main=name == "expected") for name in numbers)]
+        names = ("mean", *numbers[1:])
+        return ResultTable.of(heads, [[row["metric"], str(row["group"]), *map(row.get, names)] for row in rows])
 
     def notes(self) -> list[str]:
         """Which metrics have groups without a value, which the macro mean leaves out."""

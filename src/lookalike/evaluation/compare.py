@@ -1,19 +1,28 @@
 """Comparing evaluations of the same queries: differences, intervals and corrected p-values."""
 
 import itertools
-from collections.abc import Mapping
-from dataclasses import dataclass
+import logging
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lookalike.core.bootstrap import bootstrap_interval
+from lookalike.core.checks import choice
 from lookalike.core.errors import InputError, InputTypeError
+from lookalike.core.tables.formats import TableFormats
+from lookalike.core.tables.render import as_html, as_text
+from lookalike.core.tables.table import DAGGER, ResultTable, TableCell, TableHead, ValueRange
+from lookalike.evaluation.result_tables import direction, log_key, safe_names, systems_table
 from lookalike.evaluation.results import Evaluation, as_table
-from lookalike.metrics.metric import Metric
+from lookalike.evaluation.same_data import check_same_data, matched_queries, notes_on_inputs
+from lookalike.metrics.metric import Metric, parse_all
 
 if TYPE_CHECKING:
     import pandas
+
+logger = logging.getLogger("lookalike")
 
 __all__ = ["Comparison", "Difference", "compare", "holm", "randomisation_test"]
 
@@ -33,11 +42,19 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """Every pair of systems on every metric they share."""
+class Comparison(TableFormats):
+    """Every pair of systems on every metric they share, or with a baseline, every other system and it."""
 
     differences: list[Difference]
     level: float
+    evaluations: dict[str, Evaluation]
+    baseline: str | None = None
+    notes: tuple[str, ...] = ()  # what readers should know of the data, in sentences
+
+    @property
+    def metrics(self) -> list[Metric]:
+        """The metrics that all systems have."""
+        return list(dict.fromkeys(difference.metric for difference in self.differences))
 
     def rows(self) -> list[dict[str, Any]]:
         """A row for each metric and pair."""
@@ -47,50 +64,98 @@ class Comparison:
         """A table with a row for each metric and pair."""
         return as_table(self.rows())
 
-    def _table(self) -> list[list[str]]:
-        head = ["metric", "pair", "difference", f"{self.level:.0%} interval", "p", "p corrected"]
-        return [
-            head,
-            *(
-                [
-                    d.metric.label,
-                    f"{d.first} - {d.second}",
-                    f"{d.difference:+.4f}",
-                    f"{d.low:+.4f} to {d.high:+.4f}",
-                    f"{d.p_value:.4f}",
-                    f"{d.corrected:.4f}",
-                ]
-                for d in self.differences
-            ),
+    def to_table(self, *, pairs: bool = False, ties: bool = False, significance: bool = False) -> ResultTable:
+        """A row for each system and a column for each metric; or with pairs, a row for each metric and pair.
+
+        ties: best and worst stand beside each number. significance: a dagger marks systems that cannot be told from the
+        best one; with a baseline, those that differ from it.
+        """
+        if pairs:
+            if ties or significance:
+                raise InputError("ties and significance are of the table of systems: leave out pairs")
+            return self._pairs()
+        table = systems_table(self.evaluations, self.metrics, ties, self._daggers() if significance else {})
+        legend = (*table.legend, self._dagger_legend()) if significance else table.legend
+        return replace(table, legend=legend, notes=self.notes)
+
+    def _pairs(self) -> ResultTable:
+        numbers = ("difference", f"{self.level:.0%} interval", "p", "p corrected")
+        rows = [
+            [
+                d.metric.label,
+                f"{d.first} - {d.second}",
+                TableCell(d.difference, signed=True),
+                TableCell(ValueRange(d.low, d.high), signed=True),
+                *(TableCell(p, f"{p:.4f}" if p == p else None) for p in (d.p_value, d.corrected)),
+            ]
+            for d in self.differences
         ]
+        return ResultTable.of(["metric", "pair", *map(TableHead, numbers)], rows, notes=self.notes)
+
+    def _daggers(self) -> dict[tuple[str, Metric], str]:
+        """The numbers that a dagger stands behind."""
+        corrected = {(pair, d.metric): d.corrected for d in self.differences for pair in _both_ways(d)}
+        marked: list[tuple[str, Metric]] = []
+        for metric in self.metrics:
+            means = {name: e[metric].mean for name, e in self.evaluations.items() if e[metric].mean == e[metric].mean}
+            if not means:
+                continue
+            sign = 1 if direction(metric) is not False else -1
+            others = self.baseline or max(means, key=lambda name: sign * means[name])
+            for name in means:
+                differs = corrected.get(((name, others), metric), float("nan")) < 1 - self.level
+                if name != others and differs == (self.baseline is not None):
+                    marked.append((name, metric))
+        return dict.fromkeys(marked, DAGGER)
+
+    def _dagger_legend(self) -> str:
+        test = f"paired randomisation test, Holm's correction, p {{}} {1 - self.level:.2g}"
+        if self.baseline is not None:
+            return f"{DAGGER} differs significantly from {self.baseline} ({test.format('<')})."
+        return f"{DAGGER} does not differ significantly from the best ({test.format('≥')})."
+
+    def log(self, prefix: str = "") -> dict[str, float]:
+        """Every number by a name that trackers accept: of each system, and the difference and p-value of each pair.
+
+        "good_minus_bad/RR" is a difference, "good_minus_bad/RR_p" its p-value with Holm's correction.
+        """
+        names = safe_names(self.evaluations)
+        numbers: dict[str, float] = {}
+        for name, evaluation in self.evaluations.items():
+            shared = Evaluation({m: evaluation[m] for m in self.metrics}, evaluation.query_ids, evaluation.about)
+            numbers |= shared.log(f"{prefix}{names[name]}/")
+        for d in self.differences:
+            key = f"{prefix}{names[d.first]}_minus_{names[d.second]}/{log_key(d.metric)}"
+            numbers |= {key: d.difference, f"{key}_p": d.corrected}
+        return numbers
 
     def __str__(self) -> str:
-        table = self._table()
-        widths = [max(len(row[i]) for row in table) for i in range(6)]
-        return "\n".join(
-            "  ".join(
-                cell.ljust(w) if i < 2 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-            )
-            for row in table
-        )
+        return as_text(self._pairs())
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        import html
+        return as_html(self._pairs())
 
-        head, *rows = self._table()
-        top = "".join(f"<th>{cell}</th>" for cell in head)
-        body = "".join("<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
-        return f"<table><thead><tr>{top}</tr></thead><tbody>{body}</tbody></table>"
+
+def _both_ways(difference: Difference) -> tuple[tuple[str, str], tuple[str, str]]:
+    return (difference.first, difference.second), (difference.second, difference.first)
 
 
 def compare(
-    evaluations: Mapping[str, Evaluation], *, level: float = 0.95, random_state: int = 0, resamples: int = 9999
+    evaluations: Mapping[str, Evaluation],
+    *,
+    metrics: str | Iterable[str | Metric] | None = None,
+    baseline: str | None = None,
+    level: float = 0.95,
+    random_state: int = 0,
+    resamples: int = 9999,
 ) -> Comparison:
     """Compare systems evaluated on the same queries, matched by id, on every metric that all of them have.
 
     Paired bootstrap interval of the difference, paired randomisation test, Holm's correction over the pairs of systems.
+    metrics: those to compare, if not all. baseline: a system that each other one is compared with, in place of every
+    pair.
 
     >>> import lookalike as la
     >>> relevance = la.grades([[1, 0]] * 20)
@@ -106,22 +171,24 @@ def compare(
     for name, evaluation in evaluations.items():
         if not isinstance(evaluation, Evaluation):
             raise InputTypeError(f"{name!r} must be an evaluation, got {type(evaluation).__name__}")
+    if not 0 < level < 1:
+        raise InputError(f"level must be between 0 and 1, such as 0.95, got {level}")
     names = list(evaluations)
+    if baseline is not None:
+        choice("baseline", baseline, names)
     first = evaluations[names[0]]
     shared = [metric for metric in first if all(metric in evaluation.scores for evaluation in evaluations.values())]
     if not shared:
         raise InputError("the evaluations have no metric in common")
-    about = [evaluation.about for evaluation in evaluations.values()]
-    galleries = [facts for facts in about if "run" not in facts.get("inputs", {})]  # a saved one may have no inputs
-    orders = {name: _matched(names[0], first, name, evaluations[name]) for name in names}
-    sizes = sorted({facts["items"] for facts in galleries})
-    if len(sizes) > 1:
-        raise InputError(f"the evaluations are of different galleries, of {', '.join(map(str, sizes))} items")
-    _check_relevance(evaluations, shared)
+    if metrics is not None:
+        shared = _wanted(parse_all(metrics), shared)
+    orders = {name: matched_queries(names[0], first, name, evaluations[name]) for name in names}
+    check_same_data(evaluations, shared)
+    pairs = [pair for pair in itertools.combinations(names, 2) if baseline is None or baseline in pair]
     differences = []
     for metric in shared:
         tested = []
-        for a, b in itertools.combinations(names, 2):
+        for a, b in ((b, a) if a == baseline else (a, b) for a, b in pairs):
             values = evaluations[a][metric].influence[orders[a]] - evaluations[b][metric].influence[orders[b]]
             values = values[~np.isnan(values)]
             mean = float(values.mean()) if len(values) else float("nan")
@@ -129,17 +196,18 @@ def compare(
             tested.append((a, b, mean, low, high, randomisation_test(values, random_state, resamples)))
         corrected = holm([row[-1] for row in tested])
         differences += [Difference(metric, *row, p) for row, p in zip(tested, corrected, strict=True)]
-    return Comparison(differences, level)
+    notes = notes_on_inputs(evaluations)
+    for note in notes:
+        logger.warning("%s", note)
+    return Comparison(differences, level, dict(evaluations), baseline, tuple(notes))
 
 
-def _check_relevance(evaluations: Mapping[str, Evaluation], metrics: list[Metric]) -> None:
-    """Raise where a metric counts other items as relevant in one evaluation than in another; unknown ones pass."""
+def _wanted(metrics: list[Metric], shared: list[Metric]) -> list[Metric]:
+    """The metrics that are asked for; raises for one that some evaluation lacks."""
     for metric in metrics:
-        kinds = {name: evaluation.relevance_of(metric) for name, evaluation in evaluations.items()}
-        known = {name: kind for name, kind in kinds.items() if kind}
-        if len(set(known.values())) > 1:
-            listed = ", ".join(f"{kind} in {name!r}" for name, kind in known.items())
-            raise InputError(f"{metric} cannot be compared, items are relevant by {listed}")
+        if metric not in shared:
+            raise InputError(f"not every evaluation has {metric}: all of them have {', '.join(map(str, shared))}")
+    return metrics
 
 
 def randomisation_test(differences: np.ndarray, random_state: int = 0, resamples: int = 9999) -> float:
@@ -173,16 +241,3 @@ def holm(p_values: list[float]) -> list[float]:
         highest = max(highest, min(1.0, (len(tested) - rank) * p_values[i]))
         corrected[i] = highest
     return corrected
-
-
-def _matched(first_name: str, first: Evaluation, name: str, other: Evaluation) -> np.ndarray:
-    """Positions in `other` of the queries of `first`; raises when these are other queries."""
-    position = {query: i for i, query in enumerate(other.query_ids.tolist())}
-    wanted = first.query_ids.tolist()
-    if len(position) != len(wanted) or any(query not in position for query in wanted):
-        missing = next((query for query in wanted if query not in position), None)
-        detail = (
-            f"{len(wanted)} and {len(position)} queries" if missing is None else f"query {missing!r} is not in {name!r}"
-        )
-        raise InputError(f"{first_name!r} and {name!r} were evaluated on different queries: {detail}")
-    return np.array([position[query] for query in wanted], np.int64)

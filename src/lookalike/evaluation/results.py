@@ -14,7 +14,11 @@ from lookalike.core.errors import FileError, InputError, InputTypeError, Missing
 from lookalike.core.figures import shown, without_nan
 from lookalike.core.files import check_format, fingerprints, provenance, read_json, write_text
 from lookalike.core.ids import id_array
+from lookalike.core.tables.formats import TableFormats
+from lookalike.core.tables.render import as_text
+from lookalike.core.tables.table import ResultTable
 from lookalike.evaluation.by_group import ByGroup
+from lookalike.evaluation.result_tables import logged, metrics_table
 from lookalike.evaluation.result_text import relevance_text, unlisted_note, vectors_text
 from lookalike.metrics.metric import Metric
 from lookalike.metrics.micro_average import ratio_of_sums
@@ -109,7 +113,7 @@ class Score:
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class Evaluation(TableFormats):
     """Every metric of one evaluation; `evaluation["AP@1000"]` is its `Score`."""
 
     scores: dict[Metric, Score]
@@ -202,20 +206,9 @@ class Evaluation:
         ]
 
     def __str__(self) -> str:
-        rows = [["metric", "expected", "best", "worst", "undefined"]]
-        for row in self.rows():
-            numbers = [shown(row[name]) for name in ("mean", "best", "worst")]
-            rows.append([row["metric"], *numbers, str(row["undefined"])])
-        widths = [max(len(row[i]) for row in rows) for i in range(5)]
-        lines = [
-            "  ".join(
-                [row[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))]
-            )
-            for row in rows
-        ]
-        notes = (f"note: {note}" for note in self.notes)
-        groups = [] if self.by_group is None else ["", str(self.by_group), ""]
-        return "\n".join([*lines, *groups, self.basis, *self.conventions(), *notes])
+        table = self.to_table()
+        groups = () if self.by_group is None else ("", str(self.by_group), "")
+        return as_text(replace(table, notes=(*groups, *table.notes)))
 
     __repr__ = __str__
 
@@ -230,18 +223,20 @@ class Evaluation:
             out.append("ties are in the order of trec_eval: by score in single precision, then by name, the last first")
         return out
 
-    def _repr_html_(self) -> str:
-        import html
+    def to_table(self, *, ties: bool = False) -> ResultTable:
+        """A row for each metric. ties: best and worst stand within the cell of the expected number."""
+        return metrics_table(self, ties)
 
-        cells = "".join(
-            f"<tr><td>{html.escape(row['metric'])}</td><td><b>{shown(row['mean'])}</b></td><td>{shown(row['best'])}</td>"
-            f"<td>{shown(row['worst'])}</td><td>{row['undefined']}</td></tr>"
-            for row in self.rows()
-        )
-        head = "".join(f"<th>{name}</th>" for name in ("metric", "expected", "best", "worst", "undefined"))
-        below = "".join(f"<p>{html.escape(line)}</p>" for line in (self.basis, *self.conventions(), *self.notes))
-        groups = "" if self.by_group is None else f"<pre>{html.escape(str(self.by_group))}</pre>"
-        return f"<table><thead><tr>{head}</tr></thead><tbody>{cells}</tbody></table>{groups}{below}"
+    def _repr_html_(self) -> str:
+        groups = "" if self.by_group is None else self.by_group._repr_html_()
+        return super()._repr_html_() + groups
+
+    def log(self, prefix: str = "") -> dict[str, float]:
+        """Every number by a name that MLflow, Weights & Biases and TensorBoard accept: "AP@5" is AP_at_5.
+
+        AP_at_5_best and AP_at_5_worst are those of ties. prefix: stands before each name, such as "val/".
+        """
+        return logged(self, prefix)
 
     def to_pandas(self, *, per_query: bool = False, by_group: bool = False) -> "pandas.DataFrame":
         """A table with a row for each metric, or with a row for each query and a column for each metric.

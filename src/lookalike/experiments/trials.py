@@ -9,14 +9,19 @@ import numpy as np
 
 from lookalike.core.codes import Codes
 from lookalike.core.errors import InputError
+from lookalike.core.figures import shown
 from lookalike.core.kernels import prepare_hashing
 from lookalike.core.progress import track
+from lookalike.core.tables.formats import TableFormats
+from lookalike.core.tables.table import ResultTable, TableCell, TableHead
 from lookalike.evaluation.code_space import Usage, WithinClass, mean_of_known, usage
 from lookalike.evaluation.count import count
 from lookalike.evaluation.evaluate import evaluate
+from lookalike.evaluation.result_tables import cell_of_score, direction, safe_names, ties_legend
 from lookalike.evaluation.results import Evaluation
 from lookalike.experiments.task import Task
 from lookalike.metrics.curves import Curve, by_cutoff, by_radius
+from lookalike.metrics.metric import Metric
 
 if TYPE_CHECKING:
     from lookalike.hashers import Hasher
@@ -70,7 +75,7 @@ class Trial:
 
 
 @dataclass(frozen=True, eq=False)
-class Trials:
+class Trials(TableFormats):
     """Several trials of one task, and the scores of the features without hashing."""
 
     task: Task
@@ -81,6 +86,69 @@ class Trials:
     def rows(self) -> list[dict[str, Any]]:
         """A row for each trial."""
         return [trial.row() for trial in self.trials]
+
+    def to_table(self, metric: str | None = "AP", *, ties: bool = False) -> ResultTable:
+        """One metric of every hasher: a row for each, and a column for each length of codes.
+
+        metric: None for a row for each trial with its main numbers. ties: best and worst stand beside each number.
+        """
+        if metric is None:
+            return _numbers_of_each(self, ties)
+        return _lengths(self, Metric.parse(metric), ties)
+
+    def log(self, prefix: str = "") -> dict[str, float]:
+        """Every metric of every trial by a name that trackers accept, such as "ITQ_32/AP" and "ITQ_32/AP_best"."""
+        names = safe_names(f"{trial.name}_{trial.n_bits}" for trial in self.trials)
+        parts = (t.evaluation.log(f"{prefix}{names[f'{t.name}_{t.n_bits}']}/") for t in self.trials)
+        return {key: value for part in parts for key, value in part.items()}
+
+
+def _lengths(trials: Trials, metric: Metric, ties: bool) -> ResultTable:
+    """A row for each hasher and a column for each length of codes: one metric."""
+    cells = {(trial.name, trial.n_bits): cell_of_score(trial.evaluation[metric], ties) for trial in trials.trials}
+    if len(cells) < len(trials.trials):
+        raise InputError("two trials have the same name and length: a table has a place for one of them")
+    bits = sorted({trial.n_bits for trial in trials.trials})
+    hashers = dict.fromkeys(trial.name for trial in trials.trials)
+    heads = ["hasher", *(TableHead(f"{n} bits", higher_is_better=direction(metric)) for n in bits)]
+    rows = [[name, *(cells.get((name, n)) for n in bits)] for name in hashers]
+    legend = [f"{metric.label} of {trials.task.title}, by length of codes."]
+    if trials.exact is not None and metric in trials.exact.scores:
+        similarity, mean = trials.exact.about["similarity"], trials.exact[metric].mean
+        legend.append(f"Without hashing ({similarity}) it is {shown(mean)}.")
+    facts: dict[str, Any] = {"legend": (*legend, *ties_legend(ties)), "notes": _notes(trials), "across": "codes"}
+    return ResultTable.of(heads, rows, **facts)
+
+
+def _numbers_of_each(trials: Trials, ties: bool) -> ResultTable:
+    """A row for each trial: how good the search is, and how the codes fill their space."""
+    quality = ["mAP"] if ties else ["mAP", "worst", "best"]
+    space = ("codes used", "of possible", "entropy", "fullest code")
+    heads = [
+        *("hasher", TableHead("bits")),
+        *(TableHead(name, higher_is_better=name == "mAP" or None, main=name == "mAP") for name in quality),
+        *(TableHead("mLGAP@2", higher_is_better=True), *map(TableHead, space)),
+    ]
+    rows = []
+    for trial in trials.trials:
+        row, ap = trial.row(), trial.evaluation["AP"]
+        used = [
+            TableCell(row["distinct"], f"{row['distinct']:,}"),
+            TableCell(row["possible_utilisation"], f"{row['possible_utilisation']:.1%}"),
+            TableCell(row["entropy"], f"{row['entropy']:.2f}"),
+            TableCell(row["largest"], f"{row['largest']:,}"),
+        ]
+        means = [cell_of_score(ap, True)] if ties else [ap.mean, ap.worst, ap.best]
+        rows.append([trial.name, trial.n_bits, *means, row["LGAP@2"], *used])
+    return ResultTable.of(heads, rows, legend=ties_legend(ties), notes=_notes(trials))
+
+
+def _notes(trials: Trials) -> tuple[str, ...]:
+    task = trials.task
+    return (
+        f"{task.title}: {len(task.query_labels):,} queries × {len(task.gallery_labels):,} items",
+        *(f"left out: {name}: {why}" for name, why in trials.left_out),
+    )
 
 
 def try_hashers(

@@ -3,21 +3,22 @@
 import math
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from lookalike.cli.judge.store import needs_packages, open_store
-from lookalike.cli.options import JSON, STUDY
-from lookalike.cli.terminal import print_json, remark, table, tables
+from lookalike.cli.options import FORMAT, JSON, STUDY, chosen_format
+from lookalike.cli.terminal import remark, rich_table, tables, tell
+from lookalike.core.tables.table import ResultTable, TableCell, TableHead
 
 if TYPE_CHECKING:
-    from lookalike.discovery import Votes
+    from lookalike.discovery import Agreement, Coverage, Votes
     from lookalike.judging.store.types import Status
     from lookalike.study.study import Study
 
 __all__ = ["progress_of", "status", "warn_of_too_few_experts"]
 
 
-def status(folder: STUDY, /, *, as_json: JSON = False) -> None:
+def status(folder: STUDY, /, *, as_json: JSON = False, form: FORMAT = None) -> None:
     """How far the judging of a study is: coverage, agreement, experts, images that did not load.
 
     Example: lookalike judge status shop
@@ -25,27 +26,40 @@ def status(folder: STUDY, /, *, as_json: JSON = False) -> None:
     from lookalike.discovery import agreement, coverage
     from lookalike.study.study import Study
 
+    printed = chosen_format(form, as_json)
     study = Study.open(folder)
     needs_packages()
     state, votes, wrong = _state(study)
     covered = coverage(votes, study.pool()) if study.pool_path.exists() else None
     agreed = agreement(votes, study.gold()) if len(votes) else None
-    if as_json:
-        facts = {
-            "coverage": None if covered is None else covered.to_dict(),
-            "agreement": None if agreed is None else agreed.to_dict(),
-            "wrong": wrong,
-        }
-        print_json(({} if state is None else asdict(state)) | facts)
-        return
+    facts = {
+        "coverage": None if covered is None else covered.to_dict(),
+        "agreement": None if agreed is None else agreed.to_dict(),
+        "wrong": wrong,
+    }
+    tell(
+        printed,
+        lambda: ({} if state is None else asdict(state)) | facts,
+        lambda: [
+            _expert_table(state),
+            *([] if agreed is None else [ResultTable.of_rows(agreed.rows(), title="agreement")]),
+        ],
+        lambda: _show(study, state, covered, agreed, wrong),
+    )
+
+
+def _show(
+    study: "Study", state: "Status | None", covered: "Coverage | None", agreed: "Agreement | None", wrong: list[str]
+) -> None:
+    """Print how far the judging is, and what is wrong."""
     say = tables().print
     if state is None:
         remark(f"{study.path} can only be read: what experts have in hand, and their links, are not shown")
     else:
         say(f"{study.name}: {progress_of(state)}; votes are kept in {state.database}")
-    say(f"no pool yet: lookalike pool {folder}" if covered is None else str(covered))
+    say(f"no pool yet: lookalike pool {study.path}" if covered is None else str(covered))
     if state is not None:
-        say(_expert_table(state))
+        say(rich_table(_expert_table(state)))
     if agreed is not None:
         say(f"\n{agreed}")
     if state is not None:
@@ -69,18 +83,20 @@ def _state(study: "Study") -> tuple["Status | None", "Votes", list[str]]:
         return store.status(), store.votes(), store.check()
 
 
-def _expert_table(state: "Status") -> Any:
+def _expert_table(state: "Status | None") -> ResultTable:
     """A row for each expert: what is judged, what is in hand, and whether the link is open."""
     now = time.time() * 1000
-    rows = table(("judged", ""), ("in hand", ""), ("later", ""), ("last vote", ""), ("link", ""), first="expert")
-    for row in state.experts:
+    heads = ["expert", *map(TableHead, ("judged", "in hand", "later", "last vote", "link"))]
+    rows = []
+    for row in state.experts if state is not None else []:
         if row["revoked"] is not None:
             link = "taken back"
         else:
             link = "open" if row["expires"] is None or int(row["expires"]) > now else "expired"
         last = "–" if row["last"] is None else _ago((now - int(row["last"])) / 1000)
-        rows.add_row(str(row["name"]), f"{row['done']:,}", f"{row['held']:,}", f"{row['later']:,}", last, link)
-    return rows
+        counts = (TableCell(row[name], f"{row[name]:,}") for name in ("done", "held", "later"))
+        rows.append([str(row["name"]), *counts, last, link])
+    return ResultTable.of(heads, rows)
 
 
 def progress_of(state: "Status") -> str:

@@ -1,0 +1,1 @@
+"""Tables of results: a value that says what is in a table, and how it looks as text, LaTeX, Markdown, CSV and HTML."""
