@@ -29,7 +29,7 @@ from lookalike.encoders.efficientnet_graph import lite_graph
 from lookalike.encoders.efficientnet_torch import Lite
 from lookalike.encoders.finetuned import write_finetuned
 from lookalike.encoders.graph_encoder import GraphSession
-from lookalike.encoders.torch_files import read_state
+from lookalike.core.readers.torch_files import read_state
 
 RNG = np.random.default_rng(0)
 PICTURES = RNG.integers(0, 256, (9, 41, 53, 3)).astype(np.uint8)

@@ -1,0 +1,117 @@
+"""CSV files as tables, read a block at a time."""
+
+import contextlib
+import re
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lookalike.core.csv_files import check_header, unmarked
+from lookalike.core.errors import FileError
+from lookalike.core.file_errors import no_memory, short_of_memory
+from lookalike.core.readers.arrow import fields_of, pages_of
+from lookalike.core.readers.number_columns import NumberColumns
+from lookalike.core.readers.tables import Field
+
+FORM = "CSV file"
+START = 1 << 16  # bytes of which the first line is looked for
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+
+__all__ = ["CsvTable"]
+
+
+class CsvTable:
+    """A CSV file in UTF-8, of which the first line names the columns; values between commas, semicolons or tabs."""
+
+    noun = "column"
+
+    def __init__(self, path: Path) -> None:
+        if not path.is_file():
+            raise FileNotFoundError(f"there is no file {path}")
+        self.name, self._path = str(path), path
+        self.about: dict[str, Any] = {}
+        with path.open("rb") as file:
+            first = file.read(START).decode("utf-8-sig", "replace").splitlines()
+        if not first or not first[0].strip():
+            raise FileError(f"the first line of {path} must name its columns, got nothing", path=path, line=1)
+        self._delimiter = max(",;\t", key=first[0].count)
+        with self._failing():
+            reader = self._reader({}, None)
+            batch = next(iter(reader), None)
+            schema = reader.schema
+        check_header(path, list(schema.names), ())
+        numbers = [name for name in schema.names if NUMBER.fullmatch(name)]
+        if len(numbers) == len(schema.names) and not NumberColumns.among(map(Field, numbers, "f" * len(numbers))):
+            raise FileError(
+                f"the first line of {path} must name its columns, got numbers alone: {', '.join(numbers[:3])}",
+                path=path,
+                line=1,
+            )
+        fields = fields_of(schema, self.name, FORM)
+        self.fields = tuple(self._with_sample(field, batch) for field in fields if field.name)
+        groups = NumberColumns.among(self.fields)
+        self._floats = {name for group in groups for name in group.names}
+
+    def pages(
+        self, names: Sequence[str], rows: int, text: Collection[str] = (), packed: Collection[str] = ()
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """These columns, of which no more is in memory than a block."""
+        import pyarrow as pa
+
+        kinds = {name: pa.float64() for name in self._floats}
+        kinds |= {field.name: pa.large_string() for field in self.fields if field.kind == "U" or field.name in text}
+        with self._failing():
+            batches = iter(self._reader(kinds, list(names)))
+        row, pages = 0, pages_of(batches, names, rows, self.name, packed)
+        while True:
+            with self._failing():
+                page = next(pages, None)
+            if page is None:
+                return
+            yield {name: self._texts(name, values, row, name in text) for name, values in page.items()}
+            row += len(next(iter(page.values())))
+
+    def _texts(self, name: str, values: np.ndarray, first_row: int, required: bool) -> np.ndarray:
+        """Values without the marks of `write_csv`; raises for an id or a label that is not there."""
+        if values.dtype.kind != "U":
+            return values
+        if required and (empty := np.flatnonzero(np.char.strip(values) == "")).size:
+            row = first_row + int(empty[0])
+            raise FileError(
+                f"column {name!r} of {self.name} has an empty value, the first in row {row}", path=self.name
+            )
+        if required:
+            values = np.char.strip(values)
+        if any(text.startswith("'") for text in values.tolist()):
+            return np.array([unmarked(text) for text in values.tolist()])
+        return values
+
+    def _reader(self, kinds: dict[str, Any], names: list[str] | None) -> Any:
+        from pyarrow import csv
+
+        return csv.open_csv(
+            self._path,
+            parse_options=csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+            convert_options=csv.ConvertOptions(column_types=kinds, include_columns=names),
+        )
+
+    def _with_sample(self, field: Field, batch: Any) -> Field:
+        """A column of text with its first value."""
+        if field.kind != "U" or batch is None or not len(batch):
+            return field
+        return Field(field.name, field.kind, sample=str(batch[field.name][0].as_py() or ""))
+
+    @contextlib.contextmanager
+    def _failing(self) -> Iterator[None]:
+        """Within this block, what Arrow says of a bad file becomes a FileError."""
+        import pyarrow as pa
+
+        try:
+            yield
+        except (pa.ArrowException, UnicodeDecodeError) as error:
+            if short_of_memory(error):
+                raise no_memory(self.name) from error
+            reason = " ".join(str(error).split())[:200]
+            raise FileError(f"{self.name} is not a readable {FORM} in UTF-8: {reason}", path=self.name) from error
