@@ -134,7 +134,7 @@ MANY_PARAMETERS = {  # public functions, where each is an option of the user's; 
     *("learning/hasher.py:__init__", "search/index.py:build"),
     *("learning/losses.py:dispersed_dsh_hierarchy", "learning/losses.py:tie_aware_dcg"),
     *("evaluation/evaluate.py:evaluate", "evaluation/evaluate.py:evaluate_scores"),
-    *("evaluation/count.py:count", "evaluation/count.py:count_scores"),
+    *("evaluation/count.py:count", "evaluation/count.py:count_scores", "evaluation/item_files.py:read_items"),
     *("discovery/leaderboard.py:leaderboard", "discovery/contest.py:__init__", "discovery/prevalence.py:prevalence"),
     *("study/study.py:add_model", "study/encode.py:encode_folder", "study/survey/__init__.py:survey"),
     "report/leaderboard/__init__.py:write_leaderboard",

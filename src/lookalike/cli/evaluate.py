@@ -99,7 +99,7 @@ def evaluate(
     qrels: QRELS = None,
     similarity: SIMILARITY = None,
     exclude_self: EXCLUDE_SELF = False,
-    columns: COLUMNS = RankedOptions(),  # noqa: B008  # it never changes
+    columns: COLUMNS = RankedOptions(),  # noqa: B008
     zero: ZERO = None,
     undefined: UNDEFINED = None,
     unjudged: UNJUDGED = None,
@@ -116,7 +116,6 @@ def evaluate(
     """Evaluate codes or embeddings with labels, or a TREC run with judgements.
 
     Files hold `codes` (n, bits), or `packed` with `n_bits`, or `embeddings`; with `labels`, `attributes`, `ids`.
-    Columns of other names are named with --vector, --label and so on.
 
     Example: lookalike evaluate queries.npz gallery.npz --metrics "AP@1000 nDCG@100"
 
@@ -133,27 +132,23 @@ def evaluate(
 
     names = parse_all(metrics)  # a misspelt name is told before any file is read
     label_files, kinds, named = (query_labels, gallery_labels), metrics_by_kind(relevance, names), columns.columns
-    _check_options(interval, curve, len(kinds))
-    if exclude_self and columns.group is not None:
-        raise InputError("--exclude-self and --group both say what does not rank: pass one of them")
+    _check_options(interval, curve, len(kinds), exclude_self and columns.group is not None)
     policies: dict[str, Any] = {"undefined": undefined, "unjudged": unjudged}
     asked = _Asked(queries, gallery, label_files, names, kinds, policies, similarity, exclude_self, zero, labels, named)
     of_runs, of_vectors = {"unlisted": unlisted, "ties": ties}, {"threads": threads, "partials": partials}
-    if run is not None or qrels is not None:
-        search: Callable[[_Asked], Evaluation] = partial(_evaluate_run, run, qrels, of_runs)
-    else:
-        search = _search_of_vectors(asked, of_runs, of_vectors, dask)
+    search = _search_for(asked, (run, qrels), of_runs, of_vectors, dask)
     result = search(asked)
     if output is not None:
         result.to_json(output)
     if curve is not None:
         _write_curve(curve, result, asked, search)
-    tell = _print_scores if as_json else _show_scores
-    tell(result, interval)
+    (_print_scores if as_json else _show_scores)(result, interval)
 
 
-def _check_options(interval: float | None, curve: Path | None, n_kinds: int) -> None:
+def _check_options(interval: float | None, curve: Path | None, n_kinds: int, excludes_twice: bool) -> None:
     """Raise for options that cannot be met, before anything is read or written. n_kinds: of relevance."""
+    if excludes_twice:
+        raise InputError("--exclude-self and --group both say what does not rank: pass one of them")
     if interval is not None and not 0 < interval < 1:
         raise InputError(f"--interval must be between 0 and 1, got {interval}")
     if curve is not None and n_kinds > 1:
@@ -185,6 +180,19 @@ class _Asked:
         """The items of the queries (0) or of the gallery (1)."""
         location, labels = (self.queries, self.gallery)[side], self.labels[side]
         return open_items(location, self.columns, labels, zero=self.zero).at_level(self.level)
+
+
+def _search_for(
+    asked: _Asked,
+    run: tuple[Path | None, Path | None],
+    of_runs: dict[str, str],
+    of_vectors: dict[str, Any],
+    dask: str | None,
+) -> "Callable[[_Asked], Evaluation]":
+    """How a run, of which the judgements are the second file, or files of vectors are evaluated."""
+    if run != (None, None):
+        return partial(_evaluate_run, *run, of_runs)
+    return _search_of_vectors(asked, of_runs, of_vectors, dask)
 
 
 def _search_of_vectors(

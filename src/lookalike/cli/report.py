@@ -100,17 +100,15 @@ def report(
     of_images: dict[str, Any] = {"features": features, "setting": setting, "source": source, "labels": labels}
     named_columns: dict[str, Any] = columns.columns.named
     if gallery is None and (Path(data) / "study.toml").is_file():
-        options = {**of_images, "codes": codes, "fit": fit, "title": title, "similarity": similarity, **named_columns}
-        _refuse("is not for a study, whose models and labels are known", **options)
-        named = hashers is not None or bits is not None
-        chosen = choose_all(hashers or "ITQ", bits or STUDY_LENGTHS, seed) if named else None
+        of_files = {"codes": codes, "fit": fit, "title": title, "similarity": similarity, **named_columns}
+        _refuse("is not for a study, whose models and labels are known", **of_images, **of_files)
+        chosen = choose_all(hashers or "ITQ", bits or STUDY_LENGTHS, seed) if (hashers, bits) != (None, None) else None
         report_study(Path(data), output, chosen, limits(near), seed, as_json)
         return
     _refuse("is for a study, in which near-duplicates are looked for", near=near)
     others = [_named_codes(text) for text in codes or []]
     if gallery is None:
-        _check_data_set(data, fit)
-        _refuse("is for files of embeddings or codes, which have columns", **named_columns)
+        _check_data_set(data, {"fit": fit, **named_columns})
         task, _ = task_and_shape(data, source, labels, setting, seed, features or "pixels")
     else:
         level = level_of(labels)
@@ -136,11 +134,11 @@ def _tell(trials: "Trials", output: Path, as_json: bool) -> None:
     say_how_to_open(output)
 
 
-def _check_data_set(data: str, fit: str | None) -> None:
+def _check_data_set(data: str, of_files: dict[str, Any]) -> None:
     """Raise where one file of two is passed in place of a data set, or what a data set does not need."""
     if is_items(data):
         raise InputError(f"pass two files, queries and gallery: {data} is one of them")
-    _refuse("is for files of embeddings: a data set has its own training part", fit=fit)
+    _refuse("is for files of embeddings, not for a data set, which has its own training part", **of_files)
 
 
 def _refuse(why: str, **options: Any) -> None:

@@ -400,7 +400,8 @@ def arrow_to_numpy(column: Any, what: str, first_row: int = 0) -> np.ndarray:
         row = first_row + int(np.argmax(column.is_null().to_numpy(zero_copy_only=False)))
         raise InputError(f"{what} has {column.null_count} empty values, the first in row {row}")
     if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
+        column = _without_views(column.dictionary).take(column.indices)
+    column = _without_views(column)
     if pa.types.is_fixed_size_binary(column.type):
         width = column.type.byte_width
         flat = np.frombuffer(column.buffers()[1] or b"", np.uint8)
@@ -416,6 +417,15 @@ def arrow_to_numpy(column: Any, what: str, first_row: int = 0) -> np.ndarray:
             raise InputError(f"{what} holds bytes that are not text in UTF-8") from error
     values = np.asarray(column.to_numpy(zero_copy_only=False))
     return values.astype(str) if values.dtype.kind == "O" else values
+
+
+def _without_views(column: Any) -> Any:
+    """Text and bytes of polars, in the types that all functions of Arrow take."""
+    import pyarrow as pa
+
+    if pa.types.is_string_view(column.type):
+        return column.cast(pa.large_string())
+    return column.cast(pa.large_binary()) if pa.types.is_binary_view(column.type) else column
 
 
 def _length_of_lists(column: Any, what: str, first_row: int) -> int:

@@ -223,7 +223,7 @@ def field_of_type(name: str, kind: Any) -> Field:
     ):
         if test(kind):
             return Field(name, letter)
-    if is_a.is_binary(kind) or is_a.is_large_binary(kind):
+    if is_a.is_binary(kind) or is_a.is_large_binary(kind) or is_a.is_binary_view(kind):
         return Field(name, "S", (None,))
     if is_a.is_nested(kind) or is_a.is_null(kind):
         return Field(name, "", (), f"it is of the type {kind}")

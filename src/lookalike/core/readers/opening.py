@@ -93,7 +93,8 @@ def is_source(location: str | Path) -> bool:
         return True
     if path.is_dir():
         parts = _parts_in(path)
-        return bool(parts) and not any(OUR_SHARD.fullmatch(part.name) for part in parts)
+        others = any(file.suffix in KINDS and file.suffix not in PARTS for file in path.iterdir() if file.is_file())
+        return bool(parts) and not others and not any(OUR_SHARD.fullmatch(part.name) for part in parts)
     if not path.exists() and glob.has_magic(text):
         return True
     return path.suffix in KINDS or _by_beginning(path) is not None
