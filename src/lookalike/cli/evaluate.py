@@ -185,7 +185,7 @@ class _Asked:
 def _search_for(
     asked: _Asked,
     run: tuple[Path | None, Path | None],
-    of_runs: dict[str, str],
+    of_runs: Mapping[str, str],
     of_vectors: dict[str, Any],
     dask: str | None,
 ) -> "Callable[[_Asked], Evaluation]":
@@ -210,7 +210,7 @@ def _search_of_vectors(
     return partial(_evaluate_alone if asked.gallery is None else _evaluate_files, options)
 
 
-def _evaluate_run(run: Path | None, qrels: Path | None, options: dict[str, Any], asked: _Asked) -> "Evaluation":
+def _evaluate_run(run: Path | None, qrels: Path | None, options: Mapping[str, Any], asked: _Asked) -> "Evaluation":
     """Evaluate a TREC run by judgements."""
     import lookalike as la
 

@@ -1,7 +1,7 @@
 """Which column of a table is what: as the user names it, as our files name it, or the only one that can be meant."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from lookalike.core.checks import nearest
 from lookalike.core.errors import FileError, Option
@@ -149,10 +149,21 @@ def _vector(table: FileTable, name: str | None, taken: set[str]) -> VectorColumn
         return possible[0]
     expected = f"expected {_an(table.noun)} 'codes' or 'packed', or 'embeddings'"
     if not possible:
+        _check_texts(table, free)
         listed = f"; it has {_listed(list(fields))}" if fields else ""
         raise FileError(f"{table.name} holds no codes: {expected}{listed}{_problems(free)}", path=table.name)
     several = f"several could be the vectors: {_listed([each.title for each in possible])}"
     raise FileError(f"{table.name}: {several}; say which with ", Option("vector", possible[0].title), path=table.name)
+
+
+def _check_texts(table: FileTable, fields: Sequence[Field]) -> None:
+    """Raise if columns are numbered as those of vectors are, but some of them hold text."""
+    kinds = {each.name: each.kind for each in fields}
+    for group in NumberColumns.among(replace(each, kind="f") for each in fields if each.kind in (*NUMBERS, "U")):
+        texts = [name for name in group.names if kinds[name] == "U"]
+        if group.missing is None and 0 < len(texts) < len(group.names):
+            span = f"{table.noun}s {group.names[0]!r} to {group.names[-1]!r}"
+            raise FileError(f"{table.name}: {span} could be vectors, but {texts[0]!r} holds text", path=table.name)
 
 
 def _named_vector(table: FileTable, name: str, fields: dict[str, Field], groups: list[NumberColumns]) -> VectorColumn:

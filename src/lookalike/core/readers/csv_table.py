@@ -1,6 +1,8 @@
 """CSV files as tables, read a block at a time."""
 
 import contextlib
+import csv
+import itertools
 import re
 from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
@@ -14,6 +16,7 @@ from lookalike.core.file_errors import no_memory, short_of_memory
 from lookalike.core.readers.arrow import fields_of, pages_of
 from lookalike.core.readers.number_columns import NumberColumns
 from lookalike.core.readers.tables import Field
+from lookalike.core.readers.text_vectors import is_bit_text
 
 FORM = "CSV file"
 START = 1 << 16  # bytes of which the first line is looked for
@@ -33,26 +36,29 @@ class CsvTable:
         self.name, self._path = str(path), path
         self.about: dict[str, Any] = {}
         with path.open("rb") as file:
-            first = file.read(START).decode("utf-8-sig", "replace").splitlines()
+            first = file.read(START).decode("utf-8-sig", "replace").splitlines(keepends=True)
         if not first or not first[0].strip():
             raise FileError(f"the first line of {path} must name its columns, got nothing", path=path, line=1)
         self._delimiter = max(",;\t", key=first[0].count)
         with self._failing():
-            reader = self._reader({}, None)
-            batch = next(iter(reader), None)
-            schema = reader.schema
+            schema = self._reader({}, None).schema
         check_header(path, list(schema.names), ())
         numbers = [name for name in schema.names if NUMBER.fullmatch(name)]
-        if len(numbers) == len(schema.names) and not NumberColumns.among(map(Field, numbers, "f" * len(numbers))):
+        groups = NumberColumns.among(map(Field, numbers, "f" * len(numbers)))
+        if len(numbers) == len(schema.names) and all(group.missing is not None for group in groups):
             raise FileError(
                 f"the first line of {path} must name its columns, got numbers alone: {', '.join(numbers[:3])}",
                 path=path,
                 line=1,
             )
         fields = fields_of(schema, self.name, FORM)
-        self.fields = tuple(self._with_sample(field, batch) for field in fields if field.name)
-        groups = NumberColumns.among(self.fields)
-        self._floats = {name for group in groups for name in group.names}
+        cells = self._cells(first)
+        self.fields = tuple(
+            _with_sample(field, cells[number] if len(cells) == len(fields) else "")
+            for number, field in enumerate(fields)
+            if field.name
+        )
+        self._floats = {name for group in NumberColumns.among(self.fields) for name in group.names}
 
     def pages(
         self, names: Sequence[str], rows: int, text: Collection[str] = (), packed: Collection[str] = ()
@@ -89,19 +95,20 @@ class CsvTable:
         return values
 
     def _reader(self, kinds: dict[str, Any], names: list[str] | None) -> Any:
-        from pyarrow import csv
+        from pyarrow import csv as arrow_csv
 
-        return csv.open_csv(
+        return arrow_csv.open_csv(
             self._path,
-            parse_options=csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
-            convert_options=csv.ConvertOptions(column_types=kinds, include_columns=names),
+            parse_options=arrow_csv.ParseOptions(delimiter=self._delimiter, newlines_in_values=True),
+            convert_options=arrow_csv.ConvertOptions(column_types=kinds, include_columns=names),
         )
 
-    def _with_sample(self, field: Field, batch: Any) -> Field:
-        """A column of text with its first value."""
-        if field.kind != "U" or batch is None or not len(batch):
-            return field
-        return Field(field.name, field.kind, sample=str(batch[field.name][0].as_py() or ""))
+    def _cells(self, lines: list[str]) -> list[str]:
+        """The values of the first row as they are written; none if there is no such row."""
+        rows = csv.reader(lines, delimiter=self._delimiter)
+        with contextlib.suppress(csv.Error):
+            return next(itertools.islice(rows, 1, None), [])
+        return []
 
     @contextlib.contextmanager
     def _failing(self) -> Iterator[None]:
@@ -115,3 +122,10 @@ class CsvTable:
                 raise no_memory(self.name) from error
             reason = " ".join(str(error).split())[:200]
             raise FileError(f"{self.name} is not a readable {FORM} in UTF-8: {reason}", path=self.name) from error
+
+
+def _with_sample(field: Field, cell: str) -> Field:
+    """A column of text with its first value; bits that look like a number are text."""
+    if field.kind == "U" or (field.kind in ("i", "f") and is_bit_text(cell)):
+        return Field(field.name, "U", sample=cell)
+    return field

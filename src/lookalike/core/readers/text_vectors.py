@@ -8,19 +8,31 @@ from lookalike.core.errors import InputError
 
 _MARKS = str.maketrans(dict.fromkeys("[](){},;|", " "))
 _BITS = re.compile(r"[01]{2,}")
+FEWEST = 8  # bits of a text that is surely a code, and no number
 _NUMBER = r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?"
 _VECTOR = re.compile(rf"\s*(?:[\[({{]\s*)?{_NUMBER}(?:\s*[,;|\s]\s*{_NUMBER})+\s*[\])}}]?\s*")
 LONGEST = 200  # letters of a text that are looked at, to see whether it is a vector
 
-__all__ = ["is_vector_text", "vectors_of_text"]
+__all__ = ["is_bit_text", "is_vector_text", "vectors_of_text"]
+
+
+def is_bit_text(text: str) -> bool:
+    """Whether a text is the bits of a code.
+
+    >>> [is_bit_text(text) for text in ("01100101", "101", "2001")]
+    [True, False, False]
+    """
+    return len(text) >= FEWEST and _BITS.fullmatch(text) is not None
 
 
 def is_vector_text(text: str) -> bool:
-    """Whether a text is a vector in brackets, or several numbers.
+    """Whether a text is a vector in brackets, or several numbers, or the bits of a code.
 
     >>> [is_vector_text(text) for text in ("[0.1, -2e3]", "0.5 1", "3", "fire engine", "2024-01-02")]
     [True, True, False, False, False]
     """
+    if is_bit_text(text):
+        return True
     start = text[:LONGEST]
     if len(text) > LONGEST:  # what is cut off would be half a number
         start = re.sub(r"[^\s,;|]*$", "", start).rstrip(" ,;|\t\n")
