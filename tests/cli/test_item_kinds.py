@@ -13,14 +13,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
 import lookalike as la
 from helpers.commands import refused, run
-from helpers.item_kinds import UNLABELLED, WRITERS, Sample, digits, parquet, table_of, write
+from helpers.item_kinds import UNLABELLED, WRITERS, digits, label_file, parquet, table_of, write
 from lookalike.study.study import Study
 
 METRICS = "AP nDCG@10 P@5 RR"
@@ -85,32 +84,6 @@ def test_vectors_alone_take_labels_of_any_kind(
     assert scores(evaluated(capsys, *words, *similarity(what))) == expected(what)
 
 
-def label_file(path: Path, items: Sample, rows: Any = slice(None)) -> Path:
-    """Labels of items in a file of their own, with ids where its kind has columns."""
-    labels, ids = items.labels[rows], items.ids[rows]
-    frame = pd.DataFrame({"id": ids, "label": labels})
-    if path.suffix == ".npy":
-        np.save(path, labels)
-    elif path.suffix == ".txt":
-        path.write_text("".join(f"{label}\n" for label in labels))
-    elif path.suffix == ".csv":
-        frame.to_csv(path, index=False)
-    elif path.suffix == ".parquet":
-        frame.to_parquet(path)
-    elif path.suffix == ".npz":
-        np.savez(path, ids=ids, labels=labels)
-    elif path.suffix == ".h5":
-        import h5py
-
-        with h5py.File(path, "w") as file:
-            file["id"], file["label"] = ids.astype("S"), labels
-    else:
-        import torch
-
-        torch.save({"id": ids.tolist(), "label": torch.tensor(labels)}, path)
-    return path
-
-
 @pytest.mark.parametrize("labels", ["csv", "parquet", "h5", "pt", "npz"])
 def test_labels_are_joined_by_id_in_any_order(labels: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     paths = [write(tmp_path, name, "Parquet", items, "codes") for name, items in (("q", QUERIES), ("g", GALLERY))]
@@ -168,6 +141,8 @@ def test_patterns_and_snapshots_are_read(
     monkeypatch.setenv("HF_HOME", str(tmp_path))
     pattern = tmp_path / "q" / "*.parquet"
     assert scores(evaluated(capsys, pattern, "hf://datasets/lab/digits")) == expected("codes")
+    one = tmp_path / "q" / "data-1.parquet"
+    refused(capsys, "it is read by the same command", "hash", pattern, one, "--hasher", "LSH")
     pq.write_table(table, snapshot / "data" / "test-00000-of-00001.parquet")
     refused(capsys, "several parts of a data set, test and train", "evaluate", pattern, "hf://datasets/lab/digits")
     named = "hf://datasets/lab/digits/data/train*"

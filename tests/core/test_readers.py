@@ -25,6 +25,7 @@ import torch
 from safetensors.torch import save_file
 
 import lookalike as la
+from lookalike.core.endings import SOURCES
 from lookalike.core.errors import FileError, InputError, MissingPackageError
 from lookalike.core.readers.opening import KINDS, is_source, open_source, open_table
 from lookalike.core.readers.source import Columns
@@ -379,6 +380,10 @@ def test_a_file_that_says_nothing_by_its_name_is_known_by_its_beginning(tmp_path
         np.testing.assert_array_equal(la.read_items(tmp_path / name).vectors, ROWS)
     csv(tmp_path / "run", "q Q0 i 1 0.5 x\n")
     assert not is_source(tmp_path / "run")
+
+
+def test_every_ending_that_is_told_has_a_reader() -> None:
+    assert tuple(KINDS) == SOURCES
 
 
 @pytest.mark.parametrize("ending", KINDS)

@@ -155,7 +155,7 @@ def matlab_7_3(path: Path, items: Sample, what: str) -> None:
 
 def hdf5(path: Path, items: Sample, what: str) -> None:
     with h5py.File(path, "w") as file:
-        file.create_dataset("train/emb", data=items.vectors(what), chunks=(16, 8), compression="gzip")
+        file.create_dataset("train/emb", data=items.vectors(what), chunks=True, compression="gzip")
         file["label"] = [f"digit {label}" for label in items.labels]
         file["id"] = items.ids.astype("S")
 
@@ -221,3 +221,25 @@ UNLABELLED: dict[str, tuple[str, Writer]] = {
     "npy by columns, big-endian": ("npy", npy_by_columns),
     "a tensor alone": ("bin", torch_alone),
 }
+
+
+def label_file(path: Path, items: Sample, rows: Any = slice(None)) -> Path:
+    """Labels of items in a file of their own, with ids where its kind has columns."""
+    labels, ids = items.labels[rows], items.ids[rows]
+    frame = pd.DataFrame({"id": ids, "label": labels})
+    if path.suffix == ".npy":
+        np.save(path, labels)
+    elif path.suffix == ".txt":
+        path.write_text("".join(f"{label}\n" for label in labels))
+    elif path.suffix == ".csv":
+        frame.to_csv(path, index=False)
+    elif path.suffix == ".parquet":
+        frame.to_parquet(path)
+    elif path.suffix == ".npz":
+        np.savez(path, ids=ids, labels=labels)
+    elif path.suffix == ".h5":
+        with h5py.File(path, "w") as file:
+            file["id"], file["label"] = ids.astype("S"), labels
+    else:
+        torch.save({"id": ids.tolist(), "label": torch.tensor(labels)}, path)
+    return path

@@ -69,7 +69,7 @@ class TableSource:
             page = {ours: raw[name] for ours, name in values.items()} | {name: raw[name] for name in self._extra}
             vectors = self._vectors_of(raw, start)
             yield {self._named(vectors): vectors} | page
-            start += len(vectors)
+            start += len(vectors) if vectors.ndim else 1
 
     def _vectors_of(self, raw: dict[str, np.ndarray], start: int) -> np.ndarray:
         """The vectors of a page, which begins at this row."""
