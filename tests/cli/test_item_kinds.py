@@ -175,7 +175,7 @@ def test_other_commands_take_the_columns_too(
     for words in (
         ["hash", "g.parquet", "codes.npz", "--bits", "16", *named, "--label", "b", "--save", "itq.npz"],
         ["usage", "g-codes.parquet", "--vector", "emb", "--id", "image_id", "--label", "class"],
-        ["train", "--data", "g.parquet", *named, "--label", "b", "--epochs", "1", "--bits", "8", "--output", "net.npz"],
+        ["train", "--data", "g.parquet", *named, "--label", "b", "--epochs", "1", "--bits", "8", "--validation", "0"],
         ["shard", "g.parquet", "shards", *named, "--label", "b"],
         ["rank", "q.parquet", "shards", "out.run", *named, "--k", "3"],
     ):

@@ -109,7 +109,7 @@ def _kind(folder: Path) -> str | None:
 
 
 def _paths(value: Any) -> Iterator[str]:
-    """Files, folders and addresses that an argument may name: itself, parts of it as in NAME=FILE,FILE, or a pattern."""
+    """Files, folders and addresses that an argument may name: itself, parts of it as in NAME=FILE,FILE, a pattern."""
     if isinstance(value, Path):
         yield str(value)
     elif isinstance(value, list | tuple):

@@ -26,8 +26,6 @@ class ParquetFile:
     def __init__(self, path: Path) -> None:
         import pyarrow.parquet as pq
 
-        if not path.is_file():
-            raise FileNotFoundError(f"there is no file {path}")
         self.name, self._path = str(path), path
         with reading(path, PARQUET):
             metadata = pq.read_metadata(path)
@@ -69,8 +67,6 @@ class ArrowFile:
     noun = "column"
 
     def __init__(self, path: Path) -> None:
-        if not path.is_file():
-            raise FileNotFoundError(f"there is no file {path}")
         self.name, self._path = str(path), path
         with self._opened() as (schema, _):
             self.about = said_in(schema)

@@ -31,8 +31,6 @@ class CsvTable:
     noun = "column"
 
     def __init__(self, path: Path) -> None:
-        if not path.is_file():
-            raise FileNotFoundError(f"there is no file {path}")
         self.name, self._path = str(path), path
         self.about: dict[str, Any] = {}
         with path.open("rb") as file:
@@ -42,10 +40,11 @@ class CsvTable:
         self._delimiter = max(",;\t", key=first[0].count)
         with self._failing():
             schema = self._reader({}, None).schema
-        check_header(path, list(schema.names), ())
-        numbers = [name for name in schema.names if NUMBER.fullmatch(name)]
+            names = list(schema.names)
+        check_header(path, names, ())
+        numbers = [name for name in names if NUMBER.fullmatch(name)]
         groups = NumberColumns.among(map(Field, numbers, "f" * len(numbers)))
-        if len(numbers) == len(schema.names) and all(group.missing is not None for group in groups):
+        if len(numbers) == len(names) and all(group.missing is not None for group in groups):
             raise FileError(
                 f"the first line of {path} must name its columns, got numbers alone: {', '.join(numbers[:3])}",
                 path=path,

@@ -41,8 +41,6 @@ class FaissTable:
     noun = "column"
 
     def __init__(self, path: Path) -> None:
-        if not path.is_file():
-            raise FileNotFoundError(f"there is no file {path}")
         self.name, self._path = str(path), path
         stored = _opened(path)[1]
         self.about: dict[str, Any] = {} if stored.n_bits is None else {"n_bits": stored.n_bits}

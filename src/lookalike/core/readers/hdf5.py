@@ -23,8 +23,6 @@ class Hdf5Table:
     """The datasets of an HDF5 file, by their paths. transposed: as MATLAB writes them."""
 
     def __init__(self, path: Path, *, of_matlab: bool = False) -> None:
-        if not path.is_file():
-            raise FileNotFoundError(f"there is no file {path}")
         self.name, self._path, self._of_matlab = str(path), path, of_matlab
         self.noun = "variable" if of_matlab else "dataset"
         with self._opened() as table:

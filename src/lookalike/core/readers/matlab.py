@@ -19,8 +19,6 @@ __all__ = ["matlab_table"]
 
 def matlab_table(path: Path) -> FileTable:
     """The variables of a .mat file that are matrices of numbers or text; cell arrays and structs are refused."""
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
     with path.open("rb") as file:
         start = file.read(1024)
     if HDF5_MARK in (start[:8], start[512:520]):

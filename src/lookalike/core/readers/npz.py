@@ -20,8 +20,6 @@ class NpzTable:
     noun = "array"
 
     def __init__(self, path: Path) -> None:
-        if not path.is_file():
-            raise FileNotFoundError(f"there is no file {path}")
         self.name, self._path = str(path), path
         headers = npz_headers(path)
         scalars = read_npz(path, {"about", "n_bits"})

@@ -78,10 +78,10 @@ def open_table(location: Any) -> FileTable:
     if not path.exists() and glob.has_magic(text):
         matches = [Path(match) for match in sorted(glob.glob(text, recursive=True))]  # noqa: PTH207  # patterns from /
         return _several(text, [match for match in matches if match.is_file()])
+    if not path.is_file():
+        raise FileNotFoundError(f"there is no file {path}")
     reader = KINDS.get(path.suffix) or _by_beginning(path)
     if reader is None:
-        if not path.is_file():
-            raise FileNotFoundError(f"there is no file {path}")
         raise FileError(f"cannot read {path}: the name must end in {either(SOURCES)}", path=path)
     return reader(path)
 

@@ -35,8 +35,6 @@ __all__ = ["safetensors_table"]
 
 def safetensors_table(path: Path) -> ArraysTable:
     """The tensors of a safetensors file, of which only the rows that are asked for are in memory."""
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
     with reading(path, FORM):
         content = np.memmap(path, np.uint8, "r")  # refuses an empty file
         if len(content) < 8:

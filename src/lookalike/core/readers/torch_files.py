@@ -48,8 +48,6 @@ def read_state(content: bytes, name: str = "the file") -> dict[str, np.ndarray]:
 
 def torch_table(path: Path) -> ArraysTable:
     """The tensors of a file of torch.save: of a dict, by their names, or one tensor alone."""
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
     with fitting(path, path.stat().st_size):
         content = path.read_bytes()
     try:
