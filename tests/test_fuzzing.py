@@ -35,6 +35,7 @@ from fuzzing.changing import KINDS, changed
 from fuzzing.running import Limits, Outcome, Target
 from fuzzing.targets import COMMANDS, seal, tokens, use_hasher, use_index
 from fuzzing.visits import routes_of
+from lookalike.core.readers.opening import KINDS as KINDS_OF_ITEMS
 from lookalike.shards.gallery import Shards
 
 ROOT = Path(__file__).parents[1]
@@ -133,6 +134,11 @@ def test_every_reader_of_files_is_fuzzed(found: dict[str, Any]) -> None:
     known = set(readers())
     assert len(known) > 25
     assert known - set(found["called"]) == set(), "give fuzzing.targets a target that calls these"
+
+
+def test_every_kind_of_items_is_fuzzed(found: dict[str, Any]) -> None:
+    """A kind that is added to the readers needs a valid file among the seeds, which the target of items changes."""
+    assert set(KINDS_OF_ITEMS) - {path.suffix for path in (found["seeds"] / "items").glob("query-[!l]*")} == set()
 
 
 def paths_of(app: Any, before: str = "") -> Iterator[str]:

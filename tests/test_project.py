@@ -135,6 +135,7 @@ MANY_PARAMETERS = {  # public functions, where each is an option of the user's; 
     *("learning/losses.py:dispersed_dsh_hierarchy", "learning/losses.py:tie_aware_dcg"),
     *(f"evaluation/evaluate.py:{name}" for name in ("evaluate", "evaluate_scores", "evaluate_run")),
     *("evaluation/count.py:count", "evaluation/count.py:count_scores", "evaluation/audit/audit.py:audit"),
+    "evaluation/item_files.py:read_items",
     *("discovery/leaderboard.py:leaderboard", "discovery/contest.py:__init__", "discovery/prevalence.py:prevalence"),
     *("study/study.py:add_model", "study/encode.py:encode_folder", "study/survey/__init__.py:survey"),
     *("report/leaderboard/__init__.py:write_leaderboard", "integrations/retrieval_metric.py:update"),

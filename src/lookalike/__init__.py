@@ -14,6 +14,7 @@ if typing.TYPE_CHECKING:
     from lookalike.evaluation.compare import compare
     from lookalike.evaluation.count import count, count_scores
     from lookalike.evaluation.evaluate import evaluate, evaluate_run, evaluate_scores, evaluate_tally
+    from lookalike.evaluation.item_files import read_items
     from lookalike.evaluation.relevance import grades, hierarchy, judged, matching_attributes, same_label, shared_tags
     from lookalike.evaluation.results import Evaluation, Score
     from lookalike.evaluation.tally import Tally
@@ -52,6 +53,7 @@ __all__ = [
     "learning",
     "matching_attributes",
     "metrics",
+    "read_items",
     "read_qrels",
     "read_run",
     "recall_of",
@@ -69,6 +71,7 @@ _HOMES = {
     "evaluation.compare": ["compare"],
     "evaluation.count": ["count", "count_scores"],
     "evaluation.evaluate": ["evaluate", "evaluate_run", "evaluate_scores", "evaluate_tally"],
+    "evaluation.item_files": ["read_items"],
     "metrics.metric": ["Metric"],
     "evaluation.relevance": ["grades", "hierarchy", "judged", "matching_attributes", "same_label", "shared_tags"],
     "evaluation.results": ["Evaluation", "Score"],

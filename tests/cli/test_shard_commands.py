@@ -244,7 +244,7 @@ def test_a_run_has_the_nearest_with_all_ties(
     ("arguments", "words"),
     [
         (["shard", "nothing.npz", "out"], "no file nothing.npz"),
-        (["shard", "items.csv", "out"], "must end in .npz"),
+        (["shard", "items.csv", "out"], "items.csv holds no codes: expected a column"),
         (["shard", "bits.npz", "items.csv"], "it is a file"),
         (["shard", "bits.npz", "out", "--rows", "0"], "from 1"),
         (["shard", "bits.npy", "out", "--table", "short.csv"], "fewer rows"),

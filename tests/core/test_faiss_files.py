@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lookalike.core.faiss_files import faiss_vectors
+from lookalike.core.readers.faiss_index import faiss_vectors
 from lookalike.shards.convert import shard_file
 from lookalike.shards.gallery import MANIFEST, Shards
 
@@ -133,7 +133,7 @@ def test_lists_that_are_mostly_empty(tmp_path: Path) -> None:
 
 
 def test_wide_vectors_are_read_fewer_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("lookalike.core.faiss_files.LARGEST", 100)
+    monkeypatch.setattr("lookalike.core.readers.faiss_index.LARGEST", 100)
     path = save(filled("Flat", 10), tmp_path / "x.faiss")
     pieces = [columns["embeddings"] for columns, _ in faiss_vectors(path, 97)]
     assert [len(piece) for piece in pieces] == [3, 3, 3, 1]

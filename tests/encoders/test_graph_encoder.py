@@ -24,12 +24,12 @@ from hypothesis import strategies as st
 from helpers.packaged import randomised, saved
 from helpers.threads import one_thread  # noqa: F401  # of all tests here
 from lookalike.core.errors import FileError
+from lookalike.core.readers.torch_files import read_state
 from lookalike.encoders import EfficientNetLite0, encode_files, load
 from lookalike.encoders.efficientnet_graph import lite_graph
 from lookalike.encoders.efficientnet_torch import Lite
 from lookalike.encoders.finetuned import write_finetuned
 from lookalike.encoders.graph_encoder import GraphSession
-from lookalike.encoders.torch_files import read_state
 
 RNG = np.random.default_rng(0)
 PICTURES = RNG.integers(0, 256, (9, 41, 53, 3)).astype(np.uint8)

@@ -245,7 +245,7 @@ FILES: dict[str, tuple[str, Callable[[Path], Path], str]] = {
     "npz of nothing": ("a.npz", lambda p: text(p, ""), "not a readable npz file"),
     "npz with a flipped byte": ("a.npz", flipped, "not a readable npz file"),
     "npy named npz": ("a.npz", renamed, "a.npz is not"),
-    "npz of other arrays": ("a.npz", lambda p: npz(p, x=BITS), "holds no codes"),
+    "npz of other arrays": ("a.npz", lambda p: npz(p, x=[1, 2]), "holds no codes.* it has 'x'"),
     "packed in one row": ("a.npz", lambda p: npz(p, packed=np.zeros(3, np.uint8)), "packed"),
     "too few labels": ("a.npz", lambda p: npz(p, codes=BITS, labels=[1]), "2 items, but 1 labels"),
     "one label for all": ("a.npz", lambda p: npz(p, codes=BITS, labels=1), "labels"),
@@ -254,7 +254,7 @@ FILES: dict[str, tuple[str, Callable[[Path], Path], str]] = {
     "parquet of text": ("a.parquet", text, "not a readable Parquet file"),
     "npy of text": ("a.npy", text, "not a readable npy file"),
     "npy in one row": ("a.npy", lambda p: np.save(p, BITS[0]) or p, "must hold a matrix"),  # type: ignore[func-returns-value]
-    "another ending": ("a.csv", text, "must end in .npz, .npy or .parquet"),
+    "another ending": ("a.xyz", text, "must end in .npz, .npy, .parquet, .*or .index"),
 }
 
 

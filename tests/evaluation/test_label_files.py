@@ -59,8 +59,8 @@ def test_a_text_is_taken_as_what_it_is(name: str, tmp_path: Path) -> None:
     text, values, n_notes = READ[name]
     path = tmp_path / "labels.txt"
     path.write_text(text, encoding="utf-8")
-    labels, notes = read_labels(path, 3)
-    assert labels.tolist() == values
+    found, notes = read_labels(path, 3)
+    assert found["labels"].tolist() == values
     assert len(notes) == n_notes
     assert all(note.startswith(f"{path}: ") for note in notes)
 
@@ -88,8 +88,8 @@ def test_what_can_be_read_in_two_ways_is_refused_with_its_line(name: str, tmp_pa
 def test_labels_are_joined_by_id(text: str, tmp_path: Path) -> None:
     path = tmp_path / "labels.csv"
     path.write_text(text)
-    labels, notes = read_labels(path, 3, IDS)
-    assert (labels.tolist(), notes) == (["cow", "cat", "dog"], [])
+    found, notes = read_labels(path, 3, IDS)
+    assert (found["labels"].tolist(), notes) == (["cow", "cat", "dog"], [])
 
 
 def test_an_item_without_a_label_is_refused(tmp_path: Path) -> None:
@@ -158,4 +158,4 @@ def test_rows_and_columns_exchanged_are_named(tmp_path: Path) -> None:
 
 def test_spaces_around_a_label_are_no_part_of_it(tmp_path: Path) -> None:
     (tmp_path / "labels.txt").write_text("cat \n  dog\ncat\nsea lion  \n")
-    assert read_labels(tmp_path / "labels.txt", 4)[0].tolist() == ["cat", "dog", "cat", "sea lion"]
+    assert read_labels(tmp_path / "labels.txt", 4)[0]["labels"].tolist() == ["cat", "dog", "cat", "sea lion"]

@@ -67,12 +67,29 @@ def items(folder: Path) -> None:
         (place / f"{side}-labels.csv").write_text("".join(["id,label\n", *rows]))
         tags = ["".join(f"{int(label == tag)} " for tag in range(3)) + "\n" for label in labels]
         (place / f"{side}-labels-tags.txt").write_text("".join(tags))
+    _items_of_all_kinds(place)
     (place / "table.csv").write_text("colour,price\n" + "".join(f"red,{n}.5\n" for n in range(N_ITEMS)))
     flat, binary = faiss.IndexFlatIP(6), faiss.IndexBinaryFlat(16)
     flat.add(_vectors(N_ITEMS)[1])
     binary.add(np.arange(2 * N_ITEMS, dtype=np.uint8).reshape(-1, 2))
     faiss.write_index(flat, str(place / "flat.faiss"))
     faiss.write_index_binary(binary, str(place / "binary.index"))
+
+
+def _items_of_all_kinds(place: Path) -> None:
+    """Queries, and labels of them, as other programs write them."""
+    from helpers.item_kinds import UNLABELLED, WRITERS, Sample, feather, hdf5, label_file, torch_alone
+
+    bits, embeddings, labels = _vectors(N_QUERIES, N_QUERIES)
+    items = Sample(embeddings, bits.repeat(2, 1)[:, :8], labels, np.array([f"q{n}" for n in range(N_QUERIES)]))
+    every = [*WRITERS.values(), *UNLABELLED.values(), ("index", UNLABELLED["faiss"][1])]
+    every += [("ipc", feather), ("hdf5", hdf5), ("tsv", WRITERS["CSV, lists"][1]), ("pth", torch_alone)]
+    for number, (ending, write) in enumerate(every):
+        for what in ("embeddings", "codes"):
+            if ending and ending != "data":
+                write(place / f"query-{what}-{number}.{ending}", items, what)
+    for ending in ("parquet", "h5", "pt"):
+        label_file(place / f"query-labels-of.{ending}", items)
 
 
 def evaluations(folder: Path) -> None:

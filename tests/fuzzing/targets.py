@@ -329,7 +329,7 @@ def use_database(path: Path) -> None:
 
 
 TARGETS = [
-    reader("items", "items/query-[!l]*", use_items, 2),
+    reader("items", "items/query-[!l]*", use_items, 4),
     reader("labels", "items/query-labels*", use_labels, 2),
     reader("codes", "items/*-saved.npz", la.Codes.load),
     reader("tallies", "evaluations/*.npz", use_tally, 2),

@@ -7,26 +7,29 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cyclopts import Parameter, validators
 
 from lookalike.cli.evaluate import EXCLUDE_SELF, GALLERY_LABELS, QUERY_LABELS
-from lookalike.cli.options import JSON, SEED, THREADS, ZERO
+from lookalike.cli.items import is_gallery, open_items
+from lookalike.cli.options import FLAT, FORMAT, JSON, SEED, THREADS, ZERO, LabelOptions, chosen_format
 from lookalike.cli.outputs import Output
-from lookalike.cli.terminal import each_note_once, print_json, progress, prose, table, tables
-from lookalike.core.endings import ITEMS, either
+from lookalike.cli.terminal import each_note_once, progress, prose, rich_table, tables, tell
+from lookalike.core.endings import ITEMS
 from lookalike.core.errors import FileError, InputError
 from lookalike.core.figures import shown
+from lookalike.core.tables.table import ResultTable, TableCell, TableHead, ValueRange
 
 if TYPE_CHECKING:
+    from lookalike.core.readers.source import Columns
     from lookalike.evaluation.audit import Audit
     from lookalike.evaluation.item_files import Items
 
 ADVICE = ", or pass a file of labels with --labels, or with --query-labels and --gallery-labels"
 COLUMNS = {"stored": "stored", "numpy": "numpy", "names": "by id", "relevant first": "first", "relevant last": "last"}
 
-QUERIES = Annotated[Path, Parameter(help=f"codes of the queries: {either(ITEMS)}")]
+QUERIES = Annotated[str, Parameter(help=f"codes of the queries: {ITEMS}")]
 GALLERY = Annotated[
-    Path | None, Parameter(help="codes of the gallery; without it, each query is searched among all others")
+    str | None, Parameter(help="codes of the gallery; without it, each query is searched among all others")
 ]
 LABELS = Annotated[
-    Path | None, Parameter(help="labels of the one file: .npy, a text line each, or a .csv with columns id and label")
+    str | None, Parameter(help="labels of the one file: .npy, a text line each, or a table with columns id and label")
 ]
 REPORTED = Annotated[
     str | None, Parameter(help="a number that somebody reported, such as 0.82: which of the scripts gives it?")
@@ -53,12 +56,14 @@ def audit(
     reported: REPORTED = None,
     k: CUTOFFS = (1000,),
     exclude_self: EXCLUDE_SELF = False,
+    columns: Annotated[LabelOptions, FLAT] = LabelOptions(),  # noqa: B008  # it never changes
     zero: ZERO = None,
     shuffles: SHUFFLES = 100,
     seed: SEED = 0,
     threads: THREADS = None,
     picture: PICTURE = None,
     as_json: JSON = False,
+    form: FORMAT = None,
 ) -> None:
     """Show what each common script would print as the mAP of the same codes, and which of them a number comes from.
 
@@ -70,11 +75,12 @@ def audit(
     from lookalike.evaluation.audit.verdict import check_reported
     from lookalike.evaluation.item_files import relevance_between
 
+    printed = chosen_format(form, as_json)
     if reported is not None:
         check_reported(reported)
+    files, alone = (labels, query_labels, gallery_labels), gallery is None
     with each_note_once(), progress():
-        query_items, gallery_items = _items(queries, gallery, (labels, query_labels, gallery_labels), zero)
-        alone = gallery is None
+        query_items, gallery_items = _items(queries, gallery, columns.columns, files, zero)
         found = audit_codes(
             _codes(query_items),
             _codes(gallery_items),
@@ -93,31 +99,32 @@ def audit(
         from lookalike.report.audit import write_picture
 
         write_picture(found, picture, reported)
-    if as_json:
-        print_json(found.to_dict(reported))
-    else:
-        _show(found, reported)
+    tell(
+        printed,
+        lambda: found.to_dict(reported),
+        lambda: [_ways(found), _scripts(found)],
+        lambda: _show(found, reported),
+    )
 
 
 def _items(
-    queries: Path, gallery: Path | None, labels: tuple[Path | None, ...], zero: str | None
+    queries: str, gallery: str | None, columns: "Columns", labels: tuple[str | None, ...], zero: str | None
 ) -> "tuple[Items, Items]":
     """What the files say of queries and items; one file is both."""
-    from lookalike.evaluation.item_files import read_items
-    from lookalike.shards.gallery import is_sharded
-
     own, of_queries, of_gallery = labels
     for path in (queries, gallery):
-        if path is not None and is_sharded(path):
+        if path is not None and is_gallery(path):
             raise InputError(f"{path} is a gallery in shards, or a folder: an audit needs the codes in one file")
     if gallery is None:
         if of_queries is not None or of_gallery is not None:
             raise InputError("--query-labels and --gallery-labels are for two files: pass --labels")
-        items = read_items(queries, own, zero=zero)
+        items = open_items(queries, columns, own, zero=zero)
         return items, items
     if own is not None:
         raise InputError("--labels is for one file: pass --query-labels and --gallery-labels")
-    return read_items(queries, of_queries, zero=zero), read_items(gallery, of_gallery, zero=zero)
+    of_both = ((queries, of_queries), (gallery, of_gallery))
+    first, second = (open_items(path, columns, labels, zero=zero) for path, labels in of_both)
+    return first, second
 
 
 def _codes(items: "Items") -> Any:
@@ -130,26 +137,42 @@ def _codes(items: "Items") -> Any:
     return items.vectors
 
 
-def _notes(found: "Audit", queries: Path, alone: bool) -> list[str]:
+def _notes(found: "Audit", queries: str, alone: bool) -> list[str]:
     note = f"{queries} is given alone: each item is searched for among all others (leave-one-out)"
     return [*found.notes, *([note] if alone else [])]
 
 
-def _show(found: "Audit", reported: str | None) -> None:
-    """Print a row for each way to count, a row for each script, and the verdict."""
-    exact = [("exact", "bold"), ("worst", ""), ("best", "")]
-    rows = table(*exact, *((name, "") for name in COLUMNS.values()), ("shuffled", ""), first="counted as")
+def _ways(found: "Audit") -> ResultTable:
+    """A row for each way to count."""
+    names = ["exact", "worst", "best", *COLUMNS.values(), "shuffled"]
+    heads = ["counted as", *(TableHead(name, main=name == "exact") for name in names)]
+    rows = []
     for row in found.distinct:
         numbers = [row.expected, row.worst, row.best, *(row.orders[order] for order in COLUMNS)]
-        shuffled = "" if not len(row.shuffled) else f"{shown(row.shuffled.min())} – {shown(row.shuffled.max())}"
-        rows.add_row(row.name, *("–" if value != value else shown(value) for value in numbers), shuffled)
-    scripts = table(("prints", "bold"), first="\nscript")
-    for one in found.numbers:
-        if one.script is not None:
-            scripts.add_row(one.name, shown(one.value))
+        shuffled = TableCell(None)
+        if len(row.shuffled):
+            low, high = float(row.shuffled.min()), float(row.shuffled.max())
+            shuffled = TableCell(ValueRange(low, high), f"{shown(low)} – {shown(high)}")
+        rows.append([row.name, *(TableCell(float(n), "–" if n != n else None) for n in numbers), shuffled])
+    return ResultTable.of(heads, rows)
+
+
+def _scripts(found: "Audit") -> ResultTable:
+    """A row for each script."""
+    rows = [[one.name, one.value] for one in found.numbers if one.script is not None]
+    return ResultTable.of(["script", TableHead("prints", main=True)], rows)
+
+
+def _tables(found: "Audit") -> list[ResultTable]:
+    return [_ways(found), _scripts(found)]
+
+
+def _show(found: "Audit", reported: str | None) -> None:
+    """Print a row for each way to count, a row for each script, and the verdict."""
     console = tables()
-    console.print(rows)
-    console.print(scripts)
+    ways, scripts = _tables(found)
+    console.print(rich_table(ways))
+    console.print(rich_table(scripts, title="\nscript"))
     n_items, shuffles = found.about["items"], found.about["shuffles"]
     facts = f"{found.n_queries:,} queries, {n_items:,} items of {found.about['bits']} bits"
     console.print(f"\n{facts}; ties in {len(COLUMNS)} orders and in {shuffles} shuffled galleries")

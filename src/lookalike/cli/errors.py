@@ -1,12 +1,11 @@
 """What is said when a command ends early: errors that a user can put right, and those of the machine."""
 
-import inspect
 import os
 import sys
 from collections.abc import Callable
 from typing import Any
 
-from lookalike.cli.parameters import flag_of, is_flag
+from lookalike.cli.parameters import flag_of, is_flag, parameters_of
 from lookalike.cli.terminal import OUTPUT
 from lookalike.core.errors import Option
 from lookalike.core.file_errors import FULL
@@ -26,7 +25,7 @@ def spelling(command: Callable[..., Any] | None) -> Callable[[Option], str]:
     >>> spell(Option("unjudged", "condensed")), spell(Option("exclude", "self")), spell(Option("level", "product"))
     ('--unjudged condensed', '--exclude-self', "level='product'")
     """
-    parameters = {} if command is None else inspect.signature(command).parameters
+    parameters = {} if command is None else parameters_of(command)
 
     def spell(option: Option) -> str:
         name = option.name if option.name in parameters else OTHER_NAMES.get(option.name, "")

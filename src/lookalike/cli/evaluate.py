@@ -12,24 +12,40 @@ from cyclopts import Parameter
 from lookalike.cli.engine import EngineOptions, evaluate_engine
 from lookalike.cli.errors import spelling
 from lookalike.cli.galleries import open_shards
-from lookalike.cli.options import DASK, FORMAT, JSON, PARTIALS, SIMILARITY, THREADS, UNLISTED, ZERO, chosen_format
+from lookalike.cli.items import is_gallery, open_items
+from lookalike.cli.options import (
+    DASK,
+    FLAT,
+    FORMAT,
+    JSON,
+    PARTIALS,
+    SIMILARITY,
+    THREADS,
+    UNLISTED,
+    ZERO,
+    RankedOptions,
+    chosen_format,
+)
 from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import each_note_once, progress, rich_table, tables, tell
-from lookalike.core.endings import ITEMS, JUDGEMENT_FILES, JUDGEMENTS, TREC, either
+from lookalike.core.endings import ITEMS, JUDGEMENT_FILES, JUDGEMENTS, TREC
 from lookalike.core.errors import InputError
 from lookalike.evaluation.default_metrics import DEFAULT_METRICS
 
 if TYPE_CHECKING:
     from lookalike import Evaluation
+    from lookalike.core.readers.source import Columns
     from lookalike.core.tables.table import ResultTable
+    from lookalike.evaluation.item_files import Items
     from lookalike.evaluation.relevance import Relevance
     from lookalike.metrics.metric import Metric
+    from lookalike.shards.gallery import Shards
 
 LABEL_FILES = ", or pass a file of labels with --query-labels and --gallery-labels"
 USUAL_METRICS = " ".join(DEFAULT_METRICS)
 OF_RUNS = {"unlisted": "below", "ties": "expected"}  # options of runs alone, as they are unless they are given
 
-QUERIES = Annotated[Path | None, Parameter(help=f"codes or embeddings of the queries: {either(ITEMS)}")]
+QUERIES = Annotated[str | None, Parameter(help=f"codes or embeddings of the queries: {ITEMS}")]
 GALLERY = Annotated[
     str | None,
     Parameter(
@@ -39,10 +55,11 @@ GALLERY = Annotated[
 ]
 METRICS = Annotated[str, Parameter(help="names, such as \"AP@1000 nDCG(gain='linear')@100 P(radius=2)\"")]
 QUERY_LABELS = Annotated[
-    Path | None,
-    Parameter(help="labels of the queries: .npy, a text line each, or a .csv with the columns id and label"),
+    str | None,
+    Parameter(help="labels of the queries: .npy, a text line each, or a table of any kind with ids and labels"),
 ]
-GALLERY_LABELS = Annotated[Path | None, Parameter(help="labels of the gallery, likewise")]
+GALLERY_LABELS = Annotated[str | None, Parameter(help="labels of the gallery, likewise")]
+COLUMNS = Annotated[RankedOptions, FLAT]
 RELEVANCE = Annotated[
     str | None,
     Parameter(
@@ -97,6 +114,7 @@ def evaluate(
     qrels: QRELS = None,
     similarity: SIMILARITY = None,
     exclude_self: EXCLUDE_SELF = False,
+    columns: COLUMNS = RankedOptions(),  # noqa: B008
     zero: ZERO = None,
     undefined: UNDEFINED = None,
     unjudged: UNJUDGED = None,
@@ -122,31 +140,36 @@ def evaluate(
 
     Example: lookalike evaluate queries.npz s3://bucket/gallery --dask tcp://scheduler:8786 --partials s3://bucket/partials
 
+    Example: lookalike evaluate queries.parquet gallery.parquet --vector emb --label class --id image_id --group product
+
     Example: lookalike evaluate --run search.run.gz --qrels judged.qrels --unjudged irrelevant
     """
     from lookalike.evaluation.relevance_by_metric import metrics_by_kind
     from lookalike.metrics.metric import parse_all
 
     names = parse_all(metrics)  # a misspelt name is told before any file is read
-    label_files, kinds = (query_labels, gallery_labels), metrics_by_kind(relevance, names)
-    _check_options(interval, curve, len(kinds))
+    label_files, kinds, named = (query_labels, gallery_labels), metrics_by_kind(relevance, names), columns.columns
+    _check_options(interval, curve, len(kinds), exclude_self and columns.group is not None)
     policies: dict[str, Any] = {"undefined": undefined, "unjudged": unjudged}
-    asked = _Asked(queries, gallery, label_files, names, kinds, policies, similarity, exclude_self, zero, labels)
+    asked = _Asked(queries, gallery, label_files, names, kinds, policies, similarity, exclude_self, zero, labels, named)
+    printed = chosen_format(form, as_json)
     of_runs, of_vectors = {"unlisted": unlisted, "ties": ties}, {"threads": threads, "partials": partials}
     if engine is not None:
-        unfit = any((gallery, run, qrels, curve, interval, dask, partials, of_runs != OF_RUNS))
-        return evaluate_engine(engine, asked, output, unfit=unfit, threads=threads, as_json=as_json)
+        unfit = any((gallery, run, qrels, curve, interval, dask, partials, columns.group, of_runs != OF_RUNS))
+        return evaluate_engine(engine, asked, output, unfit=unfit, threads=threads, form=printed)
     search = _search_of(asked, (run, qrels), of_runs, of_vectors, dask)
     result = search(asked)
     if output is not None:
         result.to_json(output)
     if curve is not None:
         _write_curve(curve, result, asked, search)
-    return _tell_scores(result, interval, chosen_format(form, as_json))
+    return _tell_scores(result, interval, printed)
 
 
-def _check_options(interval: float | None, curve: Path | None, n_kinds: int) -> None:
+def _check_options(interval: float | None, curve: Path | None, n_kinds: int, excludes_twice: bool) -> None:
     """Raise for options that cannot be met, before anything is read or written. n_kinds: of relevance."""
+    if excludes_twice:
+        raise InputError("--exclude-self and --group both say what does not rank: pass one of them")
     if interval is not None and not 0 < interval < 1:
         raise InputError(f"--interval must be between 0 and 1, got {interval}")
     if curve is not None and n_kinds > 1:
@@ -159,7 +182,7 @@ class _Asked:
 
     queries: Any
     gallery: Any
-    labels: tuple[Path | None, Path | None]
+    labels: tuple[str | None, str | None]
     metrics: "list[Metric]"
     by_kind: "dict[str | None, list[Metric]]"  # the metrics of each kind of relevance
     policies: dict[str, Any]  # what undefined queries and unjudged items count
@@ -167,18 +190,18 @@ class _Asked:
     exclude_self: bool
     zero: str | None
     level: str | None  # of the labels: "fine", "coarse", or as the files have them
+    columns: "Columns"
 
     @property
     def in_shards(self) -> bool:
         """Whether the gallery is one that `lookalike shard` wrote."""
-        from lookalike.shards.gallery import is_sharded
+        return self.gallery is not None and is_gallery(self.gallery)
 
-        return self.gallery is not None and is_sharded(self.gallery)
-
-    @property
-    def exclude(self) -> Literal["self"] | None:
-        """What does not rank, as `la.evaluate` calls it."""
-        return "self" if self.exclude_self else None
+    def read(self, side: int) -> "Items":
+        """The items of the queries (0) or of the gallery (1)."""
+        location, labels = (self.queries, self.gallery)[side], self.labels[side]
+        columns = self.columns if side == 0 else replace(self.columns, by=None)
+        return open_items(location, columns, labels, zero=self.zero).at_level(self.level)
 
 
 def _search_of(
@@ -202,13 +225,13 @@ def _search_of(
     return partial(_evaluate_alone if asked.gallery is None else _evaluate_files, options)
 
 
-def _evaluate_run(run: Path | None, qrels: Path | None, options: dict[str, Any], asked: _Asked) -> "Evaluation":
+def _evaluate_run(run: Path | None, qrels: Path | None, options: Mapping[str, Any], asked: _Asked) -> "Evaluation":
     """Evaluate a TREC run by judgements."""
     import lookalike as la
 
     if run is None or qrels is None:
         raise InputError("--run and --qrels belong together: pass both files")
-    own = (asked.queries, *asked.labels, *asked.by_kind, asked.similarity, asked.zero, asked.level)
+    own = (asked.queries, *asked.labels, *asked.by_kind, asked.similarity, asked.zero, asked.level, asked.columns.named)
     if any(own) or asked.exclude_self:
         raise InputError("pass either QUERIES and GALLERY, or --run and --qrels, which have their own ids and grades")
     with progress():
@@ -239,11 +262,11 @@ def _write_curve(path: Path, result: "Evaluation", asked: _Asked, search: "Calla
 
 def _evaluate_shards(dask: str | None, options: dict[str, Any], asked: _Asked) -> "Evaluation":
     """Evaluate queries in a gallery in shards, here or on a cluster."""
-    from lookalike.evaluation.item_files import read_items, relevance_to_shards
+    from lookalike.evaluation.item_files import relevance_to_shards
 
     if asked.labels[1] is not None:
         raise InputError("shards have their own labels: give them to lookalike shard, in the file or by --table")
-    query_items = read_items(asked.queries, asked.labels[0], zero=asked.zero).at_level(asked.level)
+    query_items = asked.read(0)
     with each_note_once(), open_shards(asked.gallery, dask) as shards, progress():
         result = _of_each_kind(
             asked,
@@ -253,18 +276,17 @@ def _evaluate_shards(dask: str | None, options: dict[str, Any], asked: _Asked) -
             similarity=asked.similarity,
             query_ids=query_items.ids,
             gallery_ids=shards["ids"] if "ids" in shards.columns else None,
-            exclude=asked.exclude,
+            exclude=_exclude(asked, query_items, shards),
+            by=query_items.by,
             **asked.policies,
             **options,
         )
-    return result.with_notes(*query_items.notes)
+    return _with_notes(result, asked, query_items)
 
 
 def _evaluate_alone(options: dict[str, Any], asked: _Asked) -> "Evaluation":
     """Evaluate each item of a file as a query among all others, and say so."""
-    from lookalike.shards.gallery import is_sharded
-
-    if is_sharded(asked.queries):
+    if is_gallery(asked.queries):
         raise InputError(f"pass the file of the QUERIES too: {asked.queries} is a gallery in shards, or a folder")
     labels = asked.labels[0] or asked.labels[1]
     among_others = replace(asked, gallery=asked.queries, labels=(labels, labels), exclude_self=True)
@@ -276,13 +298,10 @@ def _evaluate_alone(options: dict[str, Any], asked: _Asked) -> "Evaluation":
 
 def _evaluate_files(options: dict[str, Any], asked: _Asked) -> "Evaluation":
     """Evaluate queries in a gallery that is one file."""
-    from lookalike.evaluation.item_files import read_items, relevance_between
+    from lookalike.evaluation.item_files import relevance_between
 
     with each_note_once(), progress():
-        query_items, gallery_items = (
-            read_items(asked.queries, asked.labels[0], zero=asked.zero).at_level(asked.level),
-            read_items(asked.gallery, asked.labels[1], zero=asked.zero).at_level(asked.level),
-        )
+        query_items, gallery_items = asked.read(0), asked.read(1)
         result = _of_each_kind(
             asked,
             lambda kind: relevance_between(query_items, gallery_items, kind, LABEL_FILES),
@@ -291,11 +310,39 @@ def _evaluate_files(options: dict[str, Any], asked: _Asked) -> "Evaluation":
             similarity=asked.similarity,
             query_ids=query_items.ids,
             gallery_ids=gallery_items.ids,
-            exclude=asked.exclude,
+            exclude=_exclude(asked, query_items, gallery_items),
+            by=query_items.by,
             **asked.policies,
             **options,
         )
-    return result.with_notes(*query_items.notes, *gallery_items.notes)
+    return _with_notes(result, asked, query_items, gallery_items)
+
+
+def _exclude(asked: _Asked, queries: "Items", gallery: "Items | Shards") -> Any:
+    """What does not rank, as `la.evaluate` takes it: an item of the query's own group, or with the query's own id."""
+    from lookalike.evaluation.item_files import Items, alike
+
+    name = asked.columns.group
+    if name is None:
+        return "self" if asked.exclude_self else None
+    if isinstance(gallery, Items) and queries.groups is not None and gallery.groups is not None:
+        return alike(queries.groups, gallery.groups)
+    if isinstance(gallery, Items):
+        raise InputError(f"queries and gallery must both have the groups of column {name!r}")
+    column = name if name in gallery.columns else "groups"
+    if column not in gallery.columns:
+        raise InputError(f"{gallery.location} has no column {name!r}: it has {', '.join(gallery.columns)}")
+    return queries.groups, gallery[column]
+
+
+def _with_notes(result: "Evaluation", asked: _Asked, *items: "Items") -> "Evaluation":
+    """The result, which says what was assumed, and which items do not rank."""
+    notes = [note for each in items for note in each.notes]
+    if asked.columns.group is not None:
+        note = f"items of the query's own group do not rank, by column {asked.columns.group!r}"
+        logger.warning("%s", note)
+        notes.append(note)
+    return result.with_notes(*notes)
 
 
 def _of_each_kind(
@@ -322,7 +369,8 @@ def _intervals(result: "Evaluation", level: float | None) -> "dict[Metric, tuple
 def _tell_scores(result: "Evaluation", level: float | None, printed: str) -> None:
     """Print the scores in the form that was asked for."""
     scores = _scores_table(result, level)
-    tell(printed, lambda: _scores_facts(result, level), lambda: [scores], lambda: _show_scores(result, scores))
+    every = [scores] if result.by_group is None else [scores, result.by_group.to_table()]
+    tell(printed, lambda: _scores_facts(result, level), lambda: every, lambda: _show_scores(result, scores))
 
 
 def _scores_facts(result: "Evaluation", level: float | None) -> dict[str, Any]:
@@ -348,6 +396,8 @@ def _show_scores(result: "Evaluation", rows: "ResultTable") -> None:
     """Print a table with a row for each metric, and how they were counted."""
     console = tables()
     console.print(rich_table(rows))
+    if result.by_group is not None:
+        console.print(f"\n{result.by_group}\n")
     console.print(result.basis)
     for sentence in result.conventions(spelling(evaluate)):
         console.print(sentence)

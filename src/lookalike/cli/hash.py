@@ -9,13 +9,15 @@ from cyclopts import Parameter
 
 from lookalike.cli.galleries import open_shards
 from lookalike.cli.hashers import choose
-from lookalike.cli.options import DASK, JSON, PARTIALS, SEED, THREADS
+from lookalike.cli.items import is_gallery, open_items
+from lookalike.cli.options import DASK, FLAT, JSON, PARTIALS, SEED, THREADS, GroupOptions
 from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import print_json, progress, tables
 from lookalike.core.endings import ARRAYS, ITEMS, either
 from lookalike.core.errors import FileError, InputError
 
 if TYPE_CHECKING:
+    from lookalike.core.readers.source import Columns
     from lookalike.evaluation.item_files import Items
     from lookalike.hashers import Hasher
 
@@ -23,7 +25,7 @@ __all__ = ["hash_items"]
 
 
 def hash_items(
-    items: Annotated[str, Parameter(help=f"embeddings: {either(ITEMS)}; or the folder or address of shards")],
+    items: Annotated[str, Parameter(help=f"embeddings: {ITEMS}; or the folder or address of shards")],
     output: Annotated[
         str,
         Parameter(help=f"where to write the codes: {either(ARRAYS)}; of shards, a folder or address"),
@@ -39,7 +41,8 @@ def hash_items(
         ),
     ] = "ITQ",
     bits: Annotated[int | None, Parameter(help="length of the codes (64)")] = None,
-    fit: Annotated[Path | None, Parameter(help="embeddings to learn from, if not from ITEMS")] = None,
+    fit: Annotated[str | None, Parameter(help="embeddings to learn from, if not from ITEMS")] = None,
+    columns: Annotated[GroupOptions, FLAT] = GroupOptions(),  # noqa: B008  # it never changes
     save: Annotated[
         Path | None, Parameter(help="also write the hasher to this .npz, to hash other items with"), Output()
     ] = None,
@@ -57,17 +60,15 @@ def hash_items(
 
     Example: lookalike hash s3://bucket/embeddings s3://bucket/codes --hasher itq.npz --dask tcp://scheduler:8786
     """
-    from lookalike.shards.gallery import is_sharded
-
-    options = _HasherOptions(hasher, bits, fit, save, seed)
-    if is_sharded(items):
+    options = _HasherOptions(hasher, bits, fit, save, seed, columns.columns)
+    if is_gallery(items):
         if fit is None and not hasher.endswith(".npz"):
             raise InputError("shards are hashed by a hasher that is learned: pass --hasher itq.npz, or --fit SAMPLE")
         _hash_shards(items, output, options, _Workers(threads, dask, partials), as_json)
         return
     if any((threads, dask, partials)):
         raise InputError("--threads, --dask and --partials are for embeddings in shards, which lookalike shard writes")
-    _hash_file(Path(items), Path(output), options, as_json)
+    _hash_file(items, Path(output), options, as_json)
 
 
 @dataclass(frozen=True)
@@ -76,9 +77,14 @@ class _HasherOptions:
 
     name: str
     bits: int | None
-    fit: Path | None
+    fit: str | None
     save: Path | None
     seed: int
+    columns: "Columns"
+
+    def read(self, location: str) -> "Items":
+        """The items at a location."""
+        return open_items(location, self.columns)
 
     def choose(self) -> tuple["Hasher", bool]:
         """The hasher, and whether it is fitted."""
@@ -97,22 +103,22 @@ class _Workers:
     partials: str | None
 
 
-def _hash_file(path: Path, output: Path, options: _HasherOptions, as_json: bool) -> None:
+def _hash_file(path: str, output: Path, options: _HasherOptions, as_json: bool) -> None:
     """Hash the embeddings of a file."""
     from lookalike.core.codes import Codes
     from lookalike.core.kernels import prepare_hashing
-    from lookalike.evaluation.item_files import read_items, write_codes
+    from lookalike.evaluation.item_files import write_codes
 
     _check_names(output, options.save)
     hasher, fitted = options.choose()
-    items = read_items(path)
+    items = options.read(path)
     if isinstance(items.vectors, Codes):
         raise FileError(f"{path} holds codes already: hashing is for embeddings", path=path)
     prepare_hashing()  # compiled before the clock starts
     started = time.perf_counter()
     with progress():
         if not fitted:
-            sample = items if options.fit is None else read_items(options.fit)
+            sample = items if options.fit is None else options.read(options.fit)
             _fit(hasher, sample, options)
         fit_seconds, started = time.perf_counter() - started, time.perf_counter()
         codes = hasher.transform(items.vectors)
@@ -165,12 +171,11 @@ def _fit(hasher: "Hasher", sample: "Items", options: _HasherOptions) -> None:
 def _hash_shards(items: str, output: str, options: _HasherOptions, way: _Workers, as_json: bool) -> None:
     """Hash the embeddings of shards by a hasher that is fitted, or is fitted to a sample."""
     from lookalike.core.threads import n_threads
-    from lookalike.evaluation.item_files import read_items
     from lookalike.shards.convert import hash_shards
 
     hasher, _ = options.choose()
     if options.fit is not None:
-        _fit(hasher, read_items(options.fit), options)
+        _fit(hasher, options.read(options.fit), options)
     if options.save is not None:
         hasher.save(options.save)
     started = time.perf_counter()

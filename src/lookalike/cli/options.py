@@ -1,12 +1,16 @@
 """Options that several commands share."""
 
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cyclopts import Parameter, validators
 
 from lookalike.cli.outputs import Output
 from lookalike.core.errors import InputError
+
+if TYPE_CHECKING:
+    from lookalike.core.readers.source import Columns
 
 JSON = Annotated[bool, Parameter(name="--json", help="print the result as JSON: --format json")]
 FORMAT = Annotated[
@@ -85,11 +89,62 @@ OPEN = Annotated[
     Parameter(name="--open", negative="--no-open", help="open the page in a browser; by default on a desktop"),
 ]
 
+
+@dataclass(frozen=True)
+class VectorOptions:
+    """Which columns of a file are the vectors and the ids."""
+
+    vector: Annotated[
+        str | None,
+        Parameter(help="the column of the vectors, where it has another name than ours; emb for emb_0, emb_1, …"),
+    ] = None
+    id: Annotated[str | None, Parameter(help="the column of the ids")] = None
+
+    @property
+    def columns(self) -> "Columns":
+        """The same as readers take it."""
+        from lookalike.core.readers.source import Columns
+
+        return Columns(**asdict(self))
+
+
+@dataclass(frozen=True)
+class LabelOptions(VectorOptions):
+    """Which columns are the vectors, the ids, and the labels or tags."""
+
+    label: Annotated[str | None, Parameter(help="the column of the labels; of a file of labels, if given")] = None
+    tags: Annotated[str | None, Parameter(help="the column of the tags, lists of 0 and 1, in place of labels")] = None
+
+
+@dataclass(frozen=True)
+class GroupOptions(LabelOptions):
+    """Which columns are the vectors, the ids, the labels or tags, and the groups."""
+
+    group: Annotated[str | None, Parameter(help="the column of groups, such as products")] = None
+
+
+@dataclass(frozen=True)
+class RankedOptions(LabelOptions):
+    """The same, where items of the query's own group do not rank."""
+
+    group: Annotated[
+        str | None,
+        Parameter(help="the column of groups, such as products: items of the query's own group do not rank"),
+    ] = None
+    by: Annotated[
+        str | None,
+        Parameter(help="a column of the queries, such as category: also each metric for each of its values"),
+    ] = None
+
+
+FLAT = Parameter(name="*")  # each field is an option of its own
+
 __all__ = [
     "ALLOW_HOST",
     "DASK",
     "DATA_NAMES",
     "FEATURES",
+    "FLAT",
     "FORMAT",
     "HOST",
     "JSON",
@@ -109,6 +164,10 @@ __all__ = [
     "THREADS",
     "UNLISTED",
     "ZERO",
+    "GroupOptions",
+    "LabelOptions",
+    "RankedOptions",
+    "VectorOptions",
     "check_raw",
     "check_smoothing",
     "chosen_format",

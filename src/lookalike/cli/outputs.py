@@ -1,5 +1,6 @@
 """Where commands may write: one guard for every output of every command."""
 
+import glob
 import inspect
 import re
 from collections.abc import Callable, Iterator
@@ -108,7 +109,7 @@ def _kind(folder: Path) -> str | None:
 
 
 def _paths(value: Any) -> Iterator[str]:
-    """Files, folders and addresses that an argument may name: itself, or parts of it as in NAME=FILE,FILE."""
+    """Files, folders and addresses that an argument may name: itself, parts of it as in NAME=FILE,FILE, a pattern."""
     if isinstance(value, Path):
         yield str(value)
     elif isinstance(value, list | tuple):
@@ -119,6 +120,8 @@ def _paths(value: Any) -> Iterator[str]:
         for part in {value, named, *named.split(","), value.partition(":")[2], *re.split(r"[=,\s]+", value)} - {""}:
             if "://" in part or _exists(part):
                 yield part
+            elif glob.has_magic(part):
+                yield from glob.glob(part, recursive=True)  # noqa: PTH207  # patterns from / too
 
 
 def _exists(text: str) -> bool:

@@ -1,10 +1,26 @@
 """How the parameters of a command are written on a command line."""
 
+import dataclasses
 import inspect
+from collections.abc import Callable
+from typing import Any
 
 from cyclopts import Parameter
 
-__all__ = ["flag_of", "is_flag"]
+__all__ = ["flag_of", "is_flag", "parameters_of"]
+
+
+def parameters_of(command: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The parameters of a command by name; fields of options that several commands share are parameters too."""
+    found: dict[str, inspect.Parameter] = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        kind = getattr(parameter.annotation, "__origin__", parameter.annotation)
+        if dataclasses.is_dataclass(kind):
+            for field in dataclasses.fields(kind):
+                found[field.name] = parameter.replace(name=field.name, annotation=field.type)
+        else:
+            found[name] = parameter
+    return found
 
 
 def flag_of(parameter: inspect.Parameter) -> str:

@@ -6,22 +6,24 @@ from typing import Annotated, Any
 from cyclopts import Parameter
 
 from lookalike.cli.galleries import open_shards
-from lookalike.cli.options import DASK, JSON, SIMILARITY, THREADS, ZERO
+from lookalike.cli.items import open_items
+from lookalike.cli.options import DASK, FLAT, JSON, SIMILARITY, THREADS, ZERO, VectorOptions
 from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import print_json, progress, tables
-from lookalike.core.endings import ITEMS, either
+from lookalike.core.endings import ITEMS
 from lookalike.core.errors import InputError
 
 __all__ = ["rank"]
 
 
 def rank(
-    queries: Annotated[Path, Parameter(help=f"codes or embeddings of the queries: {either(ITEMS)}")],
+    queries: Annotated[str, Parameter(help=f"codes or embeddings of the queries: {ITEMS}")],
     shards: Annotated[str, Parameter(help="the folder or address of a gallery in shards, with ids")],
     output: Annotated[Path, Parameter(help="the TREC run to write, plain or .gz"), Output()],
     /,
     *,
     k: Annotated[int, Parameter(help="how many items of each query; all that tie with the last are there too")] = 100,
+    columns: Annotated[VectorOptions, FLAT] = VectorOptions(),  # noqa: B008  # it never changes
     similarity: SIMILARITY = None,
     zero: ZERO = None,
     threads: THREADS = None,
@@ -36,12 +38,11 @@ def rank(
     """
     from lookalike.core.codes import Codes
     from lookalike.discovery.sharded_rankers import nearest, run_of
-    from lookalike.evaluation.item_files import read_items
     from lookalike.evaluation.trec import write_run
 
     if k < 1:
         raise InputError(f"--k must be a whole number from 1, got {k}")
-    asked = read_items(queries, zero=zero)
+    asked = open_items(queries, columns.columns, zero=zero)
     if similarity is not None and isinstance(asked.vectors, Codes):
         raise InputError("codes are compared by Hamming distance: --similarity is for embeddings")
     with open_shards(shards, dask) as gallery, progress():

@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter
 
 from lookalike.cli.hashers import choose_all
-from lookalike.cli.options import FORMAT, JSON, LABELS, SEED, SETTING, SOURCE, chosen_format
+from lookalike.cli.items import is_items, open_items
+from lookalike.cli.options import FLAT, FORMAT, JSON, LABELS, SEED, SETTING, SOURCE, LabelOptions, chosen_format
 from lookalike.cli.outputs import Output
 from lookalike.cli.survey import STUDY_LENGTHS, limits, report_study
 from lookalike.cli.tasks import level_of, task_and_shape
 from lookalike.cli.terminal import say_how_to_open
 from lookalike.cli.trials import LENGTHS, tell_trials, try_all
-from lookalike.core.endings import ITEMS
 from lookalike.core.errors import FileError, InputError
 
 if TYPE_CHECKING:
+    from lookalike.core.readers.source import Columns
     from lookalike.experiments.task import Task
 
 DATA = Annotated[
@@ -27,7 +28,7 @@ DATA = Annotated[
         "embeddings or codes"
     ),
 ]
-GALLERY = Annotated[Path | None, Parameter(help="with a file of queries: the file of the gallery")]
+GALLERY = Annotated[str | None, Parameter(help="with a file of queries: the file of the gallery")]
 FEATURES = Annotated[
     str | None,
     Parameter(help="what stands for an image of a data set: pixels (the default), or efficientnet-lite0"),
@@ -43,7 +44,7 @@ BITS = Annotated[str | None, Parameter(help="lengths of the codes (12 24 48; of 
 CODES = Annotated[
     list[str] | None, Parameter(help="codes made elsewhere, NAME=QUERIES,GALLERY; may be given several times")
 ]
-FIT = Annotated[Path | None, Parameter(help="embeddings to learn from, if not from the gallery")]
+FIT = Annotated[str | None, Parameter(help="embeddings to learn from, if not from the gallery")]
 SIMILARITY = Annotated[
     Literal["cosine", "dot", "euclidean"] | None,
     Parameter(help="how the features themselves are searched, for comparison (euclidean)"),
@@ -54,6 +55,7 @@ NEAR = Annotated[
 ]
 TITLE = Annotated[str | None, Parameter(help="of the report; by default the name of the data")]
 OUTPUT = Annotated[Path, Parameter(help="where to write the report"), Output(".html")]
+COLUMNS = Annotated[LabelOptions, FLAT]
 PAGE = Path("lookalike-report.html")
 
 __all__ = ["report"]
@@ -76,6 +78,7 @@ def report(
     setting: SETTING = None,
     source: SOURCE = None,
     labels: LABELS = None,
+    columns: COLUMNS = LabelOptions(),  # noqa: B008  # it never changes
     seed: SEED = 0,
     as_json: JSON = False,
     form: FORMAT = None,
@@ -95,37 +98,37 @@ def report(
 
     check_installed()
     of_images: dict[str, Any] = {"features": features, "setting": setting, "source": source, "labels": labels}
+    named_columns: dict[str, Any] = columns.columns.named
     if gallery is None and (Path(data) / "study.toml").is_file():
-        options = {**of_images, "codes": codes, "fit": fit, "title": title, "similarity": similarity}
-        _refuse("is not for a study, whose models and labels are known", **options)
-        named = hashers is not None or bits is not None
-        chosen = choose_all(hashers or "ITQ", bits or STUDY_LENGTHS, seed) if named else None
+        of_files = {"codes": codes, "fit": fit, "title": title, "similarity": similarity, **named_columns}
+        _refuse("is not for a study, whose models and labels are known", **of_images, **of_files)
+        chosen = choose_all(hashers or "ITQ", bits or STUDY_LENGTHS, seed) if (hashers, bits) != (None, None) else None
         report_study(Path(data), output, chosen, limits(near), seed, chosen_format(form, as_json))
         return
     _refuse("is for a study, in which near-duplicates are looked for", near=near)
     others = [_named_codes(text) for text in codes or []]
     if gallery is None:
-        _check_data_set(data, fit)
+        _check_data_set(data, {"fit": fit, **named_columns})
         task, _ = task_and_shape(data, source, labels, setting, seed, features or "pixels")
     else:
         level = level_of(labels)
         of_images["labels"] = labels if level is None else None
         _refuse("is for data sets and folders of images, not for files", **of_images)
-        task = _items_task(Path(data), gallery, fit, level)
+        task = _items_task(data, gallery, fit, level, columns.columns)
         if task.gallery is None:
             _refuse("is for embeddings: these hold codes", hashers=hashers, bits=bits, fit=fit, similarity=similarity)
-            others.insert(0, (gallery.stem, Path(data), gallery))
+            others.insert(0, (Path(gallery).stem, data, gallery))
     chosen = [] if task.gallery is None else choose_all(hashers, bits or LENGTHS, seed)
     task = replace(task, title=title or task.title, about=task.about | {"seed": seed})
-    trials = try_all(task, chosen, _codes_from_files(task, others), similarity or "euclidean")
+    trials = try_all(task, chosen, _codes_from_files(task, others, columns.columns), similarity or "euclidean")
     tell_trials(trials, output, chosen_format(form, as_json), None, lambda: say_how_to_open(output))
 
 
-def _check_data_set(data: str, fit: Path | None) -> None:
+def _check_data_set(data: str, of_files: dict[str, Any]) -> None:
     """Raise where one file of two is passed in place of a data set, or what a data set does not need."""
-    if Path(data).suffix in ITEMS:
+    if is_items(data):
         raise InputError(f"pass two files, queries and gallery: {data} is one of them")
-    _refuse("is for files of embeddings: a data set has its own training part", fit=fit)
+    _refuse("is for files of embeddings, not for a data set, which has its own training part", **of_files)
 
 
 def _refuse(why: str, **options: Any) -> None:
@@ -135,31 +138,32 @@ def _refuse(why: str, **options: Any) -> None:
             raise InputError(f"--{name} {why}")
 
 
-def _items_task(queries: Path, gallery: Path, fit: Path | None, level: str | None) -> "Task":
+def _items_task(queries: str, gallery: str, fit: str | None, level: str | None, columns: "Columns") -> "Task":
     """What is searched for what, in files of queries and of a gallery."""
-    from lookalike.evaluation.item_files import read_items
     from lookalike.experiments.task import items_task
 
-    training = None if fit is None else read_items(fit)
-    return items_task(read_items(queries), read_items(gallery), training, level=level)
+    training = None if fit is None else open_items(fit, columns)
+    return items_task(open_items(queries, columns), open_items(gallery, columns), training, level=level)
 
 
-def _named_codes(text: str) -> tuple[str, Path, Path]:
+def _named_codes(text: str) -> tuple[str, str, str]:
     """A name, and the files of codes of queries and gallery: NAME=QUERIES,GALLERY."""
     parts = re.fullmatch(r"([^=]+)=([^,]+),([^,]+)", text)
     if parts is None:
         raise InputError(f"--codes must be NAME=QUERIES,GALLERY, got {text!r}")
-    return parts[1], Path(parts[2]), Path(parts[3])
+    return parts[1], parts[2], parts[3]
 
 
-def _codes_from_files(task: "Task", files: list[tuple[str, Path, Path]]) -> list[Any]:
+def _codes_from_files(task: "Task", files: list[tuple[str, str, str]], columns: "Columns") -> list[Any]:
     """Names, and the codes of queries and gallery that were made elsewhere."""
     from lookalike.core.codes import Codes
-    from lookalike.evaluation.item_files import read_items
+    from lookalike.core.readers.source import Columns
+
+    alone = columns if task.gallery is None else Columns()  # files beside embeddings have columns of their own
 
     named = []
     for name, *paths in files:
-        vectors = [read_items(path).vectors for path in paths]
+        vectors = [open_items(path, alone).vectors for path in paths]
         for path, codes, n in zip(paths, vectors, (len(task.query_labels), len(task.gallery_labels)), strict=True):
             if not isinstance(codes, Codes) or len(codes) != n:
                 kind = "codes" if isinstance(codes, Codes) else "embeddings"

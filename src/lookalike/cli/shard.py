@@ -5,17 +5,17 @@ from typing import Annotated
 
 from cyclopts import Parameter
 
-from lookalike.cli.options import JSON, ZERO
+from lookalike.cli.items import open_source_of
+from lookalike.cli.options import FLAT, JSON, ZERO, GroupOptions
 from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import print_json, progress, tables
+from lookalike.core.endings import ITEMS
 
 __all__ = ["shard"]
 
 
 def shard(
-    items: Annotated[
-        Path, Parameter(help="codes or embeddings: .npz, .npy, .parquet, or a flat index of faiss (.faiss, .index)")
-    ],
+    items: Annotated[str, Parameter(help=f"codes or embeddings: {ITEMS}; a folder or a pattern of Parquet files")],
     output: Annotated[
         str, Parameter(help="a folder, or an address such as s3://bucket/gallery"), Output(folder=True, owns="gallery")
     ],
@@ -24,6 +24,7 @@ def shard(
     table: Annotated[
         Path | None, Parameter(help="a .csv with a row for each item: id, label and whatever else become columns")
     ] = None,
+    columns: Annotated[GroupOptions, FLAT] = GroupOptions(),  # noqa: B008  # it never changes
     bits: Annotated[int | None, Parameter(help="length of the codes, where packed bytes do not say it")] = None,
     zero: ZERO = None,
     rows: Annotated[int | None, Parameter(help="items of a shard (a million, or 64 MB of them)")] = None,
@@ -41,7 +42,8 @@ def shard(
     from lookalike.shards.convert import shard_file
 
     with progress():
-        written = shard_file(items, output, table=table, n_bits=bits, zero=zero, rows=rows, replace=replace)
+        source = open_source_of(items, columns.columns, extra=True)
+        written = shard_file(source, output, table=table, n_bits=bits, zero=zero, rows=rows, replace=replace)
     if as_json:
         print_json({"output": str(written.location), **written.manifest})
         return

@@ -5,7 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
+from lookalike.cli.items import is_items, open_items
 from lookalike.cli.options import (
+    FLAT,
     FORMAT,
     JSON,
     RANDOM_TOO,
@@ -16,6 +18,7 @@ from lookalike.cli.options import (
     SMOOTHING,
     STUDY,
     ZERO,
+    VectorOptions,
     check_raw,
     check_smoothing,
     chosen_format,
@@ -114,10 +117,11 @@ def new(
 def add(
     folder: STUDY,
     name: Annotated[str, Parameter(help="what the model is called")],
-    gallery: Annotated[Path, Parameter(help="embeddings or codes of the items (.npz, .npy, .parquet), or a TREC run")],
-    queries: Annotated[Path | None, Parameter(help="those of the queries, if they are not items")] = None,
+    gallery: Annotated[str, Parameter(help=f"embeddings or codes of the items: {ITEMS}; or a TREC run")],
+    queries: Annotated[str | None, Parameter(help="those of the queries, if they are not items")] = None,
     /,
     *,
+    columns: Annotated[VectorOptions, FLAT] = VectorOptions(),  # noqa: B008  # it never changes
     similarity: SIMILARITY = None,
     zero: ZERO = None,
     replace: Annotated[bool, Parameter(help="in place of the model of this name")] = False,
@@ -129,13 +133,12 @@ def add(
 
     Example: lookalike study add shop old-search search.run.gz
     """
-    from lookalike.evaluation.item_files import read_items
     from lookalike.study.study import Study
 
     opened = Study.open(folder)
-    if gallery.suffix in ITEMS:
-        items = read_items(gallery, zero=zero)
-        of_queries = read_items(queries, zero=zero) if queries is not None else None
+    if is_items(gallery):
+        items = open_items(gallery, columns.columns, zero=zero)
+        of_queries = open_items(queries, columns.columns, zero=zero) if queries is not None else None
         opened.add_model(
             name,
             None if of_queries is None else of_queries.vectors,
@@ -146,9 +149,9 @@ def add(
             gallery_ids=items.ids,
         )
     else:
-        if queries is not None:
-            raise InputError("a run is one file: it ranks items for the queries it names")
-        opened.add_model(name, run=gallery, similarity=similarity, replace=replace)
+        if queries is not None or columns.columns.named:
+            raise InputError("a run is one file: it ranks items for the queries it names, and has no columns")
+        opened.add_model(name, run=Path(gallery), similarity=similarity, replace=replace)
     pooled = opened.pool_path.exists()
     _say(opened, f"Next: lookalike pool {folder}" + (f" --top-up {name}" if pooled else ""), as_json)
 

@@ -8,15 +8,28 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from lookalike.cli.options import DATA_NAMES, FEATURES, FORMAT, JSON, LABELS, SEED, SETTING, SOURCE, chosen_format
+from lookalike.cli.items import is_items, open_items
+from lookalike.cli.options import (
+    DATA_NAMES,
+    FEATURES,
+    FLAT,
+    FORMAT,
+    JSON,
+    LABELS,
+    SEED,
+    SETTING,
+    SOURCE,
+    LabelOptions,
+    chosen_format,
+)
 from lookalike.cli.outputs import Output
 from lookalike.cli.tasks import level_of, task_and_shape
 from lookalike.cli.terminal import progress, remark, rich_table, tables, tell
-from lookalike.core.endings import ITEMS
 from lookalike.core.errors import FileError, InputError
 from lookalike.core.tables.table import ResultTable, TableCell, TableHead
 
 if TYPE_CHECKING:
+    from lookalike.core.readers.source import Columns
     from lookalike.experiments.task import Task
     from lookalike.learning import LearnedHasher
 
@@ -70,6 +83,7 @@ PATIENCE = Annotated[int | None, Parameter(help="epochs without a better one aft
 CHECKPOINT = Annotated[
     Path | None, Parameter(help="written after every epoch; if it is there, training goes on from it"), Output()
 ]
+COLUMNS = Annotated[LabelOptions, FLAT]
 FILE = Path("lookalike-hasher.npz")
 HIERARCHY = "dispersed-dsh-hierarchy"
 
@@ -105,6 +119,7 @@ def train(
     setting: SETTING = None,
     source: SOURCE = None,
     labels: LABELS = None,
+    columns: COLUMNS = LabelOptions(),  # noqa: B008  # it never changes
     seed: SEED = 0,
     as_json: JSON = False,
     form: FORMAT = None,
@@ -126,7 +141,7 @@ def train(
     course: dict[str, Any] = {"epochs": epochs, "batch_size": batch_size, "optimizer": optimizer, "network": network}
     course |= {"learning_rate": learning_rate, "schedule": schedule, "drop": drop, "every": every, "patience": patience}
     course |= {"weight_decay": weight_decay, "alpha": alpha, "alpha_end": alpha_end, "validation": validation}
-    lesson = _lesson(_Source(data, features, source, labels, setting, seed), loss)
+    lesson = _lesson(_Source(data, features, source, labels, setting, seed, columns.columns), loss)
     hasher = _hasher(loss, bits, seed, lesson, course, options)
     seconds = _fit(hasher, lesson, checkpoint)
     hasher.save(output)
@@ -145,6 +160,7 @@ class _Source:
     labels: Path | None
     setting: int | None
     seed: int
+    columns: "Columns"
 
 
 @dataclass(frozen=True)
@@ -228,12 +244,14 @@ def _lesson(asked: _Source, loss: str) -> _Lesson:
                 f"{loss} learns from fine and coarse labels and is scored on coarse ones: not --labels fine"
             )
         asked = replace(asked, labels=asked.labels or Path("coarse"))
-    if Path(asked.data).suffix in ITEMS:
+    if is_items(asked.data):
         if asked.source is not None or asked.setting is not None or features != "pixels":
             raise InputError(
                 "--source, --setting and --features are for data sets and folders of images, not for files"
             )
-        return _file_lesson(Path(asked.data), asked.labels, loss)
+        return _file_lesson(asked, loss)
+    if asked.columns.named:
+        raise InputError(f"--{min(asked.columns.named)} is for files of embeddings: {asked.data} has no columns")
     task, shape = task_and_shape(asked.data, asked.source, asked.labels, asked.setting, asked.seed, features)
     labels = task.training_levels if loss == HIERARCHY else task.training_labels
     if labels is None:
@@ -241,13 +259,12 @@ def _lesson(asked: _Source, loss: str) -> _Lesson:
     return _Lesson(task.training, labels, shape if features == "pixels" else None, task)
 
 
-def _file_lesson(path: Path, labels: Path | None, loss: str) -> _Lesson:
+def _file_lesson(asked: _Source, loss: str) -> _Lesson:
     """The embeddings and labels of a file."""
     from lookalike.core.codes import Codes
-    from lookalike.evaluation.item_files import read_items
 
-    level = level_of(labels)
-    items = read_items(path, labels if level is None else None)
+    path, level = asked.data, level_of(asked.labels)
+    items = open_items(path, asked.columns, asked.labels if level is None else None)
     if isinstance(items.vectors, Codes):
         raise FileError(f"{path} holds codes: a hasher learns from embeddings", path=path)
     if items.labels is None:

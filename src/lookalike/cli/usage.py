@@ -1,16 +1,17 @@
 """`lookalike usage`."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from lookalike.cli.options import FORMAT, JSON, ZERO, chosen_format
+from lookalike.cli.items import open_items
+from lookalike.cli.options import FLAT, FORMAT, JSON, ZERO, LabelOptions, chosen_format
 from lookalike.cli.terminal import progress, rich_table, tables, tell
-from lookalike.core.endings import ITEMS, either
+from lookalike.core.endings import ITEMS
 from lookalike.core.errors import FileError
 
 if TYPE_CHECKING:
+    from lookalike.core.readers.source import Columns
     from lookalike.core.tables.table import ResultTable
     from lookalike.evaluation.code_space import CodeHistogram, Separation, Usage
     from lookalike.evaluation.item_files import Items
@@ -23,13 +24,14 @@ __all__ = ["usage"]
 
 
 def usage(
-    codes: Annotated[Path, Parameter(help=f"codes: {either(ITEMS)}")],
+    codes: Annotated[str, Parameter(help=f"codes: {ITEMS}")],
     /,
     *,
-    labels: Annotated[Path | None, Parameter(help="labels of the items: .npy, a text line each, or a .csv")] = None,
+    labels: Annotated[str | None, Parameter(help="labels of the items: .npy, a text line each, or a table")] = None,
     features: Annotated[
-        Path | None, Parameter(help="what was hashed: does Hamming distance follow it within a class?")
+        str | None, Parameter(help="what was hashed: does Hamming distance follow it within a class?")
     ] = None,
+    columns: Annotated[LabelOptions, FLAT] = LabelOptions(),  # noqa: B008  # it never changes
     zero: ZERO = None,
     separation: Annotated[bool, Parameter(help="measure how classes lie, however long it takes")] = False,
     as_json: JSON = False,
@@ -43,10 +45,9 @@ def usage(
     """
     from lookalike.core.codes import Codes
     from lookalike.evaluation import code_space
-    from lookalike.evaluation.item_files import read_items
 
     printed = chosen_format(form, as_json)
-    items = read_items(codes, labels, zero=zero)
+    items = open_items(codes, columns.columns, labels, zero=zero)
     if not isinstance(items.vectors, Codes):
         raise FileError(f"{codes} holds embeddings: usage is of codes, which lookalike hash makes", path=codes)
     classes = items.labels if items.labels is not None and items.labels.ndim == 1 else None
@@ -59,7 +60,7 @@ def usage(
         if separation or (classes is not None and not too_many and (classes != classes[0]).any()):
             apart = code_space.separation(items.vectors, classes)
         if features is not None:
-            hashed = _features(features, items)
+            hashed = _features(features, items, columns)
             within = code_space.within_class_correlation(items.vectors, classes, hashed)
 
     def show() -> None:
@@ -124,14 +125,13 @@ def _separation_lines(apart: "Separation") -> list[str]:
     ]
 
 
-def _features(path: Path, hashed: "Items") -> Any:
+def _features(path: str, hashed: "Items", columns: LabelOptions) -> Any:
     """The embeddings of the items that were hashed."""
     import numpy as np
 
     from lookalike.core.codes import Codes
-    from lookalike.evaluation.item_files import read_items
 
-    features = read_items(path)
+    features = open_items(path, _columns_of_features(path, columns))
     vectors, n = features.vectors, len(hashed.vectors)
     if isinstance(vectors, Codes):
         raise FileError(f"{path} holds codes: --features are the embeddings that were hashed", path=path)
@@ -147,6 +147,15 @@ def _features(path: Path, hashed: "Items") -> Any:
             path=path,
         )
     return vectors
+
+
+def _columns_of_features(path: str, columns: LabelOptions) -> "Columns":
+    """The columns of the embeddings that were hashed: their file may call them otherwise than that of the codes."""
+    from lookalike.core.readers.opening import open_table
+    from lookalike.core.readers.source import Columns
+
+    names = {field.name for field in open_table(path).fields}
+    return Columns(**{role: name for role, name in columns.columns.named.items() if name in names})
 
 
 def _tables(used: "Usage") -> "list[ResultTable]":

@@ -11,6 +11,7 @@ from lookalike.core.errors import FileError, InputError, InputTypeError, Lookali
 from lookalike.core.files import arrow_to_numpy, digest, provenance, read_arrays, write_arrays
 
 MAX_BITS = 4096
+NOTHING = np.empty(0)
 ZEROS = ("one", "minus")  # what a 0 among -1 and +1 counts
 
 __all__ = ["Codes"]
@@ -101,6 +102,14 @@ class Codes:
     def load(cls, path: str | Path) -> "Codes":
         """Read codes from a .npz or .parquet file."""
         arrays, about = read_arrays(path, ("codes", "packed", "n_bits"))
+        if (
+            Path(path).suffix == ".parquet"
+            and "packed" not in arrays
+            and arrays.get("codes", NOTHING).dtype == np.uint8
+        ):
+            arrays["packed"] = arrays.pop("codes")  # there, only bytes of one length have this type
+            if about.get("n_bits") is None and "n_bits" not in arrays and arrays["packed"].ndim == 2:
+                about["n_bits"] = 8 * arrays["packed"].shape[1]
         return cls.from_arrays(arrays, about, path)
 
     @classmethod
@@ -119,8 +128,6 @@ class Codes:
             packed = arrays["packed"]
             if n_bits is None:
                 raise FileError(f"{path} has packed codes but not their `n_bits`: add it", path=path)
-        elif "codes" in arrays and Path(path).suffix == ".parquet" and arrays["codes"].dtype == np.uint8:
-            packed = arrays["codes"]
         elif "codes" in arrays:
             bits = cls.pack(arrays["codes"], zero=zero)
             return cls(bits.words, bits.n_bits, hasher=hasher)
@@ -130,7 +137,7 @@ class Codes:
         if packed.ndim != 2:
             message = f"{path}: packed codes must be a matrix (n, bytes), got shape {packed.shape}"
             raise FileError(message, path=path)
-        return cls.from_bytes(packed, n_bits=packed.shape[1] * 8 if n_bits is None else n_bits, hasher=hasher)
+        return cls.from_bytes(packed, n_bits=n_bits, hasher=hasher)
 
     def save(self, path: str | Path) -> None:
         """Write to .npz (arrays `packed` and `n_bits`) or .parquet (a fixed-size binary column `codes`)."""

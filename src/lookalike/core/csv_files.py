@@ -18,7 +18,7 @@ from lookalike.core.errors import FileError
 from lookalike.core.file_errors import fitting
 from lookalike.core.files import write_text
 
-__all__ = ["Table", "check_header", "csv_text", "read_csv", "write_csv"]
+__all__ = ["Table", "check_header", "csv_text", "read_csv", "unmarked", "write_csv"]
 
 _FORMULA = re.compile("'*[=+\\-@\t\r\n\uff1d\uff0b\uff0d\uff20]")  # the last four are = + - @ of full width
 
@@ -43,7 +43,7 @@ def read_csv(path: str | Path, required: Iterable[str]) -> Table:
 def _read(path: Path, required: Iterable[str]) -> Table:
     try:
         reader = csv.reader(io.StringIO(path.read_bytes().decode("utf-8-sig"), newline=""), strict=True)
-        header = [_unmarked(name.strip()) for name in next(reader, [])]
+        header = [unmarked(name.strip()) for name in next(reader, [])]
         check_header(path, header, required)
         rows, lines, before = [], [], reader.line_num
         for row in reader:
@@ -56,7 +56,7 @@ def _read(path: Path, required: Iterable[str]) -> Table:
                     path=path,
                     line=line,
                 )
-            rows.append([_unmarked(text) for text in row])
+            rows.append([unmarked(text) for text in row])
             lines.append(line)
     except (UnicodeDecodeError, csv.Error) as error:
         raise FileError(f"{path} is not a CSV file in UTF-8: {error}", path=path) from error
@@ -112,7 +112,8 @@ def _marked(value: Any) -> str:
     return f"'{value}" if isinstance(value, str) and _FORMULA.match(value) else str(value)
 
 
-def _unmarked(text: str) -> str:
+def unmarked(text: str) -> str:
+    """A text as it was before `write_csv` marked it."""
     return text[1:] if text.startswith("'") and _FORMULA.match(text) else text
 
 

@@ -3,20 +3,24 @@
 from collections.abc import Collection
 
 ARRAYS = (".npz", ".parquet")
-ITEMS = (".npz", ".npy", ".parquet")  # codes or embeddings
+SOURCES = (  # codes or embeddings, with labels and ids; each has a reader in core/readers
+    *(".npz", ".npy", ".parquet", ".pq", ".arrow", ".feather", ".ipc", ".csv", ".tsv", ".pt", ".pth", ".bin"),
+    *(".safetensors", ".mat", ".h5", ".hdf5", ".faiss", ".index"),
+)
+ITEMS = ".npz, .npy, .parquet, .arrow, .csv, .pt, .safetensors, .mat, .h5, .faiss"  # the same for help
 TABLES = (".csv", ".parquet")
 TREC = (".qrels", ".txt", ".trec")  # also with .gz
 JUDGEMENTS = (".json", *TABLES, *TREC)
 FINETUNED = ".lookalike"  # an encoder that was fine-tuned
 
-__all__ = ["ARRAYS", "FINETUNED", "ITEMS", "JUDGEMENTS", "JUDGEMENT_FILES", "TABLES", "TREC", "either"]
+__all__ = ["ARRAYS", "FINETUNED", "ITEMS", "JUDGEMENTS", "JUDGEMENT_FILES", "SOURCES", "TABLES", "TREC", "either"]
 
 
 def either(endings: Collection[str]) -> str:
     """Endings in a sentence.
 
-    >>> either(ITEMS), either([".npz"])
-    ('.npz, .npy or .parquet', '.npz')
+    >>> either(JUDGEMENTS[:3]), either([".npz"])
+    ('.json, .csv or .parquet', '.npz')
     """
     *first, last = endings
     return f"{', '.join(first)} or {last}" if first else last

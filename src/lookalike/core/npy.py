@@ -24,7 +24,7 @@ MAPPED = 1 << 20  # bytes of an array from which on it is mapped
 ALIGNED = 64  # bytes: where arrays in an npz file begin, so that they can be used in place
 PADDING = 0xD935  # the mark of bytes in a zip file that only fill up, as Android's zipalign writes them
 
-__all__ = ["StoredArray", "map_npy", "map_npz", "opened_npz", "read_npy", "read_npz", "write_npz"]
+__all__ = ["StoredArray", "map_npy", "map_npz", "npz_headers", "opened_npz", "read_npy", "read_npz", "write_npz"]
 
 
 class _NoArrayError(Exception):
@@ -175,24 +175,45 @@ def opened_npz(
     source: Path | bytes, names: Collection[str] | None = None, path: object = None
 ) -> Iterator[list[StoredArray]]:
     """Open the arrays of an npz file, to read them side by side; arguments as for `read_npz`."""
+    path = source if path is None else path
+    with contextlib.ExitStack() as opened:
+        archive, members = opened.enter_context(_opened_archive(source, path))
+        arrays = []
+        for name, entry in members.items():
+            if names is None or name in names:
+                with reading(path, NPZ):
+                    member = opened.enter_context(archive.open(entry))
+                arrays.append(StoredArray(member, path, NPZ, name))
+        yield arrays
+
+
+def npz_headers(path: Path) -> dict[str, StoredArray | str]:
+    """What each array of an npz file is, by its name; of one that cannot be read, the sentence that says why."""
+    headers: dict[str, StoredArray | str] = {}
+    with _opened_archive(path, path) as (archive, members):
+        for name, entry in members.items():
+            try:
+                with reading(path, NPZ), archive.open(entry) as member:
+                    headers[name] = StoredArray(member, path, NPZ, name)
+            except FileError as error:
+                headers[name] = str(error)
+    return headers
+
+
+@contextlib.contextmanager
+def _opened_archive(source: Path | bytes, path: object) -> Iterator[tuple[Any, dict[str, Any]]]:
+    """An npz file, and its members by the names of their arrays. path: what it is called."""
     import zipfile
 
-    path = source if path is None else path
     with contextlib.ExitStack() as opened:
         with reading(path, NPZ):
             file: Any = io.BytesIO(source) if isinstance(source, bytes) else opened.enter_context(source.open("rb"))
             archive = opened.enter_context(zipfile.ZipFile(file))
-            members = {entry: entry.filename.removesuffix(".npy") for entry in archive.infolist()}
-        wanted = [entry for entry, name in members.items() if names is None or name in names]
-        for name, n in Counter(members.values()).items():
+            named = [(entry.filename.removesuffix(".npy"), entry) for entry in archive.infolist()]
+        for name, n in Counter(name for name, _ in named).items():
             if n > 1:
                 raise FileError(f"{path} is not a readable {NPZ}: it has the array {name!r} twice", path=path)
-        arrays = []
-        for entry in wanted:
-            with reading(path, NPZ):
-                member = opened.enter_context(archive.open(entry))
-            arrays.append(StoredArray(member, path, NPZ, members[entry]))
-        yield arrays
+        yield archive, dict(named)
 
 
 def _as_text(array: np.ndarray) -> np.ndarray:

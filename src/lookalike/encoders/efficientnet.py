@@ -13,10 +13,10 @@ import numpy as np
 
 from lookalike.core.checks import whole_number
 from lookalike.core.errors import missing_package
+from lookalike.core.readers.torch_files import read_state
 from lookalike.encoders.efficientnet_graph import lite_graph
 from lookalike.encoders.graph_encoder import BACKEND, GraphEncoder
 from lookalike.encoders.preprocessing import Preprocessing
-from lookalike.encoders.torch_files import read_state
 
 if TYPE_CHECKING:
     import torch

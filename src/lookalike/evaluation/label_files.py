@@ -1,23 +1,26 @@
-"""Labels in files of their own: .npy, a line for each item, or a table with ids and labels."""
+"""Labels in files of their own: .npy, a line for each item, or a table of any kind with ids and labels."""
 
 import csv
 import io
 import itertools
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from lookalike.core.errors import FileError
+from lookalike.core.errors import FileError, Option
 from lookalike.core.file_errors import fitting, within
 from lookalike.core.npy import read_npy
+from lookalike.core.readers.choosing import LABEL_NAMES, choose_values
+from lookalike.core.readers.opening import is_source, open_table
+from lookalike.core.readers.tables import FileTable
 from lookalike.core.tags import tags_or_labels
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 TAGS = {"0": 0, "0.0": 0, "1": 1, "+1": 1, "1.0": 1, "-1": -1, "-1.0": -1}
-LABEL_NAMES = ("label", "labels", "class", "category", "target")
 ID_NAMES = ("id", "ids", "item", "image", "file", "filename", "path", "name", "query")
 
 __all__ = ["LabelFile", "read_labels"]
@@ -27,25 +30,29 @@ __all__ = ["LabelFile", "read_labels"]
 class LabelFile:
     """Labels of a file: (n,) of them, or a 0/1 matrix of tags. ids: of their items, where the file has them."""
 
-    path: Path
+    path: str | Path
     values: np.ndarray
     ids: list[str] | None = None
     assumed: str = ""  # what was taken for granted, in a sentence
+    more: Mapping[str, np.ndarray] = field(default_factory=dict)  # other columns of the same rows
+    said: tuple[str, ...] = ()  # notes, however labels are found
 
-    def of(self, ids: list[str] | None) -> tuple[np.ndarray, list[str]]:
+    def of(self, ids: list[str] | None) -> tuple[dict[str, np.ndarray], list[str]]:
         """The labels of items, joined by id where both have ids, else in their order; and what was assumed."""
-        notes = [self.assumed] if self.assumed else []
+        notes = [*self.said, self.assumed] if self.assumed else list(self.said)
+        found = {"labels": self.values, **self.more}
         if self.ids is None:
-            return self.values, notes
+            return found, notes
         if ids is None:
             in_order = f"{self.path}: labels are taken in the order of the items, which have no ids"
-            return self.values, notes or [in_order]
+            return found, notes if self.assumed else [*notes, in_order]
         position = {name: row for row, name in enumerate(self.ids)}
         strange = [name for name in ids if name not in position]
         if not strange:
-            return self.values[[position[name] for name in ids]], []
+            rows = [position[name] for name in ids]
+            return {name: values[rows] for name, values in found.items()}, list(self.said)
         if self.assumed and len(strange) == len(ids):  # its ids are of another kind: the order is all there is
-            return self.values, notes
+            return found, notes
         raise FileError(
             f"{self.path} has no label of {len(strange):,} of {len(ids):,} items, such as {strange[0]!r}; "
             f"one of its ids is {self.ids[0]!r}",
@@ -53,14 +60,60 @@ class LabelFile:
         )
 
 
-def read_labels(path: str | Path, n_items: int, ids: np.ndarray | None = None) -> tuple[np.ndarray, list[str]]:
-    """Read labels of n items, and what had to be assumed, in sentences. ids: of the items, if they have any.
+def read_labels(
+    path: str | Path, n_items: int, ids: np.ndarray | None = None, columns: Mapping[str, str] | None = None
+) -> tuple[dict[str, np.ndarray], list[str]]:
+    """Read `labels` of n items, and what had to be assumed, in sentences. ids: of the items, if they have any.
 
-    They stand in .npy, or in text with a label, some tags, or an id and a label on each line. Several 0/1 or ±1 on a
-    line are tags. Words with spaces are one label. Raises for what can be read in two ways.
+    They stand in .npy, in text with a label, some tags, or an id and a label on each line, or in a table of any other
+    kind. In text, several 0/1 or ±1 on a line are tags, and words with spaces are one label. columns: which column is
+    the label, the tags or the id, and others to take along. Raises for what can be read in two ways.
     """
     named = None if ids is None else ids.astype(str).tolist()
-    return _read(Path(path), n_items, named).of(named)
+    is_text = not columns if Path(path).suffix in (".csv", ".tsv") else not is_source(path)
+    if is_text or Path(path).suffix == ".npy":
+        return _read(Path(path), n_items, named).of(named)
+    return _of_table(path, dict(columns or {})).of(named)
+
+
+def _of_table(location: str | Path, roles: dict[str, str]) -> LabelFile:
+    """Labels of a table of any kind, by what its columns are called."""
+    table = open_table(location)
+    values, guessed, undecided = choose_values(table, roles, ID_NAMES)
+    if "labels" not in values:
+        values["labels"] = _only_labels(table, values, undecided.get("labels", ()))
+        guessed.append("labels")
+    pages = list(table.pages(list(dict.fromkeys(values.values())), sys.maxsize, set(values.values())))
+    if not pages:
+        raise FileError(f"{table.name} has no rows", path=table.name)
+    columns = {ours: np.concatenate([page[name] for page in pages]) for ours, name in values.items()}
+    with within(table.name):
+        labels = tags_or_labels(columns.pop("labels"))
+    ids = columns.pop("ids", None)
+    said = tuple(f"{table.name}: {name} are taken from {table.noun} {values[name]!r}" for name in guessed if table.noun)
+    if ids is None:
+        in_order = f"{table.name}: labels are in the order of the items; it has no ids"
+        return LabelFile(table.name, labels, None, in_order, columns, said)
+    names = ids.ravel().astype(str).tolist()
+    rows: dict[str, int] = {}
+    for row, name in enumerate(names):
+        if rows.setdefault(name, row) != row:
+            message = f"{table.name}: the id {name!r} is there twice, in rows {rows[name]} and {row}"
+            raise FileError(message, path=table.name)
+    return LabelFile(table.name, labels, names, "", columns, said)
+
+
+def _only_labels(table: FileTable, values: Mapping[str, str], possible: Sequence[str]) -> str:
+    """The one column that can be labels, where none has their name. possible: columns that have."""
+    if not table.noun:
+        return table.fields[0].name
+    if not possible:
+        possible = [each.name for each in table.fields if each.is_value and each.name not in values.values()]
+    if len(possible) == 1:
+        return possible[0]
+    listed = ", ".join(map(repr, possible)) or "none of one value for each item"
+    problem = f"{table.name}: it cannot be told which {table.noun} holds the labels, of {listed}; say which with "
+    raise FileError(problem, Option("label", possible[0] if possible else None), path=table.name)
 
 
 def _read(path: Path, n_items: int, ids: list[str] | None) -> LabelFile:

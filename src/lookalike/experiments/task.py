@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -116,14 +117,14 @@ def items_task(queries: Items, gallery: Items, training: Items | None = None, *,
     if level is not None:
         about["labels"] = level
     return Task(
-        gallery.path.stem,
+        PurePath(gallery.path).stem,
         relevance_between(queries, gallery),
         _shown_labels(queries),
         _shown_labels(gallery),
         **vectors,  # type: ignore[arg-type]
         training_labels=parts["training"].labels,
         training_levels=levels,
-        about={"data": f"{queries.path.name}, {gallery.path.name}", **about},
+        about={"data": f"{PurePath(queries.path).name}, {PurePath(gallery.path).name}", **about},
     )
 
 

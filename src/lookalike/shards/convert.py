@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,13 +12,13 @@ import numpy as np
 
 from lookalike.core.codes import Codes, hasher_in
 from lookalike.core.embeddings import as_floats
-from lookalike.core.endings import either
 from lookalike.core.errors import FileError, InputError
-from lookalike.core.faiss_files import faiss_vectors
-from lookalike.core.file_errors import no_memory, reading, short_of_memory, within
-from lookalike.core.files import PARQUET, arrow_to_numpy, check_format, digest, said_by
+from lookalike.core.file_errors import no_memory, short_of_memory, within
+from lookalike.core.files import arrow_to_numpy, digest
 from lookalike.core.locks import locked
-from lookalike.core.npy import map_npy, opened_npz
+from lookalike.core.readers.opening import open_source
+from lookalike.core.readers.source import ItemSource
+from lookalike.core.readers.tables import check_lengths
 from lookalike.core.tags import tags_or_labels
 from lookalike.shards.gallery import MANIFEST, Shard, ShardPart, Shards, is_manifest
 from lookalike.shards.map_reduce import gather
@@ -27,13 +28,15 @@ from lookalike.shards.writer import PART, Edition, ShardWriter
 PIECE = 1 << 16  # rows that are read at a time
 NAMES = {"id": "ids", "label": "labels"}  # columns of a table, and their names in shards
 
+logger = logging.getLogger("lookalike")
+
 __all__ = ["hash_shards", "shard_file"]
 
 Rows = dict[str, np.ndarray]
 
 
 def shard_file(
-    source: str | Path,
+    source: Any,
     output: str | Path,
     *,
     table: str | Path | None = None,
@@ -42,39 +45,46 @@ def shard_file(
     rows: int | None = None,
     replace: bool = False,
 ) -> Shards:
-    """Write the items of a file to shards, reading a little at a time.
+    """Write the items of a source to shards, reading a little at a time.
 
-    source: .npz or .parquet with `codes`, `packed` or `embeddings` and other columns, .npy with one matrix, or an index
-    of faiss (.faiss, .index) that holds the vectors themselves. table: a .csv with a row for each item; its columns are
-    added. n_bits: for packed bytes in a source that does not say it. zero: what a 0 among bits of -1 and +1 counts,
-    "one" or "minus". rows: of a shard. replace: write over shards that are there.
+    source: the name of a file of any kind, a table in memory, or an `ItemSource` that is open. All of its columns are
+    written, under the names of ours where they have one. table: a .csv with a row for each item; its columns are added.
+    n_bits: for packed bytes in a source that does not say it. zero: what a 0 among bits of -1 and +1 counts, "one" or
+    "minus". rows: of a shard. replace: write over shards that are there.
     """
-    source, location = Path(source), Location.of(output)
-    if not source.is_file():
-        raise FileNotFoundError(f"there is no file {source}")
+    location = Location.of(output)
+    if not hasattr(source, "pages"):
+        source = open_source(source, extra=True)
+    name = source.name
+    if "tags" in source.about:
+        raise InputError(
+            f"the tags of {name} are words, which shards do not keep: leave them out, or write them as 0/1"
+        )
     _check_location(location, replace)
-    for read in (source, *([Path(table)] if table is not None else [])):
+    for read in (Path(name), *([Path(table)] if table is not None else [])):
         if PART.fullmatch(read.name) and read.resolve().parent == location.local:
             raise InputError(f"cannot write shards to {location}: {read} is one of those there, and is read")
     pieces = _pieces(source, n_bits, zero)
     if table is not None:
-        pieces = _with_table(pieces, Path(table), source)
+        pieces = _with_table(pieces, Path(table), name)
     with _alone_in(location), contextlib.ExitStack() as stack:
         writer: ShardWriter | None = None
         forms: set[str] = set()
         for piece in pieces:
             forms |= _form_of_bits(piece)
             if len(forms) > 1:
-                raise FileError(f"{source}: bits change on the way between {' and '.join(sorted(forms))}", path=source)
-            columns, bits = _columns(piece, source, n_bits)
+                raise FileError(f"{name}: bits change on the way between {' and '.join(sorted(forms))}", path=name)
+            columns, bits = _columns(piece, name, n_bits)
             if writer is None:
                 hasher = None if bits is None else hasher_in(piece.about)
                 writer = stack.enter_context(ShardWriter(output, n_bits=bits, rows=rows, hasher=hasher))
             if bits != writer.n_bits:
-                raise FileError(f"{source} changes on the way, from {writer.n_bits} bits to {bits}", path=source)
+                raise FileError(f"{name} changes on the way, from {writer.n_bits} bits to {bits}", path=name)
             writer.add(columns)
         if writer is None:
-            raise FileError(f"{source} has no items: there is nothing to write", path=source)
+            raise FileError(f"{name} has no items: there is nothing to write", path=name)
+    for note in source.notes:
+        logger.warning("%s", note)
     return Shards.open(output)
 
 
@@ -109,15 +119,14 @@ class _Piece:
     zero: str | None = None  # what a 0 among bits of -1 and +1 counts
 
 
-def _pieces(source: Path, n_bits: int | None, zero: str | None) -> Iterator[_Piece]:
-    kinds = {".npz": _of_npz, ".npy": _of_npy, ".parquet": _of_parquet, ".faiss": _of_faiss, ".index": _of_faiss}
-    if source.suffix not in kinds:
-        raise FileError(f"cannot read {source}: the name must end in {either(kinds)}", path=source)
-    for piece in kinds[source.suffix](source):
-        yield _Piece(piece.arrays, piece.about if n_bits is None else {**piece.about, "n_bits": n_bits}, zero)
+def _pieces(source: ItemSource, n_bits: int | None, zero: str | None) -> Iterator[_Piece]:
+    for page in source.pages(PIECE):
+        check_lengths({name: len(values) if values.ndim else 1 for name, values in page.items()}, source.name)
+        if len(next(iter(page.values()))):
+            yield _Piece(page, source.about if n_bits is None else {**source.about, "n_bits": n_bits}, zero)
 
 
-def _columns(piece: _Piece, source: Path, n_bits: int | None) -> tuple[Rows, int | None]:
+def _columns(piece: _Piece, source: str, n_bits: int | None) -> tuple[Rows, int | None]:
     """Columns as shards have them, with codes as packed bytes; and how many bits they have, None for embeddings."""
     arrays = dict(piece.arrays)
     for name in [name for name, array in arrays.items() if array.dtype.kind == "S"]:
@@ -152,72 +161,7 @@ def _form_of_bits(piece: _Piece) -> set[str]:
     return {"0/1"} if (bits == 0).any() else set()
 
 
-def _of_npy(source: Path) -> Iterator[_Piece]:
-    matrix = map_npy(source)
-    if matrix.ndim != 2:
-        raise FileError(
-            f"{source} must hold a matrix, bits (n, n_bits) or embeddings (n, dim), got shape {matrix.shape}",
-            path=source,
-        )
-    first = np.asarray(matrix[:PIECE])
-    name = "embeddings" if matrix.dtype.kind == "f" and not np.isin(first, (-1, 0, 1)).all() else "codes"
-    for start in range(0, len(matrix), PIECE):
-        yield _Piece({name: np.asarray(matrix[start : start + PIECE])}, {})
-
-
-def _of_npz(source: Path) -> Iterator[_Piece]:
-    """All arrays of the file side by side, each unpacked as far as it is needed."""
-    with opened_npz(source) as arrays:
-        scalars = {array.name: array.all() for array in arrays if array.name in ("about", "n_bits")}
-        about = said_by(scalars.get("about", "{}"))
-        check_format(about, source)
-        if about.get("n_bits") is None and "n_bits" in scalars:
-            about["n_bits"] = next(iter(scalars["n_bits"].flat), None)
-        columns = [array for array in arrays if array.name not in scalars]
-        for array in columns:
-            if array.by_column and len(array.shape) > 1:
-                raise FileError(f"array {array.name!r} of {source} is stored by columns: save it by rows", path=source)
-        sizes = {array.name: len(array) for array in columns}
-        if len(set(sizes.values())) > 1:
-            listed = ", ".join(f"{n} {name}" for name, n in sizes.items())
-            raise FileError(f"{source} must have as many of everything, got {listed}", path=source)
-        n_items = max(sizes.values(), default=0)
-        for start in range(0, n_items, PIECE):
-            yield _Piece({array.name: array.rows(min(PIECE, n_items - start)) for array in columns}, about)
-
-
-def _of_parquet(source: Path) -> Iterator[_Piece]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with contextlib.ExitStack() as opened:
-        with reading(source, PARQUET):
-            # unless told not to, pyarrow reads ahead, to the end of the file
-            file = opened.enter_context(pq.ParquetFile(source, pre_buffer=False, buffer_size=1 << 20))
-            schema = file.schema_arrow
-            about = said_by((schema.metadata or {}).get(b"lookalike", b"{}").decode(errors="replace"))
-            batches = file.iter_batches(PIECE)
-        check_format(about, source)
-        while True:
-            with reading(source, PARQUET):
-                batch = next(batches, None)
-                if batch is None:
-                    return
-                arrays = {
-                    name: arrow_to_numpy(batch[name], f"column {name!r} of {source}") for name in batch.schema.names
-                }
-                for name, array in arrays.items():
-                    if array.dtype == np.uint8 and not pa.types.is_fixed_size_binary(schema.field(name).type):
-                        arrays[name] = array.astype(np.int16)  # only fixed-size binary is packed bytes
-            yield _Piece(arrays, about)
-
-
-def _of_faiss(source: Path) -> Iterator[_Piece]:
-    for arrays, n_bits in faiss_vectors(source, PIECE):
-        yield _Piece(arrays, {} if n_bits is None else {"n_bits": n_bits})
-
-
-def _with_table(pieces: Iterator[_Piece], table: Path, source: Path) -> Iterator[_Piece]:
+def _with_table(pieces: Iterator[_Piece], table: Path, source: str) -> Iterator[_Piece]:
     """Pieces with the columns of a CSV file, which has a row for each item."""
     import pyarrow as pa
     from pyarrow import csv
@@ -260,7 +204,7 @@ def _with_table(pieces: Iterator[_Piece], table: Path, source: Path) -> Iterator
         raise FileError(f"{table} is not a CSV file with a row for each item: {reason}", path=table) from error
 
 
-def _other_items(table: Path, how_many: str, source: Path) -> FileError:
+def _other_items(table: Path, how_many: str, source: str) -> FileError:
     return FileError(
         f"{table} has {how_many} rows than {source} has items: they must be of the same items, in the same order",
         path=table,

@@ -32,13 +32,17 @@ class Columns:
 class ItemSource(Protocol):
     """Items that are read a page at a time. Its pages have the names of our own files, not those of the source.
 
-    name: what messages and results call it, without credentials. about: what it says of itself, such as `n_bits`.
-    notes: what was assumed, in sentences.
+    name: what messages and results call it, without credentials. about: what it says of itself, such as `n_bits`. What
+    is known of it only from its items is there, as in its notes, once the pages have been read.
     """
 
     name: str
     about: dict[str, Any]
-    notes: tuple[str, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was assumed, in sentences."""
+        ...
 
     def pages(self, rows: int) -> Iterator[Page]:
         """The items in a fixed order, at most `rows` at a time."""

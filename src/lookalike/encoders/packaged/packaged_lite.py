@@ -5,10 +5,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from lookalike.core.readers.torch_files import read_state
 from lookalike.encoders.efficientnet_graph import lite_graph
 from lookalike.encoders.graph_encoder import BACKEND, GraphEncoder
 from lookalike.encoders.packaged.packaged_network import PackagedNetwork
-from lookalike.encoders.torch_files import read_state
 
 __all__ = ["PackagedLite"]
 

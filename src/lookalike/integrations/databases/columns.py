@@ -5,8 +5,8 @@ from dataclasses import dataclass, fields
 
 from lookalike.core.checks import nearest
 from lookalike.core.errors import InputError
+from lookalike.core.readers.choosing import LABEL_NAMES
 from lookalike.core.readers.source import Columns
-from lookalike.evaluation.label_files import LABEL_NAMES
 
 USUAL = {"id": ("id", "ids"), "label": LABEL_NAMES, "tags": ("tags",)}  # names that say what a column is
 VECTORS = ("embeddings", "codes")

@@ -5,7 +5,7 @@ process. Here every count is compared with the bytes that are left, before anyth
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.core.errors import FileError
+from lookalike.core.readers.tables import Field
 
 FLAT = ("IxF2", "IxFI", "IxFl", "IBxF")
 GRAPH = ("IHNf", "IBHf")
@@ -31,7 +32,31 @@ LOSSY = {
 LARGEST = 1 << 27  # bytes that are read at a time, where a row is not longer
 INSTEAD = "write a flat index of the vectors themselves, by faiss.IndexFlat or faiss.IndexBinaryFlat"
 
-__all__ = ["faiss_vectors"]
+__all__ = ["FaissTable", "faiss_vectors"]
+
+
+class FaissTable:
+    """An index of faiss that holds its vectors as they were added: `packed` or `embeddings`, and `ids`."""
+
+    noun = "column"
+
+    def __init__(self, path: Path) -> None:
+        self.name, self._path = str(path), path
+        stored = _opened(path)[1]
+        self.about: dict[str, Any] = {} if stored.n_bits is None else {"n_bits": stored.n_bits}
+        vectors = Field("embeddings", "f", (stored.width // 4,)) if stored.n_bits is None else None
+        self.fields = (
+            vectors or Field("packed", "u", (stored.width,)),
+            *([] if stored.ids is None else [Field("ids", "i")]),
+        )
+
+    def pages(
+        self, names: Sequence[str], rows: int, text: Collection[str] = (), packed: Collection[str] = ()
+    ) -> Iterator[dict[str, np.ndarray]]:
+        """The vectors."""
+        del text, packed
+        for columns, _ in faiss_vectors(self._path, rows):
+            yield {name: columns[name] for name in names}
 
 
 def faiss_vectors(path: Path, rows: int) -> Iterator[tuple[dict[str, np.ndarray], int | None]]:
@@ -40,9 +65,7 @@ def faiss_vectors(path: Path, rows: int) -> Iterator[tuple[dict[str, np.ndarray]
     The index is flat, HNSW or IVF of flat vectors, or one of these with ids of its own (IDMap), of floats or binary.
     Vectors of an IVF index come in the order of their ids. Ids that are not the positions are given as `ids`.
     """
-    file = _Bytes(path)
-    stored = _read_index(file, (*FLAT, *GRAPH, *LISTS, *NAMED))
-    file.check(file.at == len(file.content))
+    file, stored = _opened(path)
     step = max(1, min(rows, LARGEST // stored.width))
     for start in range(0, stored.n, step):
         stop = min(start + step, stored.n)
@@ -51,6 +74,14 @@ def faiss_vectors(path: Path, rows: int) -> Iterator[tuple[dict[str, np.ndarray]
         if stored.ids is not None:
             columns["ids"] = stored.ids[start:stop].astype(np.int64)
         yield columns, stored.n_bits
+
+
+def _opened(path: Path) -> "tuple[_Bytes, _Vectors]":
+    """The file of an index, and where its vectors are."""
+    file = _Bytes(path)
+    stored = _read_index(file, (*FLAT, *GRAPH, *LISTS, *NAMED))
+    file.check(file.at == len(file.content))
+    return file, stored
 
 
 class _Bytes:

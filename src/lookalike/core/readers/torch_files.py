@@ -1,17 +1,22 @@
 """Files of torch.save, read as numbers without torch: their pickles are read, but never obeyed."""
 
 import io
+import math
 import pickletools
 import zipfile
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lookalike.core.errors import FileError
+from lookalike.core.file_errors import fitting
+from lookalike.core.readers.tables import ArraysTable, LazyArray, of_bfloat16, unreadable
 
-__all__ = ["read_state"]
+__all__ = ["read_state", "torch_table"]
 
 TYPES = {  # what PyTorch calls a storage, and its numbers
+    "BFloat16Storage": "<u2",
     "DoubleStorage": "<f8",
     "FloatStorage": "<f4",
     "HalfStorage": "<f2",
@@ -23,6 +28,9 @@ TYPES = {  # what PyTorch calls a storage, and its numbers
     "BoolStorage": "?",
 }
 MAGIC = 0x1950A86A20F9469CFC6C  # of files before they were zip archives
+BFLOAT16_STORAGE = "BFloat16Storage"
+INSTEAD = "save tensors alone, by torch.save of a dict of tensors, or as safetensors"
+EXPANDED = 1 << 12  # times that a number of a storage may stand in a tensor
 MARK = object()
 
 
@@ -32,59 +40,126 @@ def read_state(content: bytes, name: str = "the file") -> dict[str, np.ndarray]:
     name: of the file, for errors.
     """
     try:
-        tensors, storages = (_zipped if zipfile.is_zipfile(io.BytesIO(content)) else _plain)(content)
+        tensors, storages = _opened(content)
         return {key: _array(tensor, storages) for key, tensor in tensors.items()}
-    except (ValueError, KeyError, IndexError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+    except DAMAGE as error:
         raise FileError(f"{name} is damaged, or not a file of weights that PyTorch wrote: {error}") from error
+
+
+def torch_table(path: Path) -> ArraysTable:
+    """The tensors of a file of torch.save: of a dict, by their names, or one tensor alone."""
+    with fitting(path, path.stat().st_size):
+        content = path.read_bytes()
+    try:
+        value, storages = _opened(content)
+        if isinstance(value, _Tensor):
+            return ArraysTable(str(path), "", {"": _lazy(value, storages)}, {})
+        if not isinstance(value, dict):
+            raise ValueError(f"it holds a {type(value).__name__}")
+        arrays = {str(key): _lazy(part, storages) for key, part in value.items()}
+    except PickleError as error:
+        message = f"{path} would have to be unpickled, which could run any code ({error}): {INSTEAD}"
+        raise FileError(message, path=path) from error
+    except DAMAGE as error:
+        message = f"{path} is damaged, or not a file of tensors that PyTorch wrote ({error}): {INSTEAD}"
+        raise FileError(message, path=path) from error
+    return ArraysTable(str(path), "tensor", arrays, {})
+
+
+def _lazy(value: Any, storages: dict[str, np.ndarray]) -> LazyArray:
+    """A tensor, or a list of numbers or text, as an array."""
+    if isinstance(value, _Tensor):
+        if value.storage.kind not in TYPES:
+            problem = f"it is a tensor of {value.storage.kind}, which numpy does not have"
+            return unreadable((), problem)
+        array = _array(value, storages)
+    elif isinstance(value, list | tuple | int | float | str) and _is_plain(value):
+        array = np.array(value)
+    else:
+        return unreadable((), f"it is a {type(value).__name__}, not a tensor")
+    return LazyArray(array.shape, array.dtype, lambda start, stop: array[start:stop] if array.ndim else array)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is a number or text, or a list of numbers alone or of text alone."""
+    values = value if isinstance(value, list | tuple) else [value]
+    kinds = {type(part) for part in values}
+    return kinds <= {int, float} or kinds == {str} or kinds == {bool}
 
 
 # The two formats
 
 
-def _zipped(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+class PickleError(Exception):
+    """A pickle asks for something other than tensors."""
+
+
+DAMAGE = (
+    *(PickleError, ValueError, KeyError, IndexError, TypeError, AttributeError, OverflowError),
+    *(zipfile.BadZipFile, NotImplementedError, EOFError, RecursionError),
+)
+
+
+def _opened(content: bytes) -> tuple[Any, dict[str, np.ndarray]]:
+    """What a file holds, and the storages of its tensors."""
+    return (_zipped if zipfile.is_zipfile(io.BytesIO(content)) else _plain)(content)
+
+
+def _zipped(content: bytes) -> tuple[Any, dict[str, np.ndarray]]:
     """The tensors and the storages of a file since PyTorch 1.6: an archive of a pickle and a file for each storage."""
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         (pickle,) = (entry for entry in archive.namelist() if entry.endswith("/data.pkl"))
         folder = pickle.removesuffix("data.pkl")
-        tensors = _Reader(io.BytesIO(archive.read(pickle))).value()
-        wanted = {tensor.storage.key: tensor.storage for tensor in tensors.values()}
-        storages = {
-            key: np.frombuffer(archive.read(f"{folder}data/{key}"), TYPES[storage.kind])
-            for key, storage in wanted.items()
-        }
-    return tensors, storages
+        value = _Reader(io.BytesIO(archive.read(pickle))).value()
+        order = f"{folder}byteorder"
+        big = order in archive.namelist() and archive.read(order) == b"big"
+        storages = {}
+        for storage in _storages_of(value):
+            if storage.kind in TYPES:
+                kind = np.dtype(TYPES[storage.kind]).newbyteorder(">" if big else "<")
+                storages[storage.key] = np.frombuffer(archive.read(f"{folder}data/{storage.key}"), kind)
+    return value, storages
 
 
-def _plain(content: bytes) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def _plain(content: bytes) -> tuple[Any, dict[str, np.ndarray]]:
     """The tensors and the storages of an older file: five pickles, then the numbers of each storage."""
     file = io.BytesIO(content)
     if _Reader(file).value() != MAGIC:
         raise ValueError("it does not begin as one")
     _Reader(file).value()  # the version of the protocol
     _Reader(file).value()  # the machine that wrote it
-    tensors, keys = _Reader(file).value(), _Reader(file).value()
-    kinds = {tensor.storage.key: tensor.storage.kind for tensor in tensors.values()}
+    value, keys = _Reader(file).value(), _Reader(file).value()
+    kinds = {storage.key: storage.kind for storage in _storages_of(value)}
     storages = {}
     for key in keys:
         (length,) = np.frombuffer(file.read(8), "<i8")
         kind = np.dtype(TYPES[kinds[key]])
         storages[key] = np.frombuffer(file.read(int(length) * kind.itemsize), kind, int(length))
-    return tensors, storages
+    return value, storages
+
+
+def _storages_of(value: Any) -> "list[_Storage]":
+    """The storages of the tensors that a file holds."""
+    parts = value.values() if isinstance(value, dict) else [value]
+    return [part.storage for part in parts if isinstance(part, _Tensor)]
 
 
 def _array(tensor: "_Tensor", storages: dict[str, np.ndarray]) -> np.ndarray:
     """A tensor's numbers, of which each axis has its own distance from one to the next in the storage."""
+    if not isinstance(tensor, _Tensor):
+        raise ValueError(f"it holds a {type(tensor).__name__}")
     values = storages[tensor.storage.key]
     steps = [*zip(tensor.shape, tensor.strides, strict=True)]
     last = tensor.offset + sum((length - 1) * stride for length, stride in steps)
     if min((tensor.offset, *tensor.shape, *tensor.strides)) < 0:
         raise ValueError(f"a tensor of {tensor.shape} lies at {tensor.offset}, {tensor.strides}")
     if 0 in tensor.shape:
-        return np.empty(tensor.shape, values.dtype)
-    if last >= len(values):
+        return np.empty(tensor.shape, np.float32 if tensor.storage.kind == BFLOAT16_STORAGE else values.dtype)
+    if last >= len(values) or math.prod(tensor.shape) > EXPANDED * len(values):
         raise ValueError(f"a tensor of {tensor.shape} ends behind its storage")
     strides = [stride * values.itemsize for stride in tensor.strides]
-    return np.lib.stride_tricks.as_strided(values[tensor.offset :], tensor.shape, strides).copy()
+    array = np.lib.stride_tricks.as_strided(values[tensor.offset :], tensor.shape, strides).copy()
+    return of_bfloat16(array) if tensor.storage.kind == BFLOAT16_STORAGE else array
 
 
 # Pickles
@@ -124,7 +199,7 @@ class _Reader:
         match name:
             case "PROTO" | "STOP" | "FRAME":
                 pass
-            case "GLOBAL" | "BINUNICODE" | "SHORT_BINUNICODE" | "BININT" | "BININT1" | "BININT2" | "LONG1":
+            case "GLOBAL" | "BINUNICODE" | "SHORT_BINUNICODE" | "BININT" | "BININT1" | "BININT2" | "LONG1" | "BINFLOAT":
                 stack.append(argument)
             case "NEWTRUE" | "NEWFALSE" | "NONE":
                 stack.append({"NEWTRUE": True, "NEWFALSE": False, "NONE": None}[name])
@@ -162,7 +237,7 @@ class _Reader:
             case "BUILD":  # attributes of the dict, which are not its tensors
                 stack.pop()
             case _:
-                raise ValueError(f"it asks for {name}")
+                raise PickleError(f"it asks for {name}")
 
     def _since_mark(self) -> list[Any]:
         at = len(self.stack) - 1 - self.stack[::-1].index(MARK)
@@ -177,4 +252,6 @@ def _called(function: str, arguments: tuple[Any, ...]) -> Any:
         return dict(*arguments)
     if function == "torch._utils _rebuild_tensor_v2":
         return _Tensor(*arguments[:4])
-    raise ValueError(f"it asks for {function}")
+    if function == "torch._utils _rebuild_parameter":  # the tensor, and what training needs of it
+        return arguments[0]
+    raise PickleError(f"it asks for {function}")
