@@ -59,7 +59,8 @@ def without_password(text: str) -> str:
     >>> without_password("cannot read pgvector://ann:secret@db.example/shop?table=items")
     'cannot read pgvector://…@db.example/shop?table=items'
     """
-    return re.sub(r"(?<=\w)(:/{1,2})[^\s/@]*:[^\s@]*@", r"\1…@", text)
+    own_words = "(?!USER:PASSWORD@)"  # how our own messages say what an address is like
+    return re.sub(rf"(?<=\w)(:/{{1,2}}){own_words}[^\s/@]*:[^\s@]*@", r"\1…@", text)
 
 
 def fail_by_a_bug(version: str) -> NoReturn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import subprocess
 import sys
 import traceback
 from collections.abc import Callable
@@ -341,3 +342,13 @@ def test_nothing_is_logged_of_a_password(server: Server, vectors_url: str, caplo
     collect(source)
     problem(f"pgvector://ann:{PASSWORD}@127.0.0.1:1/shop?table=items")
     assert PASSWORD not in caplog.text
+
+
+def test_no_database_is_loaded_before_its_address_is_opened() -> None:
+    modules = ("lancedb", "qdrant_client", "psycopg", "pyarrow")
+    code = (
+        "import sys, lookalike, lookalike.integrations.databases as databases, lookalike.cli.evaluate\n"
+        f"databases.open_database('items.npz'); print([name for name in {modules!r} if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
