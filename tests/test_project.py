@@ -53,7 +53,7 @@ def importing(module: str) -> set[str]:
 
 def test_the_reader_of_imports_sees_them() -> None:
     assert {"evaluation/sources.py", "experiments/trials.py"} <= importing("lookalike.core.codes")
-    assert "pyarrow" in imports_of("core/files.py")  # inside a function
+    assert "pyarrow" in imports_of("core/arrow_arrays.py")  # inside a function
     assert "lookalike.evaluation.tally" not in imports_of("metrics/metric.py")  # for type checkers alone
     assert len(SOURCES) > 20
 
@@ -135,7 +135,7 @@ MANY_PARAMETERS = {  # public functions, where each is an option of the user's; 
     *("learning/losses.py:dispersed_dsh_hierarchy", "learning/losses.py:tie_aware_dcg"),
     *(f"evaluation/evaluate.py:{name}" for name in ("evaluate", "evaluate_scores", "evaluate_run")),
     *("evaluation/count.py:count", "evaluation/count.py:count_scores", "evaluation/audit/audit.py:audit"),
-    "evaluation/item_files.py:read_items",
+    *("evaluation/item_files.py:read_items", "search/answers.py:recall_of"),
     *("discovery/leaderboard.py:leaderboard", "discovery/contest.py:__init__", "discovery/prevalence.py:prevalence"),
     *("study/study.py:add_model", "study/encode.py:encode_folder", "study/survey/__init__.py:survey"),
     *("report/leaderboard/__init__.py:write_leaderboard", "integrations/retrieval_metric.py:update"),

@@ -59,7 +59,7 @@ class EngineOptions:
 
 
 def evaluate_engine(
-    options: EngineOptions, asked: "_Asked", output: Path | None, *, unfit: bool, threads: int | None, form: str
+    options: EngineOptions, asked: "_Asked", output: Path | None, unfit: bool, threads: int | None, form: str
 ) -> None:
     """Evaluate what a database answers, and show it. unfit: whether options are given that do not go with it."""
     if options.engine is None:

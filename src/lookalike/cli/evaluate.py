@@ -152,18 +152,28 @@ def evaluate(
     _check_options(interval, curve, len(kinds), exclude_self and columns.group is not None)
     policies: dict[str, Any] = {"undefined": undefined, "unjudged": unjudged}
     asked = _Asked(queries, gallery, label_files, names, kinds, policies, similarity, exclude_self, zero, labels, named)
-    printed = chosen_format(form, as_json)
     of_runs, of_vectors = {"unlisted": unlisted, "ties": ties}, {"threads": threads, "partials": partials}
     if engine is not None:
         unfit = any((gallery, run, qrels, curve, interval, dask, partials, columns.group, of_runs != OF_RUNS))
-        return evaluate_engine(engine, asked, output, unfit=unfit, threads=threads, form=printed)
+        return evaluate_engine(engine, asked, output, unfit, threads, chosen_format(form, as_json))
     search = _search_of(asked, (run, qrels), of_runs, of_vectors, dask)
     result = search(asked)
+    _write(result, asked, search, output, curve)
+    return _tell_scores(result, interval, chosen_format(form, as_json))
+
+
+def _write(
+    result: "Evaluation",
+    asked: "_Asked",
+    search: "Callable[[_Asked], Evaluation]",
+    output: Path | None,
+    curve: Path | None,
+) -> None:
+    """Write the files that were asked for."""
     if output is not None:
         result.to_json(output)
     if curve is not None:
         _write_curve(curve, result, asked, search)
-    return _tell_scores(result, interval, printed)
 
 
 def _check_options(interval: float | None, curve: Path | None, n_kinds: int, excludes_twice: bool) -> None:

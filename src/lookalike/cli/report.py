@@ -98,30 +98,29 @@ def report(
 
     check_installed()
     of_images: dict[str, Any] = {"features": features, "setting": setting, "source": source, "labels": labels}
-    named_columns: dict[str, Any] = columns.columns.named
+    named_columns, printed = dict[str, Any](columns.columns.named), chosen_format(form, as_json)
     if gallery is None and (Path(data) / "study.toml").is_file():
         of_files = {"codes": codes, "fit": fit, "title": title, "similarity": similarity, **named_columns}
         _refuse("is not for a study, whose models and labels are known", **of_images, **of_files)
         chosen = choose_all(hashers or "ITQ", bits or STUDY_LENGTHS, seed) if (hashers, bits) != (None, None) else None
-        report_study(Path(data), output, chosen, limits(near), seed, chosen_format(form, as_json))
+        report_study(Path(data), output, chosen, limits(near), seed, printed)
         return
     _refuse("is for a study, in which near-duplicates are looked for", near=near)
-    others = [_named_codes(text) for text in codes or []]
+    others = list(map(_named_codes, codes or []))
     if gallery is None:
         _check_data_set(data, {"fit": fit, **named_columns})
         task, _ = task_and_shape(data, source, labels, setting, seed, features or "pixels")
     else:
-        level = level_of(labels)
-        of_images["labels"] = labels if level is None else None
+        of_images["labels"] = None if (level := level_of(labels)) else labels
         _refuse("is for data sets and folders of images, not for files", **of_images)
         task = _items_task(data, gallery, fit, level, columns.columns)
         if task.gallery is None:
             _refuse("is for embeddings: these hold codes", hashers=hashers, bits=bits, fit=fit, similarity=similarity)
-            others.insert(0, (Path(gallery).stem, data, gallery))
+            others = [(Path(gallery).stem, data, gallery), *others]
     chosen = [] if task.gallery is None else choose_all(hashers, bits or LENGTHS, seed)
     task = replace(task, title=title or task.title, about=task.about | {"seed": seed})
     trials = try_all(task, chosen, _codes_from_files(task, others, columns.columns), similarity or "euclidean")
-    tell_trials(trials, output, chosen_format(form, as_json), None, lambda: say_how_to_open(output))
+    tell_trials(trials, output, printed, None, lambda: say_how_to_open(output))
 
 
 def _check_data_set(data: str, of_files: dict[str, Any]) -> None:

@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.arrow_arrays import arrow_to_numpy
 from lookalike.core.checks import choice, whole_number
 from lookalike.core.errors import FileError, InputError, InputTypeError, LookalikeError, Option
-from lookalike.core.files import arrow_to_numpy, digest, provenance, read_arrays, write_arrays
+from lookalike.core.files import digest, provenance, read_arrays, write_arrays
 
 MAX_BITS = 4096
 NOTHING = np.empty(0)

@@ -10,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.arrow_arrays import arrow_to_numpy
 from lookalike.core.codes import Codes, hasher_in
 from lookalike.core.embeddings import as_floats
 from lookalike.core.errors import FileError, InputError
 from lookalike.core.file_errors import no_memory, short_of_memory, within
-from lookalike.core.files import arrow_to_numpy, digest
+from lookalike.core.files import digest
 from lookalike.core.locks import locked
 from lookalike.core.readers.opening import open_source
 from lookalike.core.readers.source import ItemSource

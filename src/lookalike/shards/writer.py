@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.arrow_arrays import arrow_table
 from lookalike.core.checks import whole_number
 from lookalike.core.codes import Codes, check_n_bits
 from lookalike.core.errors import InputError, InputTypeError
-from lookalike.core.files import arrow_table, provenance
+from lookalike.core.files import provenance
 from lookalike.shards.gallery import MANIFEST, Shard, Shards, is_manifest, vector_column
 from lookalike.shards.storage import Location
 

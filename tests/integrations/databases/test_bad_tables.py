@@ -16,9 +16,9 @@ import pytest
 from helpers.judges import Server
 from helpers.vector_tables import PASSWORD, Shop, address_of, database, to_lance, to_postgres, to_qdrant
 from lookalike.core.errors import InputError, LookalikeError, MissingPackageError, StoreError
+from lookalike.evaluation.item_files import read_items
 from lookalike.integrations.databases import open_database
 from lookalike.integrations.databases.address import address_of as parsed
-from lookalike.integrations.databases.collect import collect
 
 EYE = np.eye(3, dtype=np.float32)
 
@@ -28,7 +28,7 @@ def problem(address: str) -> str:
     with pytest.raises(LookalikeError) as raised:  # noqa: PT012  # either may raise
         source = open_database(address)
         assert source is not None
-        collect(source)
+        read_items(source)
     text = str(raised.value)
     assert "\n" not in text
     shown = "".join(traceback.format_exception(raised.value))  # the causes too
@@ -128,7 +128,7 @@ def test_a_wrong_password_and_a_password_of_libpq(
         source = open_database(right)
         assert source is not None
         assert PASSWORD not in f"{source.name}{source.notes}{source.about}{source!r}"
-        assert len(collect(source).vectors) == 3
+        assert len(read_items(source).vectors) == 3
     monkeypatch.setenv("PGPASSWORD", PASSWORD)
     assert open_database(as_ann) is not None
     monkeypatch.delenv("PGPASSWORD")
@@ -204,7 +204,7 @@ def test_a_folder_of_qdrant_that_is_open_elsewhere(tmp_path: Path) -> None:
     client = QdrantClient(path=str(tmp_path))
     assert problem(address) == f"qdrant:{tmp_path} is open in another process: close it there first"
     client.close()
-    gc.collect()
+    gc.read_items()
 
 
 def test_a_table_without_the_extension(server: Server) -> None:
@@ -212,7 +212,7 @@ def test_a_table_without_the_extension(server: Server) -> None:
     assert "has no extension vector: run CREATE EXTENSION vector" in problem(made(server, url, "id int, v real[]"))
     source = open_database(made(server, url, "id int, c bit(3)", "1, B'101'"))  # bits can be read all the same
     assert source is not None
-    assert collect(source).vectors.unpack().tolist() == [[1, 0, 1]]
+    assert read_items(source).vectors.unpack().tolist() == [[1, 0, 1]]
     with pytest.raises(InputError, match="has no extension vector"), source.searching(None, {}):
         pass
 
@@ -250,7 +250,7 @@ def test_several_columns_that_may_be_labels(write: Callable[[Shop], str]) -> Non
     assert told.endswith("name one, such as label=class")
     source = open_database(address + ("&label=" if "?" in address else "?label="))  # neither
     assert source is not None
-    assert collect(source).labels is None
+    assert read_items(source).labels is None
 
 
 # Rows
@@ -288,7 +288,7 @@ def test_nulls(server: Server, vectors_url: str, tmp_path: Path) -> None:
     assert "the vector of item 4 holds NULL" in problem(f"lancedb:{tmp_path}/part")
     source = open_database(f"lancedb:{tmp_path}/whole?nulls=skip")
     assert source is not None
-    assert collect(source).ids.tolist() == [3]
+    assert read_items(source).ids.tolist() == [3]
 
 
 def test_points_of_qdrant_that_lack_something(tmp_path: Path) -> None:
@@ -315,7 +315,7 @@ def test_ids_that_repeat(write: Callable[[Shop], str]) -> None:
     assert "ids must differ, 'a' occurs 2 times in 'sku'" in problem(f"{address}{mark}id=sku")
     source = open_database(f"{address}{mark}id=")
     assert source is not None
-    assert collect(source).ids is None
+    assert read_items(source).ids is None
 
 
 def test_an_empty_table(write: Callable[[Shop], str], server: Server, vectors_url: str) -> None:
@@ -339,7 +339,7 @@ def test_nothing_is_logged_of_a_password(server: Server, vectors_url: str, caplo
     address = to_postgres(vectors_url, Shop(EYE)).replace("postgres@", f"postgres:{PASSWORD}@")
     source = open_database(address)
     assert source is not None
-    collect(source)
+    read_items(source)
     problem(f"pgvector://ann:{PASSWORD}@127.0.0.1:1/shop?table=items")
     assert PASSWORD not in caplog.text
 

@@ -14,9 +14,8 @@ from helpers.judges import Server
 from helpers.vector_tables import Shop, address_of, to_lance, to_postgres, to_qdrant
 from lookalike.core.codes import Codes
 from lookalike.core.readers.source import Columns
-from lookalike.evaluation.item_files import Items, read_items
+from lookalike.evaluation.item_files import Items, read_items, share_words
 from lookalike.integrations.databases import open_database
-from lookalike.integrations.databases.collect import collect, share_words
 from lookalike.integrations.databases.table import DatabaseTable
 
 METRICS = ["AP@50", "nDCG@10", "P@10", "AUC"]
@@ -62,7 +61,7 @@ def test_embeddings_give_the_numbers_of_an_npz_file(write: Callable[[Shop], str]
     own = from_npz(
         tmp_path, embeddings=shop.vectors, ids=np.arange(len(shop.vectors)), labels=np.array(shop.columns["label"])
     )
-    assert evaluated(collect(opened(write(shop)))) == evaluated(own)
+    assert evaluated(read_items(opened(write(shop)))) == evaluated(own)
 
 
 @pytest.mark.parametrize("place", ["pgvector", "lancedb little", "lancedb big"])
@@ -72,7 +71,7 @@ def test_codes_give_the_numbers_of_an_npz_file(place: str, vectors_url: str, bit
     else:
         bit_order = place.split()[1]
         address = to_lance(tmp_path, bits, bit_order) + f"?bitorder={bit_order}"
-    items = collect(opened(address))
+    items = read_items(opened(address))
     assert isinstance(items.vectors, Codes)
     assert np.array_equal(items.vectors.unpack(), bits.vectors)
     arrays = {"ids": np.arange(len(bits.vectors)), "labels": np.array(bits.columns["label"])}
@@ -84,7 +83,7 @@ def test_bits_of_pgvector_keep_their_order(vectors_url: str, n_bits: int) -> Non
     bits = np.random.default_rng(n_bits).integers(0, 2, (5, n_bits)).astype(np.uint8)
     source = opened(to_postgres(vectors_url, Shop(bits)))
     assert source.about["n_bits"] == n_bits
-    assert collect(source).vectors == Codes.pack(bits)
+    assert read_items(source).vectors == Codes.pack(bits)
 
 
 def test_half_vectors_keep_their_bits(vectors_url: str, shop: Shop, tmp_path: Path) -> None:
@@ -93,7 +92,7 @@ def test_half_vectors_keep_their_bits(vectors_url: str, shop: Shop, tmp_path: Pa
         to_postgres(vectors_url, shop, f"halfvec({shop.vectors.shape[1]})"),
         to_lance(tmp_path, replace(shop, vectors=half)),
     ):
-        got = collect(opened(address)).vectors
+        got = read_items(opened(address)).vectors
         assert got.dtype == np.float16
         assert np.array_equal(got, half)
 
@@ -102,14 +101,14 @@ def test_numbers_that_text_may_round_survive(write: Callable[[Shop], str]) -> No
     """The largest and smallest floats, and neighbours of 1."""
     one = np.float32(1)
     vectors = np.array([[3.4028235e38, 1e-45], [np.nextafter(one, 2, dtype=np.float32), 1 / 3], [-0.1, 16777217]], "f4")
-    assert collect(opened(write(Shop(vectors)))).vectors.tobytes() == vectors.tobytes()
+    assert read_items(opened(write(Shop(vectors)))).vectors.tobytes() == vectors.tobytes()
 
 
 def test_named_vectors_of_qdrant(tmp_path: Path) -> None:
     vectors = np.array([[3, 4], [1, 0]], np.float32)  # not of length 1, and compared by cosine
     source = opened(to_qdrant(tmp_path, Shop(vectors), "cosine", name="image"))
     assert source.roles.vector.name == "image"
-    assert np.array_equal(collect(source).vectors, vectors)
+    assert np.array_equal(read_items(source).vectors, vectors)
 
 
 # Columns
@@ -141,18 +140,18 @@ def test_lists_of_words_are_tags(write: Callable[[Shop], str]) -> None:
     words = [["red", "round"], ["blue"], ["round"], []]
     source = opened(write(Shop(np.eye(4, dtype=np.float32), {"tags": words})))
     assert source.about["tags"] == ("blue", "red", "round")
-    assert collect(source).labels.tolist() == [[0, 1, 1], [1, 0, 0], [0, 0, 1], [0, 0, 0]]
+    assert read_items(source).labels.tolist() == [[0, 1, 1], [1, 0, 0], [0, 0, 1], [0, 0, 0]]
 
 
 def test_tags_of_two_tables_share_their_columns(write: Callable[[Shop], str]) -> None:
     sides = [[["a"], ["b", "c"]], [["c"], ["d", "b"]]]
     sources = [opened(write(Shop(np.eye(2, dtype=np.float32), {"tags": words}))) for words in sides]
-    items = [collect(source) for source in sources]
-    left, right = share_words(items[0], sources[0].about["tags"], items[1], sources[1].about["tags"])
+    items = [read_items(source) for source in sources]
+    left, right = share_words(*items)
     assert left.labels.tolist() == [[1, 0, 0, 0], [0, 1, 1, 0]]
     assert right.labels.tolist() == [[0, 0, 1, 0], [0, 1, 0, 1]]
     with pytest.raises(ValueError, match=r"are words, and .* has labels or a 0/1 matrix"):
-        share_words(items[0], None, items[1], sources[1].about["tags"])
+        share_words(replace(items[0], tag_words=None), items[1])
 
 
 # Rows and names
@@ -180,7 +179,7 @@ def test_names_of_tables_and_columns_are_quoted(vectors_url: str, server: Server
     address = address_of(vectors_url, quote(table, safe=""), label=quote(odd, safe=""))
     to_postgres(vectors_url, shop, table=table)
     source = opened(address)
-    assert collect(source).labels.tolist() == [4, 5, 6]
+    assert read_items(source).labels.tolist() == [4, 5, 6]
     with source.searching(None, {}) as search:
         assert search.ask(search.prepare(np.array([0, 1, 0])), 1) == [1]
     assert server.run("SELECT to_regclass('vectors_stay') IS NOT NULL", vectors_url) == [(True,)]
@@ -190,12 +189,12 @@ def test_tables_of_other_schemas_and_views(vectors_url: str, server: Server) -> 
     server.run("CREATE SCHEMA elsewhere CREATE TABLE things (v vector(2), kind text)", vectors_url)
     server.run("INSERT INTO elsewhere.things VALUES ('[1,2]', 'x'), ('[3,4]', 'y')", vectors_url)
     source = opened(address_of(vectors_url, "things", schema="elsewhere", label="kind"))
-    items = collect(source)  # without a key, in the order in which rows are stored
+    items = read_items(source)  # without a key, in the order in which rows are stored
     assert (items.vectors.tolist(), items.labels.tolist(), items.ids) == ([[1, 2], [3, 4]], ["x", "y"], None)
     server.run("CREATE VIEW seen AS SELECT v, kind FROM elsewhere.things", vectors_url)
     with pytest.raises(ValueError, match="is a view, whose rows have no order"):
         opened(address_of(vectors_url, "seen"))
-    assert collect(opened(address_of(vectors_url, "seen", id="kind"))).ids.tolist() == ["x", "y"]
+    assert read_items(opened(address_of(vectors_url, "seen", id="kind"))).ids.tolist() == ["x", "y"]
 
 
 def test_ids_and_labels_of_other_types(vectors_url: str, server: Server) -> None:

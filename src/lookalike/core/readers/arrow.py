@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.core.arrow_arrays import arrow_columns
 from lookalike.core.errors import FileError, InputError
 from lookalike.core.file_errors import reading
-from lookalike.core.files import PARQUET, arrow_columns, check_format, read_table, said_in
+from lookalike.core.files import PARQUET, check_format, read_table, said_in
 from lookalike.core.readers.tables import Field
 
 ARROW = "Arrow or Feather file"

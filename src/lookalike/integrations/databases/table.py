@@ -14,6 +14,8 @@ from lookalike.core.readers.source import Page
 from lookalike.core.tags import zero_one
 from lookalike.integrations.databases.columns import ColumnRoles, DatabaseColumn
 
+PAGE = 1 << 14  # rows that are asked for at once
+
 __all__ = ["DatabaseTable", "EngineSearch", "TableRows", "check_option_names"]
 
 
@@ -65,7 +67,7 @@ class DatabaseTable(ABC):
         """The items in a fixed order, at most `rows` at a time."""
         start, n_skipped, seen = 0, 0, []
         vectors = "packed" if self.roles.vector.kind == "codes" else "embeddings"
-        for part in self._rows(rows):
+        for part in self._rows(min(rows, PAGE)):
             n_skipped += self._check_vectors(part, start)
             if len(part.vectors):
                 page = {vectors: part.vectors} | self._columns(part, start)
