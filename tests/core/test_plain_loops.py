@@ -101,7 +101,7 @@ def test_lists_of_near_pairs(n_bits: int, limit: int) -> None:
     ]
     assert expected
     for module in (plain, kernels()):
-        position, room, listed = np.array([rows[0], rows[0] + 1]), 4096, []
+        position, room, listed = np.array([rows[0], rows[0] + 1]), 7, []
         while position[0] < rows[1]:
             first, second = np.empty((2, room), np.int64)
             n_pairs = module.later_near(codes, keys, limit, rows[1], position, first, second)

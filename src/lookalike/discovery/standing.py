@@ -1,8 +1,6 @@
 """Standing: which number leads a leaderboard, the models in their places by it, and how surely the first one leads."""
 
 import math
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -250,30 +248,17 @@ def _resampled(scores: list[Score], seed: int, sign: int = 1) -> list[tuple[floa
     values = np.stack([score.per_query for score in scores], axis=1)
     weights = np.where(np.isnan(values), 0.0, np.stack([score.mean_weights for score in scores], axis=1))
     weighted = np.nan_to_num(values) * weights
+    generator = np.random.default_rng(seed)
     parts = []
-    for drawn in _draws(n, resamples, seed):
-        times = drawn.astype(float)
+    step = max(1, 5_000_000 // n)
+    for done in range(0, resamples, step):
+        size = min(step, resamples - done)
+        times = generator.multinomial(n, np.full(n, 1 / n), size=size).astype(float)
         counts = times @ weights
         means = np.divide(times @ weighted, counts, out=np.full(counts.shape, np.nan), where=counts > 0)
         parts.append(sign * (means[:, :1] - means[:, 1:]))
     differences = np.nan_to_num(np.round(np.concatenate(parts), 12))  # 0 but for rounding, or unknown: 0, no lead
     return [_ends(column, n_others) for column in differences.T]
-
-
-def _draws(n: int, resamples: int, seed: int) -> Iterator[np.ndarray]:
-    """How often each of n queries is in each resample, in blocks; a thread draws one while the one before is used.
-
-    Draws cannot be divided: how many random numbers one takes is known only after it.
-    """
-    generator, step = np.random.default_rng(seed), max(1, 5_000_000 // n)
-    sizes = [min(step, resamples - done) for done in range(0, resamples, step)]
-    with ThreadPoolExecutor(1) as pool:
-        ahead = [pool.submit(generator.multinomial, n, np.full(n, 1 / n), size=sizes[0])]
-        for size in sizes[1:]:
-            drawn = ahead.pop().result()
-            ahead.append(pool.submit(generator.multinomial, n, np.full(n, 1 / n), size=size))
-            yield drawn
-        yield ahead.pop().result()
 
 
 def _ends(differences: np.ndarray, n_others: int) -> tuple[float, float, float]:

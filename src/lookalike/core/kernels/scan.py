@@ -231,7 +231,7 @@ def later_near(codes, keys, limit, stop, position, first, second):
     """List pairs of a code and a later one within a limit, if they have different keys in some row of `keys`.
 
     position: the pair to begin with; it is moved on to where the list ends, at latest to the code `stop`. Returns how
-    many pairs of `first` and `second` are filled, which have room for a block at least.
+    many pairs of `first` and `second` are filled.
     """
     buffer = np.empty(BLOCK, np.uint16)
     code = np.empty(len(codes), np.uint64)
@@ -241,9 +241,6 @@ def later_near(codes, keys, limit, stop, position, first, second):
             code[w] = codes[w, i]
         for start in range(begin, n_codes, BLOCK):
             block = buffer[: min(BLOCK, n_codes - start)]
-            if n_pairs + len(block) > len(first):
-                position[0], position[1] = i, start
-                return n_pairs
             _distances(code, codes, start, block)
             nearest = block[0]
             for distance in block:
@@ -255,6 +252,9 @@ def later_near(codes, keys, limit, stop, position, first, second):
                         for k in range(len(keys)):
                             differ |= keys[k, i] != keys[k, start + j]
                         if differ:
+                            if n_pairs == len(first):
+                                position[0], position[1] = i, start + j
+                                return n_pairs
                             first[n_pairs], second[n_pairs] = i, start + j
                             n_pairs += 1
         begin = i + 2

@@ -102,7 +102,7 @@ def _n_repeated_vectors(vectors: Any) -> int:
     if isinstance(vectors, Codes):
         return _n_repeated(row.tobytes() for row in vectors.words)
     # fingerprints of 16 bytes: the embeddings themselves would all be held in memory once more
-    return _n_repeated(hashlib.blake2b(np.ascontiguousarray(row).data, digest_size=16).digest() for row in vectors)
+    return _n_repeated(hashlib.blake2b(row.tobytes(), digest_size=16).digest() for row in vectors)
 
 
 def _n_repeated(values: Iterable[Any]) -> int:
