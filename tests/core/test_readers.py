@@ -371,6 +371,17 @@ def test_pages_are_no_longer_than_asked_for(tmp_path: Path) -> None:
         assert [set(page) for page in pages] == [{"embeddings", "labels"}] * 2, path
 
 
+@pytest.mark.parametrize("rows", [1, 3, 6])
+def test_rows_are_counted_from_the_start_of_the_file(rows: int, tmp_path: Path) -> None:
+    made = pa.table({"emb": without(4), "label": LABELS})
+    with pa.OSFile(str(tmp_path / "a.arrow"), "wb") as file, pa.ipc.new_stream(file, made.schema) as writer:
+        writer.write_table(made, max_chunksize=3)
+    pq.write_table(made, tmp_path / "a.parquet")
+    for name in ("a.arrow", "a.parquet"):
+        with pytest.raises(InputError, match="1 empty values, the first in row 4"):
+            list(open_source(tmp_path / name, Columns(vector="emb")).pages(rows))
+
+
 def test_a_file_that_says_nothing_by_its_name_is_known_by_its_beginning(tmp_path: Path) -> None:
     with (tmp_path / "npz-file").open("wb") as file:
         np.savez(file, embeddings=ROWS)
