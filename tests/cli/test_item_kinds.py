@@ -209,3 +209,13 @@ def test_tables_in_memory_are_read(library: str, what: str, caplog: pytest.LogCa
     assert (items.vectors == wanted) is True if what == "codes" else np.array_equal(items.vectors, wanted)
     assert items.labels.tolist() == [f"digit {label}" for label in GALLERY.labels]
     assert items.ids.tolist() == GALLERY.ids.tolist()
+
+
+def test_ids_that_one_file_has_as_text_are_those_numbers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = {"embeddings": GALLERY.embeddings, "labels": GALLERY.labels, "ids": np.arange(200)}
+    np.savez(tmp_path / "a.npz", **rows)  # type: ignore[arg-type]
+    lines = [f"{n},{' '.join(map(str, row))},{GALLERY.labels[n]}" for n, row in enumerate(GALLERY.embeddings)]
+    (tmp_path / "a.csv").write_text("\n".join(["id,emb,label", *lines]))
+    options = ["--exclude-self", "--similarity", "dot"]
+    wanted = scores(evaluated(capsys, tmp_path / "a.npz", tmp_path / "a.npz", *options))
+    assert scores(evaluated(capsys, tmp_path / "a.csv", tmp_path / "a.npz", *options)) == wanted

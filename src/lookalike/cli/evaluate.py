@@ -308,18 +308,21 @@ def _evaluate_alone(options: dict[str, Any], asked: _Asked) -> "Evaluation":
 
 def _evaluate_files(options: dict[str, Any], asked: _Asked) -> "Evaluation":
     """Evaluate queries in a gallery that is one file."""
-    from lookalike.evaluation.item_files import relevance_between
+    from lookalike.evaluation.item_files import alike, relevance_between
 
     with each_note_once(), progress():
         query_items, gallery_items = asked.read(0), asked.read(1)
+        query_ids, gallery_ids = query_items.ids, gallery_items.ids
+        if query_ids is not None and gallery_ids is not None:
+            query_ids, gallery_ids = alike(query_ids, gallery_ids)  # of a CSV file they are text
         result = _of_each_kind(
             asked,
             lambda kind: relevance_between(query_items, gallery_items, kind, LABEL_FILES),
             query_items.vectors,
             gallery_items.vectors,
             similarity=asked.similarity,
-            query_ids=query_items.ids,
-            gallery_ids=gallery_items.ids,
+            query_ids=query_ids,
+            gallery_ids=gallery_ids,
             exclude=_exclude(asked, query_items, gallery_items),
             by=query_items.by,
             **asked.policies,
