@@ -44,6 +44,7 @@ READS = re.compile(r"read|load|open|recall|decode|from_json|members|faiss_vector
 NOT_READ = {  # options of commands
     "output": "written",
     "save": "written",
+    "audit picture": "written",
     "data images": "written",
     "duplicates move": "written",
     "evaluate curve": "written",

@@ -9,14 +9,19 @@ if TYPE_CHECKING:
 
 DATABASES = ("pgvector:", "postgresql:", "postgres:", "lancedb:", "qdrant:")  # how addresses begin
 
-__all__ = ["is_gallery", "is_items", "open_items", "open_source_of"]
+__all__ = ["is_database", "is_gallery", "is_items", "open_items", "open_source_of"]
+
+
+def is_database(location: str | Path) -> bool:
+    """Whether a location is the address of a table in a database."""
+    return str(location).startswith(DATABASES)
 
 
 def is_items(location: str | Path) -> bool:
     """Whether a location is that of items: a file, Parquet files, a snapshot or a table of a database."""
     from lookalike.core.readers.opening import is_source
 
-    return str(location).startswith(DATABASES) or is_source(location)
+    return is_database(location) or is_source(location)
 
 
 def is_gallery(location: str | Path) -> bool:
@@ -35,7 +40,7 @@ def open_source_of(
     """
     from lookalike.core.readers.opening import open_source
 
-    if str(location).startswith(DATABASES):
+    if is_database(location):
         from lookalike.integrations.databases import open_database
 
         table = open_database(str(location), columns)
@@ -51,6 +56,6 @@ def open_items(
     """The items at a location, in memory. labels: a file of labels alone. zero: what a 0 among -1 and +1 counts."""
     from lookalike.evaluation import item_files
 
-    if str(location).startswith(DATABASES):
+    if is_database(location):
         return item_files.items_of(open_source_of(location, columns), columns, labels, zero=zero)
     return item_files.read_items(location, labels, zero=zero, **columns.named)

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Parameter
 
-from lookalike.cli.items import open_items
+from lookalike.cli.items import is_database, open_items
 from lookalike.cli.options import FLAT, FORMAT, JSON, ZERO, LabelOptions, chosen_format
 from lookalike.cli.terminal import progress, rich_table, tables, tell
 from lookalike.core.endings import ITEMS
@@ -154,6 +154,8 @@ def _columns_of_features(path: str, columns: LabelOptions) -> "Columns":
     from lookalike.core.readers.opening import open_table
     from lookalike.core.readers.source import Columns
 
+    if is_database(path):
+        return columns.columns
     names = {field.name for field in open_table(path).fields}
     return Columns(**{role: name for role, name in columns.columns.named.items() if name in names})
 

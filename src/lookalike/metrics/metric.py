@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lookalike.evaluation.tally import Tally
 
 ALIASES = {"mAP": "AP", "mLGAP": "LGAP", "HR": "Hit", "MRR": "RR"}
+ELSEWHERE = {"recall": "R", "precision": "P", "success": "Hit", "hitrate": "Hit"}  # what others call ours
 ALIASES |= {"mAP@R": "MAP@R", "MAPR": "MAP@R", "RPrec": "RPrecision"}
 TREC_NAMES = {  # what trec_eval calls a metric, with K for a cutoff, and what it is here
     "map": "AP",
@@ -65,7 +66,9 @@ class Metric:
             raise InputError(f"{text!r} is not the name of a metric: write NAME, NAME@k or NAME(parameter=value)@k")
         name = ALIASES.get(match["name"], match["name"])
         if name not in MEASURES:
-            hint = _question(match["name"], [*MEASURES, *ALIASES]) or f", only {', '.join(MEASURES)}"
+            known = ELSEWHERE.get(match["name"].lower())
+            hint = f", did you mean {known!r}?" if known else _question(match["name"], [*MEASURES, *ALIASES])
+            hint = hint or f", only {', '.join(MEASURES)}"
             raise InputError(f"there is no metric {match['name']!r}{hint}")
         measure = MEASURES[name]
         parameters = _read_parameters(name, measure, match["parameters"] or "")
