@@ -292,6 +292,17 @@ def test_bytes_are_packed_codes(kind: pa.DataType, tmp_path: Path) -> None:
     assert items.labels.tolist() == ["x", "y"] * 3
 
 
+def test_lists_of_8_bits_called_packed_are_packed_codes(tmp_path: Path) -> None:
+    bits = ROWS > 0
+    packed = la.Codes.pack(bits).to_bytes()
+    lists = pa.array(packed.tolist(), pa.list_(pa.uint8()))
+    items = la.read_items(table(tmp_path / "t.parquet", packed=lists, labels=LABELS, n_bits=[4] * 6))
+    assert items.vectors.n_bits == 4
+    np.testing.assert_array_equal(items.vectors.unpack(), bits)
+    with pytest.raises(ValueError, match="if these are packed codes, name the array `packed` and add `n_bits`"):
+        la.read_items(table(tmp_path / "c.parquet", codes=lists, labels=LABELS))
+
+
 def test_several_columns_of_labels_are_listed_when_labels_are_needed(tmp_path: Path) -> None:
     from lookalike.evaluation.item_files import relevance_between
 

@@ -73,7 +73,7 @@ def audit(
     """
     from lookalike.evaluation.audit import audit as audit_codes
     from lookalike.evaluation.audit.verdict import check_reported
-    from lookalike.evaluation.item_files import relevance_between
+    from lookalike.evaluation.item_files import check_own_ids, relevance_between
 
     printed = chosen_format(form, as_json)
     if reported is not None:
@@ -81,6 +81,8 @@ def audit(
     files, alone = (labels, query_labels, gallery_labels), gallery is None
     with each_note_once(), progress():
         query_items, gallery_items = _items(queries, gallery, columns.columns, files, zero)
+        if exclude_self:
+            check_own_ids(query_items, gallery_items)
         found = audit_codes(
             _codes(query_items),
             _codes(gallery_items),
