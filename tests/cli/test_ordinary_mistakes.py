@@ -214,7 +214,9 @@ def test_labels_of_nothing_here_are_remarked(
 # Ids of one side alone
 
 
-def test_a_query_is_not_known_by_an_id_among_items_without_ids(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+def test_a_query_is_not_known_by_an_id_among_items_without_ids(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
     np.savez("named.npz", embeddings=ITEMS[QUERIES], labels=LABELS[QUERIES], ids=np.arange(20) + 30)
     bits = {"codes": ITEMS > 0, "labels": LABELS}
     np.savez("codes.npz", **bits)

@@ -27,7 +27,15 @@ EACH = ("labels", "attributes", "ids", "coarse_labels", "groups", "by")  # what 
 
 logger = logging.getLogger("lookalike")
 
-__all__ = ["Items", "check_own_ids", "items_of", "read_items", "relevance_between", "relevance_to_shards", "write_codes"]
+__all__ = [
+    "Items",
+    "check_own_ids",
+    "items_of",
+    "read_items",
+    "relevance_between",
+    "relevance_to_shards",
+    "write_codes",
+]
 
 
 @dataclass(frozen=True)

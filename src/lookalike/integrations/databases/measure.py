@@ -143,7 +143,8 @@ def _places(keys: Sequence[Any], place: dict[Any, int], gallery: Items) -> list[
 def _own_items(queries: Items, gallery: Items) -> np.ndarray:
     """Where each query's own item stands in the gallery, by its id; -1 where it is not there."""
     check_own_ids(queries, gallery)
-    assert queries.ids is not None and gallery.ids is not None
+    assert queries.ids is not None
+    assert gallery.ids is not None
     place = {str(key): position for position, key in enumerate(gallery.ids.tolist())}
     return np.array([place.get(str(key), -1) for key in queries.ids.tolist()])
 
