@@ -28,7 +28,6 @@ from helpers.judges import Server
 from helpers.vector_tables import Shop, database, to_lance, to_postgres, to_qdrant
 from lookalike.evaluation.item_files import Items
 from lookalike.integrations.databases import open_database
-from lookalike.integrations.databases.collect import collect
 from lookalike.integrations.databases.measure import measure_engine
 
 K, COPIED, COPIES, QUERIES = 10, 300, 10, 500
@@ -65,7 +64,7 @@ def coded(shop: Shop, queries: Items, seed: int) -> tuple[Shop, Items]:
 def report(name: str, address: str, queries: Items, settings: dict[str, str]) -> None:
     source = open_database(address)
     assert source is not None
-    gallery = collect(source)
+    gallery = la.read_items(source)
     relevance = la.same_label(queries.labels, gallery.labels)
     with source.searching(None, settings) as search:
         result = measure_engine(search, queries, gallery, relevance, K, metrics=["P@10"])

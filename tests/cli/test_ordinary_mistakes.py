@@ -209,3 +209,25 @@ def test_labels_of_nothing_here_are_remarked(
     assert code == 0
     assert lines(caplog) == json.loads(out)["notes"]
     assert "nothing is relevant to any query" in lines(caplog)[0]
+
+
+# Ids of one side alone
+
+
+def test_a_query_is_not_known_by_an_id_among_items_without_ids(
+    capsys: pytest.CaptureFixture[str], folder: Path
+) -> None:
+    np.savez("named.npz", embeddings=ITEMS[QUERIES], labels=LABELS[QUERIES], ids=np.arange(20) + 30)
+    bits = {"codes": ITEMS > 0, "labels": LABELS}
+    np.savez("codes.npz", **bits)
+    np.savez("named-codes.npz", **bits, ids=np.arange(90)[::-1])
+    done(capsys, "shard", "gallery.npz", "shards")
+    for command in (
+        ("evaluate", "named.npz", "gallery.npz"),
+        ("evaluate", "named.npz", "shards"),
+        ("evaluate", "gallery.npz", "named.npz"),
+        ("audit", "named-codes.npz", "codes.npz"),
+    ):
+        lacking = (folder / "shards") if "shards" in command else next(f for f in command[1:] if "named" not in f)
+        refused(capsys, f"{lacking} has no ids, by which a query's own item is known", *command, "--exclude-self")
+    done(capsys, "evaluate", "codes.npz", "codes.npz", "--exclude-self")  # both by their positions

@@ -292,6 +292,28 @@ def test_bytes_are_packed_codes(kind: pa.DataType, tmp_path: Path) -> None:
     assert items.labels.tolist() == ["x", "y"] * 3
 
 
+def test_revisions_of_a_data_set_are_not_read_as_one(tmp_path: Path) -> None:
+    for revision in "ab":
+        folder = tmp_path / "datasets--me--set" / "snapshots" / revision
+        folder.mkdir(parents=True)
+        table(folder / "train.parquet", emb=LISTS, label=LABELS)
+    for location in (tmp_path / "datasets--me--set", f"{tmp_path}/*/snapshots/*/train.parquet"):
+        with pytest.raises(FileError, match="holds several revisions of a data set, a and b: name one of them"):
+            la.read_items(location)
+    assert len(la.read_items(tmp_path / "datasets--me--set" / "snapshots" / "b").vectors) == 6
+
+
+def test_lists_of_8_bits_called_packed_are_packed_codes(tmp_path: Path) -> None:
+    bits = ROWS > 0
+    packed = la.Codes.pack(bits).to_bytes()
+    lists = pa.array(packed.tolist(), pa.list_(pa.uint8()))
+    items = la.read_items(table(tmp_path / "t.parquet", packed=lists, labels=LABELS, n_bits=[4] * 6))
+    assert items.vectors.n_bits == 4
+    np.testing.assert_array_equal(items.vectors.unpack(), bits)
+    with pytest.raises(ValueError, match="if these are packed codes, name the array `packed` and add `n_bits`"):
+        la.read_items(table(tmp_path / "c.parquet", codes=lists, labels=LABELS))
+
+
 def test_several_columns_of_labels_are_listed_when_labels_are_needed(tmp_path: Path) -> None:
     from lookalike.evaluation.item_files import relevance_between
 

@@ -39,6 +39,15 @@ SAID: dict[str, tuple[Callable[[], la.Evaluation], list[str]]] = {
         lambda: evaluated(VECTORS[[4, 2]], VECTORS, 2, query_ids=["i0", "i1"], gallery_ids=IDS),
         [],
     ),
+    "the same in another precision": (lambda: evaluated(VECTORS, VECTORS.astype(float) + 1e-12), [SELF]),
+    "without themselves, by ids that are written otherwise": (
+        lambda: evaluated(CODES, CODES, query_ids=[f"0{i}" for i in IDS], gallery_ids=IDS, exclude="self"),
+        ["no query has its own id in the gallery"],
+    ),
+    "without groups that no item has": (
+        lambda: evaluated(VECTORS[:3], VECTORS, 3, exclude=([12, 13, 14], np.arange(12))),
+        ["no query shares its group with an item"],
+    ),
     "without themselves": (lambda: evaluated(CODES, CODES, exclude="self"), []),
     "without their groups": (lambda: evaluated(VECTORS, VECTORS, exclude=(IDS, IDS)), []),
     "other queries": (lambda: evaluated(CODES[:3], CODES, 3), []),

@@ -40,7 +40,7 @@ def searches(draw: st.DrawFn, *, ties: bool = False) -> tuple[dict[str, dict[str
         ranked = draw(st.lists(st.sampled_from(documents), min_size=1, unique=True))
         kind = draw(st.sampled_from(["both", "both", "both", "judged", "ranked"]))
         if kind != "ranked":
-            qrels[f"q{q}"] = {document: draw(st.integers(0, 3)) for document in judged}
+            qrels[f"q{q}"] = {document: draw(st.integers(-1, 3)) for document in judged}
         if kind != "judged":
             places = [draw(st.integers(0, 1)) for _ in ranked] if ties else range(len(ranked))
             run[f"q{q}"] = {document: -float(place) for document, place in zip(ranked, places, strict=True)}

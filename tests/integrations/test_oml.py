@@ -130,7 +130,7 @@ def test_mistakes_are_one_sentence(broken: Any, words: str) -> None:
 
 
 def test_metrics_of_whole_rankings_are_refused(search: dict[str, Any]) -> None:
-    for name in ("AUC", "PRAUC", "Bpref", "Judged@5"):
+    for name in ("AUC", "PRAUC", "FNMR", "Bpref", "Judged@5"):
         with pytest.raises(ValueError, match="needs the whole ranking"):
             from_oml(results(search, 20), [name])
     with pytest.raises(ValueError, match="n_gallery is 100"):

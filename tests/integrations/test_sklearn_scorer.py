@@ -61,12 +61,25 @@ def test_embeddings_are_compared_as_asked(digits: Any) -> None:
     assert len(set(scores.values())) == 3
 
 
-def test_tags_and_signs(digits: Any) -> None:
+def test_tags(digits: Any) -> None:
     pixels, y = digits
     hasher = la.hashers.LSH(n_bits=8, random_state=0).fit(pixels)
     score = retrieval_scorer("P@5")(hasher, pixels, y)
     assert retrieval_scorer("P@5")(hasher, pixels, np.eye(10, dtype=int)[y]) == pytest.approx(score)
-    assert retrieval_scorer("P@5", greater_is_better=False)(hasher, pixels, y) == -score
+
+
+def test_of_a_metric_where_lower_is_better_the_lowest_is_taken(digits: Any) -> None:
+    scorer = retrieval_scorer("FNMR(fmr=0.1)")
+    by_bits = {n: la.hashers.ITQ(n_bits=n, random_state=0).fit(digits[0]).transform(digits[0]) for n in (2, 16)}
+    relevance = la.same_label(digits[1], digits[1])
+    fnmr = {
+        n: la.evaluate(codes, codes, relevance, ["FNMR(fmr=0.1)"], exclude="self")["FNMR(fmr=0.1)"].mean
+        for n, codes in by_bits.items()
+    }
+    assert fnmr[16] < fnmr[2] - 0.05
+    assert scorer(la.hashers.ITQ(n_bits=16, random_state=0).fit(digits[0]), *digits) == pytest.approx(-fnmr[16])
+    search = GridSearchCV(la.hashers.ITQ(random_state=0), {"n_bits": [2, 16]}, scoring=scorer, cv=3)
+    assert search.fit(*digits).best_params_ == {"n_bits": 16}
 
 
 def test_labels_that_nobody_shares_are_left_out(digits: Any) -> None:

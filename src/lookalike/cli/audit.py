@@ -80,7 +80,7 @@ def audit(
         check_reported(reported)
     files, alone = (labels, query_labels, gallery_labels), gallery is None
     with each_note_once(), progress():
-        query_items, gallery_items = _items(queries, gallery, columns.columns, files, zero)
+        query_items, gallery_items = _items(queries, gallery, columns.columns, files, zero, exclude_self)
         found = audit_codes(
             _codes(query_items),
             _codes(gallery_items),
@@ -108,9 +108,16 @@ def audit(
 
 
 def _items(
-    queries: str, gallery: str | None, columns: "Columns", labels: tuple[str | None, ...], zero: str | None
+    queries: str,
+    gallery: str | None,
+    columns: "Columns",
+    labels: tuple[str | None, ...],
+    zero: str | None,
+    exclude_self: bool,
 ) -> "tuple[Items, Items]":
     """What the files say of queries and items; one file is both."""
+    from lookalike.evaluation.item_files import check_own_ids
+
     own, of_queries, of_gallery = labels
     for path in (queries, gallery):
         if path is not None and is_gallery(path):
@@ -124,6 +131,8 @@ def _items(
         raise InputError("--labels is for one file: pass --query-labels and --gallery-labels")
     of_both = ((queries, of_queries), (gallery, of_gallery))
     first, second = (open_items(path, columns, labels, zero=zero) for path, labels in of_both)
+    if exclude_self:
+        check_own_ids(first, second)
     return first, second
 
 

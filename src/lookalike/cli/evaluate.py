@@ -333,9 +333,11 @@ def _evaluate_files(options: dict[str, Any], asked: _Asked) -> "Evaluation":
 
 def _exclude(asked: _Asked, queries: "Items", gallery: "Items | Shards") -> Any:
     """What does not rank, as `la.evaluate` takes it: an item of the query's own group, or with the query's own id."""
-    from lookalike.evaluation.item_files import Items, alike
+    from lookalike.evaluation.item_files import Items, alike, check_own_ids
 
     name = asked.columns.group
+    if name is None and asked.exclude_self:
+        check_own_ids(queries, gallery)
     if name is None:
         return "self" if asked.exclude_self else None
     if isinstance(gallery, Items) and queries.groups is not None and gallery.groups is not None:

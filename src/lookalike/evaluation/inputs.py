@@ -12,7 +12,7 @@ from lookalike.core.embeddings import Embeddings, Scores, as_floats
 from lookalike.core.errors import InputError, InputTypeError, Option
 from lookalike.core.files import PendingDigest, digest
 from lookalike.core.ids import id_array
-from lookalike.evaluation.notes import notes_of_embeddings, notes_of_vectors
+from lookalike.evaluation.notes import notes_of_embeddings, notes_of_exclusion, notes_of_vectors
 from lookalike.evaluation.relevance import Groups, Judged, Relevance
 from lookalike.evaluation.request import Request, ShardGroups
 from lookalike.shards.gallery import Shards
@@ -73,6 +73,8 @@ def _with_notes(request: Request, ids: Ids, queries: Any, gallery: Any) -> Reque
         notes = notes_of_vectors(queries, gallery, own, of_items)
     else:
         notes = [] if isinstance(queries, Codes) else notes_of_embeddings(queries, gallery)
+        assert isinstance(request.excluded, Groups)
+        notes += notes_of_exclusion(request.excluded, isinstance(ids.exclude, str))
     request.about["notes"] = notes
     return request
 

@@ -27,7 +27,15 @@ EACH = ("labels", "attributes", "ids", "coarse_labels", "groups", "by")  # what 
 
 logger = logging.getLogger("lookalike")
 
-__all__ = ["Items", "items_of", "read_items", "relevance_between", "relevance_to_shards", "write_codes"]
+__all__ = [
+    "Items",
+    "check_own_ids",
+    "items_of",
+    "read_items",
+    "relevance_between",
+    "relevance_to_shards",
+    "write_codes",
+]
 
 
 @dataclass(frozen=True)
@@ -203,6 +211,19 @@ def write_codes(path: str | Path, codes: Codes, items: Items) -> None:
         if (values := getattr(items, name)) is not None:
             arrays[name] = values
     write_arrays(path, arrays, codes.about())
+
+
+def check_own_ids(queries: Items, gallery: Items | Shards) -> None:
+    """Raise where a query's own item is to be known by its id, and only the queries or only the gallery have ids."""
+    of_gallery = "ids" in gallery.columns if isinstance(gallery, Shards) else gallery.ids is not None
+    if (queries.ids is not None) == of_gallery:
+        return
+    lacking = queries.path if of_gallery else gallery.location if isinstance(gallery, Shards) else gallery.path
+    raise FileError(
+        f"{lacking} has no ids, by which a query's own item is known: add an array 'ids', or name a column with ",
+        Option("id"),
+        path=lacking,
+    )
 
 
 def relevance_between(queries: Items, gallery: Items, kind: str | None = None, advice: str = "") -> Relevance:

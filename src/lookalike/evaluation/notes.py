@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 
 from lookalike.core.codes import Codes, as_numpy
+from lookalike.evaluation.relevance import Groups
 from lookalike.evaluation.tally import Tally
 
 LIKE_BITS = "these embeddings look like bits: to evaluate codes, pass la.Codes.pack(bits)"
@@ -14,9 +15,13 @@ LIKE_BYTES = (
 )
 NOTHING_RELEVANT = "nothing is relevant to any query: do labels of queries and gallery mean the same?"
 ALL_RELEVANT = "every item is relevant to every query: is that what labels, tags or attributes should say?"
+NOTHING_EXCLUDED = {
+    True: "no query has its own id in the gallery, so that nothing is left out: are ids written alike in both?",
+    False: "no query shares its group with an item, so that nothing is left out: are groups written alike in both?",
+}  # by whether it is the query's own item that is left out
 _LEAVE_OUT = "exclude='self' (--exclude-self) leaves a query's own item out"
 
-__all__ = ["extremes", "notes_of_embeddings", "notes_of_relevance", "notes_of_vectors"]
+__all__ = ["extremes", "notes_of_embeddings", "notes_of_exclusion", "notes_of_relevance", "notes_of_vectors"]
 
 
 def notes_of_vectors(
@@ -45,10 +50,18 @@ def notes_of_embeddings(*vectors: Any) -> list[str]:
     return [LIKE_BYTES] if all(array.dtype == np.uint8 for array in arrays) else []
 
 
+def notes_of_exclusion(excluded: Groups, own: bool) -> list[str]:
+    """Whether nothing is excluded, though it was asked for. own: it is by the ids of queries and items."""
+    return [] if np.isin(excluded.queries, excluded.gallery).any() else [NOTHING_EXCLUDED[own]]
+
+
 def _selves(
     queries: np.ndarray, gallery: np.ndarray, query_ids: np.ndarray | None, gallery_ids: np.ndarray | None
 ) -> int:
     """How many queries are items of the gallery: all of them, in their order, or those with an item's id and vector."""
+    if {queries.dtype.kind, gallery.dtype.kind} == {"f"}:  # what a CSV file gives is wider than what was written
+        narrow = min(queries.dtype, gallery.dtype, key=lambda kind: kind.itemsize)
+        queries, gallery = queries.astype(narrow, copy=False), gallery.astype(narrow, copy=False)
     if queries.shape == gallery.shape and np.array_equal(queries, gallery):
         return len(queries)
     if query_ids is None or gallery_ids is None or query_ids.dtype.kind != gallery_ids.dtype.kind:

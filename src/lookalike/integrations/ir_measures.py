@@ -4,6 +4,7 @@ Importing this module registers the provider. The command of ir_measures loads n
 provider is `python -m lookalike.integrations.ir_measures --provider lookalike QRELS RUN nDCG@10 …`.
 """
 
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
@@ -68,15 +69,12 @@ class RunEvaluator(providers.Evaluator):
 
     Of queries and values it keeps to what ir_measures' own providers do: a judged query that the run does not rank
     counts 0, a query without a relevant document too, and one that nobody judged counts nowhere. A grade below 0 counts
-    as 0.
+    as 0; for Bpref, and with judged_only, such a document is one that nobody judged.
     """
 
     def __init__(self, measures: list[Any], qrels: Mapping[str, Mapping[str, int]]) -> None:
         super().__init__(measures, set(qrels))
-        self._qrels = {
-            query: {document: max(grade, 0) for document, grade in documents.items()}
-            for query, documents in qrels.items()
-        }
+        self._qrels = qrels
 
     def _iter_calc(self, run: Any) -> Iterator[Any]:
         ranked = ir_measures.util.RunConverter(run).as_dict_of_dict()
@@ -112,14 +110,18 @@ class RunEvaluator(providers.Evaluator):
 
     def _evaluated(self, metric: str, measure: Any, run: dict[str, dict[str, float]]) -> dict[str, float]:
         """The expected value of our metric for each query of a run."""
-        gains = _given(measure, "gains")
-        qrels = {query: self._qrels[query] for query in run}
+        gains, judged_only = _given(measure, "gains"), bool(_given(measure, "judged_only"))
+        lowest = 0 if judged_only or measure.NAME == "Bpref" else -math.inf
+        qrels = {
+            query: {document: max(grade, 0) for document, grade in self._qrels[query].items() if grade >= lowest}
+            for query in run
+        }
         if gains is not None:
             qrels = {
                 query: {document: gains.get(grade, grade) for document, grade in documents.items()}
                 for query, documents in qrels.items()
             }
-        unjudged = "condensed" if _given(measure, "judged_only") else "irrelevant"
+        unjudged = "condensed" if judged_only else "irrelevant"
         result = evaluate_run(run, judged(qrels), [metric], undefined="zero", unjudged=unjudged)
         return dict(zip(result.query_ids.tolist(), result[metric].per_query.tolist(), strict=True))
 

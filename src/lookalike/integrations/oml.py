@@ -14,7 +14,13 @@ from lookalike.evaluation.relevance import Judged
 from lookalike.evaluation.results import Evaluation
 from lookalike.metrics.metric import Metric, parse_all
 
-WHOLE_RANKING = ("AUC", "PRAUC", "Bpref", "Judged")  # metrics that need the irrelevant items behind the list too
+WHOLE_RANKING = (
+    "AUC",
+    "PRAUC",
+    "FNMR",
+    "Bpref",
+    "Judged",
+)  # metrics that need the irrelevant items behind the list too
 
 logger = logging.getLogger("lookalike")
 

@@ -14,9 +14,7 @@ from lookalike.metrics.metric import Metric
 __all__ = ["RetrievalScorer", "retrieval_scorer"]
 
 
-def retrieval_scorer(
-    metric: str | Metric = "AP", *, similarity: str | None = None, greater_is_better: bool = True
-) -> "RetrievalScorer":
+def retrieval_scorer(metric: str | Metric = "AP", *, similarity: str | None = None) -> "RetrievalScorer":
     """A scorer for `GridSearchCV(scoring=…)`: how well the codes or embeddings of held-out items find their class.
 
     A scorer sees the held-out items alone. So each of them is a query that is searched for among all others of the
@@ -29,7 +27,7 @@ def retrieval_scorer(
     >>> round(retrieval_scorer("P@10")(hasher, digits.pixels()[1000:], digits.labels[1000:]), 2)
     0.83
     """
-    return RetrievalScorer(str(Metric.parse(metric)), similarity, greater_is_better)
+    return RetrievalScorer(str(Metric.parse(metric)), similarity)
 
 
 @dataclass(frozen=True)
@@ -38,10 +36,9 @@ class RetrievalScorer:
 
     metric: str
     similarity: str | None = None
-    greater_is_better: bool = True
 
     def __call__(self, estimator: Any, X: Any, y: Any = None) -> float:  # noqa: N803  # as scikit-learn calls it
-        """The mean over all items; below zero where lower is better, so that higher always is."""
+        """The mean over all items; of a metric of which lower is better, such as FNMR, times -1, so that higher is."""
         if y is None:
             raise InputError("a retrieval scorer needs labels: pass y to fit or cross_val_score")
         if not hasattr(estimator, "transform"):
@@ -64,4 +61,4 @@ class RetrievalScorer:
         )[self.metric]
         if np.isnan(score.mean):
             raise InputError("no item of the fold shares its label with another: use fewer folds, or stratify them")
-        return score.mean if self.greater_is_better else -score.mean
+        return Metric.parse(self.metric).sign * score.mean

@@ -191,7 +191,7 @@ def _of_field(column: Field, own: str | None = None, guessed: bool = False) -> V
     form = "bytes" if column.kind == "S" else "matrix"
     if column.kind == "U" and column.shape == ():
         form = "text"
-    return VectorColumn(column.name, (column.name,), form, own, guessed, column.octets and own is None)
+    return VectorColumn(column.name, (column.name,), form, own, guessed, column.octets)
 
 
 def _problems(fields: Sequence[Field]) -> str:

@@ -136,6 +136,10 @@ def _several(name: str, files: list[Path]) -> FileTable:
     kinds = sorted({word for file in files for word in re.split(r"[^a-z]+", file.stem.lower()) if word in SPLITS})
     if len(kinds) > 1:
         raise FileError(f"{name} holds several parts of a data set, {' and '.join(kinds)}: name one of them", path=name)
+    revisions = sorted({match[1] for file in files if (match := re.search(r"/snapshots/([^/]+)/", file.as_posix()))})
+    if len(revisions) > 1:
+        listed = " and ".join(revisions)
+        raise FileError(f"{name} holds several revisions of a data set, {listed}: name one of them", path=name)
     counted = [match for file in files if (match := re.search(r"-(\d+)-of-(\d+)$", file.stem))]
     if counted and len(counted) == len(files) and len(files) < int(counted[0][2]):
         raise FileError(f"{name} has {len(files)} of {int(counted[0][2])} files: the others are not there", path=name)

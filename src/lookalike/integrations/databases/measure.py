@@ -13,7 +13,7 @@ from lookalike.core.errors import InputError, Option
 from lookalike.core.files import provenance
 from lookalike.core.progress import track
 from lookalike.evaluation.evaluate import MetricSet, evaluate
-from lookalike.evaluation.item_files import Items
+from lookalike.evaluation.item_files import Items, check_own_ids
 from lookalike.evaluation.relevance import Relevance
 from lookalike.evaluation.results import Evaluation, Score
 from lookalike.evaluation.sources import GivenTally
@@ -142,8 +142,8 @@ def _places(keys: Sequence[Any], place: dict[Any, int], gallery: Items) -> list[
 
 def _own_items(queries: Items, gallery: Items) -> np.ndarray:
     """Where each query's own item stands in the gallery, by its id; -1 where it is not there."""
-    if queries.ids is None:
-        raise InputError(f"{queries.path} has no ids, by which a query's own item is known: add an array 'ids'")
+    check_own_ids(queries, gallery)
+    assert queries.ids is not None
     assert gallery.ids is not None
     place = {str(key): position for position, key in enumerate(gallery.ids.tolist())}
     return np.array([place.get(str(key), -1) for key in queries.ids.tolist()])
