@@ -85,7 +85,7 @@ def test_lists_in_every_format(words: list[str], capsys: pytest.CaptureFixture[s
 def test_usage_says_which_table_csv_leaves_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text, beside, _ = run(capsys, "usage", str(folder / "itq-g.npz"), "--format", "csv")
     assert text.startswith("of the codes,value\nitems,60\n")
-    assert "CSV has room for one table: items on a code left out" in beside
+    assert "CSV has room for one table, and these are left out: items on a code" in beside
     assert run(capsys, "usage", str(folder / "itq-g.npz"), "--format", "latex")[0].count(r"\toprule") == 2
 
 

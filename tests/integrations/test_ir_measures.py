@@ -40,7 +40,7 @@ def searches(draw: st.DrawFn, *, ties: bool = False) -> tuple[dict[str, dict[str
         ranked = draw(st.lists(st.sampled_from(documents), min_size=1, unique=True))
         kind = draw(st.sampled_from(["both", "both", "both", "judged", "ranked"]))
         if kind != "ranked":
-            qrels[f"q{q}"] = {document: draw(st.integers(-1, 3)) for document in judged}
+            qrels[f"q{q}"] = {document: draw(st.integers(0, 3)) for document in judged}
         if kind != "judged":
             places = [draw(st.integers(0, 1)) for _ in ranked] if ties else range(len(ranked))
             run[f"q{q}"] = {document: -float(place) for document, place in zip(ranked, places, strict=True)}
@@ -204,3 +204,11 @@ def test_the_command(tmp_path: Path) -> None:
     assert ["q", "AP", "0.7500"] in lines
     assert ["all", "AP", "0.3750"] in lines
     assert ["r", "nDCG@10", "0.0000"] in lines
+
+
+def test_a_grade_below_0_is_unjudged_for_bpref() -> None:
+    """By hand, since trec_eval's C code may not return on such grades: a has none above it, d has b: (1 + 0) / 2."""
+    qrels = {"q": {"a": 1, "b": 0, "c": -1, "d": 1}}
+    run = {"q": {"c": 4.0, "a": 3.0, "b": 2.0, "d": 1.0}}
+    assert ours.calc_aggregate([Bpref], qrels, run) == {Bpref: 0.5}
+    assert ours.calc_aggregate([AP], qrels, run)[AP] == pytest.approx((1 / 2 + 2 / 4) / 2)

@@ -46,7 +46,8 @@ def compare(
 ) -> None:
     """Compare saved results of the same queries: paired differences, intervals, and p-values with Holm's correction.
 
-    Results of other queries, galleries, relevance or rules of counting are refused.
+    Results of other queries, galleries of another size, and other rules of counting are refused. Where labels or
+    judgements differ, a warning says so.
 
     Example: lookalike compare itq.json lsh.json
 

@@ -144,7 +144,7 @@ def _print_tables(form: str, results: Sequence[ResultTable]) -> None:
             remark(sentence)
         if others:
             left = ", ".join(other.title or other.heads[0].name for other in others)
-            remark(f"CSV has room for one table: {left} left out; --format json has everything")
+            remark(f"CSV has room for one table, and these are left out: {left}; --format json has everything")
         results = [main]
     marked = [result.with_marks() for result in results]
     texts = [FORMATS[form](result.transposed() if result.lying else result) for result in marked]

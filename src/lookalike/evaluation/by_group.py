@@ -147,7 +147,8 @@ class ByGroup(TableFormats):
         numbers = ("expected", "best", "worst", "queries", "undefined")
         heads = ["metric", "group", *(TableHead(name, main=name == "expected") for name in numbers)]
         names = ("mean", *numbers[1:])
-        return ResultTable.of(heads, [[row["metric"], str(row["group"]), *map(row.get, names)] for row in rows])
+        cells = [[row["metric"], str(row["group"]), *map(row.get, names)] for row in rows]
+        return ResultTable.of(heads, cells, title="Groups of queries")
 
     def notes(self) -> list[str]:
         """Which metrics have groups without a value, which the macro mean leaves out."""
