@@ -254,3 +254,10 @@ def test_nothing_is_unpickled_and_paths_are_paths() -> None:
         assert not {"pickle", "os.path", "joblib", "shelve", "marshal"} & imports_of(name), name
         assert not {"eval", "exec"} & calls(name), name
         assert not {"np.load", "np.lib.format.read_array"} & calls(name), name  # npy.py refuses objects
+
+
+def test_help_is_shown_without_numpy() -> None:
+    code = "import sys; from lookalike.cli import main\ntry: main(['--help'])\nfinally: print('numpy' in sys.modules)"
+    shown = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "evaluate" in shown.stdout
+    assert shown.stdout.splitlines()[-1] == "False"

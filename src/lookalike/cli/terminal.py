@@ -20,7 +20,6 @@ from rich.text import Text
 from lookalike.core.figures import without_nan
 from lookalike.core.file_errors import naming
 from lookalike.core.progress import reporting
-from lookalike.core.tables.formats import FORMATS
 from lookalike.core.tables.table import BEST, SECOND, ResultTable
 
 OUTPUT = "standard output"
@@ -138,6 +137,8 @@ def tell(
 
 def _print_tables(form: str, results: Sequence[ResultTable]) -> None:
     """Print tables for other programs. CSV has room for the first alone, and no room for notes: others are told of."""
+    from lookalike.core.tables.formats import FORMATS  # with numpy, which --help does without
+
     if form == "csv":
         main, *others = results
         for sentence in (*main.legend, *main.notes):
