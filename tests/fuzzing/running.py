@@ -172,6 +172,7 @@ def _work(acts: list[tuple[str, int, Callable[[Path], Any]]], log: Path, writing
     size = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     most = size + int(2 * limits.megabytes * 2**20)  # what is asked for at once and never used
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
+    faulthandler.disable()  # pytest has enabled it, and Lightning has set all signals back since: begin anew
     faulthandler.enable(output)
     for name, number, act in acts:
         os.ftruncate(output, 0)
