@@ -30,14 +30,12 @@ from lookalike.judging.store.schema import (
     MISSING,
     PAIRS,
     SEATS,
-    read_meta,
-    write_meta,
 )
 from lookalike.judging.store.status import find_faults, read_status
+from lookalike.judging.store.stored_settings import StoredSettings
 from lookalike.judging.store.transfer import bring_links, bring_settings, bring_votes, own_record, prepare
 from lookalike.judging.store.types import (
     Answer,
-    Briefing,
     Expert,
     Handed,
     Imported,
@@ -74,7 +72,7 @@ _NOTED = sa.select(MISSING.c.at).where(
 )
 
 
-class Store:
+class Store(StoredSettings):
     """Who judges which pair, and what the experts answer. Made by `Store.open`, one in each process.
 
     Any number of threads may call it, and any number of processes may have a store of one study. Operations that wait
@@ -133,11 +131,11 @@ class Store:
         that somebody has begun stay, all others are released anew. budget: how many pairs, gold pairs not counted.
         """
         plan = make_plan(self._study, JudgingSettings(experts_per_pair, order, budget, seed))
-        self._do(lambda work: configure(work, plan))
+        self.do(lambda work: configure(work, plan))
 
     def release_again(self) -> None:
         """Release pairs again with the settings that the store has, if any: the pool or gold pairs have changed."""
-        meta = self._meta()
+        meta = self.meta()
         if "order" in meta:
             self.configure(**asdict(settings_of(meta)))
 
@@ -156,17 +154,17 @@ class Store:
                 return expert
             return set_expert(work, Expert(name, expert.link_number, expires, expert.revoked))
 
-        return self._do(run)
+        return self.do(run)
 
     def experts(self) -> list[Expert]:
         """All experts, sorted by name."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             rows = connection.execute(ALL_EXPERTS).all()
         return [Expert(*row) for row in rows]
 
     def expert(self, name: str) -> Expert | None:
         """The expert of this name. It is fast, because every request is checked by it."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             row = connection.execute(_ONE_EXPERT, {"name": name}).one_or_none()
         return None if row is None else Expert(*row)
 
@@ -181,7 +179,7 @@ class Store:
                 return expert
             return set_expert(work, Expert(name, expert.link_number, expert.expires, moment))
 
-        return self._do(run)
+        return self.do(run)
 
     def renew(self, name: str, expires: int | None = None) -> Expert:
         """Let an expert judge (again) by a new link; links with an older number no longer work."""
@@ -191,51 +189,7 @@ class Store:
             expert = work.board.check_expert(name)
             return set_expert(work, Expert(name, expert.link_number + 1, expires))
 
-        return self._do(run)
-
-    # What experts are asked, and where the study is served
-
-    def briefing(self) -> Briefing:
-        """The question to the experts, and the guide on how to answer it."""
-        meta = self._meta()
-        return Briefing(meta.get("question", ""), meta.get("guide", ""))
-
-    def brief(self, question: str | None = None, guide: str | None = None) -> None:
-        """Set the question to the experts, the guide, or both; None leaves it as it is."""
-        texts = {name: text for name, text in {"question": question, "guide": guide}.items() if text is not None}
-        Briefing(**texts)
-        self._set_meta(**texts)
-
-    def organiser(self) -> int:
-        """The number of the organiser's link; links with another number do not work."""
-        return int(self._meta().get("organiser", 0))
-
-    def renew_organiser(self) -> int:
-        """Make the organiser's links so far useless; the number of new ones."""
-
-        def run(work: StoreWork) -> int:
-            number = int(read_meta(work.connection).get("organiser", 0)) + 1
-            write_meta(work.connection, organiser=number)
-            return number
-
-        return self._do(run)
-
-    def served(self) -> tuple[str | None, int | None]:
-        """The address of a proxy under which browsers find the study, and the port; None for what was never set."""
-        meta = self._meta()
-        return meta.get("address"), int(meta["port"]) if "port" in meta else None
-
-    def remember_served(self, address: str | None, port: int) -> None:
-        """Store the address and the port in the database, for `served`."""
-        self._set_meta(address=address, port=port)
-
-    def _meta(self) -> dict[str, str]:
-        with self._reading() as connection:
-            return read_meta(connection)
-
-    def _set_meta(self, **values: Any) -> None:
-        if values:
-            self._do(lambda work: write_meta(work.connection, **values))
+        return self.do(run)
 
     # What an expert does
 
@@ -251,7 +205,7 @@ class Store:
             work.board.check_expert(expert, claim.now)
             return claim_pairs(work, self._releases, claim)
 
-        return self._do(run)
+        return self.do(run)
 
     def hand_out(
         self, expert: str, link: int, n: int, *, recent: int = 0, now: int | None = None, seconds: float = 600
@@ -277,7 +231,7 @@ class Store:
             work.board.check_expert(expert, moment)
             return [take_answer(work, expert, answer, moment) for answer in batch]
 
-        return self._do(run, [answer.client for answer in batch])
+        return self.do(run, [answer.client for answer in batch])
 
     def take(self, expert: str, link: int, answers: Iterable[Answer], now: int | None = None) -> "Future[Taken]":
         """Keep answers as `vote` does, and tell the progress, for the page of an expert.
@@ -301,7 +255,7 @@ class Store:
             work.board.check_expert(expert, moment)
             return work.board.later(expert, pair, moment)
 
-        return self._do(run)
+        return self.do(run)
 
     def missing(self, expert: str, pair: int, side: Literal["query", "item"], now: int | None = None) -> bool:
         """Note for the organiser that an image did not load; False if the pair is unknown."""
@@ -319,7 +273,7 @@ class Store:
                 work.wrote = True
             return True
 
-        return self._do(run)
+        return self.do(run)
 
     def progress(self, expert: str) -> Progress:
         """How far this expert, and everybody, has come."""
@@ -328,11 +282,11 @@ class Store:
             work.board.check_expert(expert)
             return work.board.progress(expert)
 
-        return self._do(run)
+        return self.do(run)
 
     def task(self, expert: str, pair: int) -> JudgingTask | None:
         """A pair that the expert has in hand, has judged or has put off; None for all others."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             row = connection.execute(_TASK, {"expert": expert, "pair": pair}).one_or_none()
         return None if row is None else JudgingTask(*row)
 
@@ -343,13 +297,13 @@ class Store:
             work.board.check_expert(expert)
             return recent_answers(work.board, expert, n)
 
-        return self._do(run)
+        return self.do(run)
 
     # What the organiser does
 
     def votes(self) -> Votes:
         """All votes, in the order in which they came."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             return votes_of(connection.execute(ALL_VOTES).all(), "the database of votes")
 
     def import_votes(self, votes: Votes, *, add_experts: bool = False) -> Imported:
@@ -359,7 +313,7 @@ class Store:
         expert gives two answers to one pair at the same time.
         """
         check_votes(votes, self._study)
-        return self._do(lambda work: import_votes(work, votes, add_experts))
+        return self.do(lambda work: import_votes(work, votes, add_experts))
 
     def copy_votes(self, study: Study) -> int:
         """Copy votes from PostgreSQL into the study's votes.sqlite, each once; how many were new.
@@ -369,23 +323,24 @@ class Store:
         with own_record(study) as (path, own):
             if isinstance(self.database, SQLite) and self.database.path == path:
                 return 0
-            with self._reading() as ours, own.writing() as theirs:
+            with self.reading() as ours, own.writing() as theirs:
                 bring_links(ours, theirs)
                 bring_settings(ours, theirs)
                 return bring_votes(ours, theirs)
 
     def status(self) -> Status:
         """Facts for the organiser."""
-        return self._do(lambda work: read_status(work, self.database.words))
+        return self.do(lambda work: read_status(work, self.database.words))
 
     def check(self) -> list[str]:
         """What is wrong with the database, a sentence each; an empty list if it is whole."""
-        with self._reading() as connection:
+        with self.reading() as connection:
             return find_faults(connection)
 
     # Transactions
 
-    def _do(self, run: Callable[[StoreWork], T], clients: list[str] | None = None) -> T:
+    def do(self, run: Callable[[StoreWork], T], clients: list[str] | None = None) -> T:
+        """Do something in a transaction, and return what it returns when it is on disk."""
         return self._writer.do(run, clients or ())
 
     def _attempt(self, operations: list[Operation]) -> list[Any]:
@@ -410,7 +365,7 @@ class Store:
         self.database.forget()
 
     @contextlib.contextmanager
-    def _reading(self) -> Iterator[sa.Connection]:
+    def reading(self) -> Iterator[sa.Connection]:
         """A connection to read by; while the database does not answer, it is asked again."""
         with contextlib.ExitStack() as stack:
             patience = 0 if self._writer.away else self._patience
