@@ -2,17 +2,28 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
 from lookalike.cli.errors import spelling
-from lookalike.cli.options import FORMAT, JSON, RULE, SEED, SMOOTHING, THREADS, UNLISTED, check_smoothing, chosen_format
+from lookalike.cli.options import (
+    FORMAT,
+    JSON,
+    REL,
+    RULE,
+    SEED,
+    SMOOTHING,
+    THREADS,
+    UNLISTED,
+    check_smoothing,
+    chosen_format,
+)
 from lookalike.cli.outputs import Output
 from lookalike.cli.paper_tables import Wanted, not_judged, recognise_alone, show_tables, with_tables
-from lookalike.cli.studies import judgements_of, open_judged, write_result
+from lookalike.cli.studies import HowToJudge, judged_votes, judgements_of, open_judged, write_result
 from lookalike.cli.terminal import progress, remark, say_how_to_open, table, tables, tell
 from lookalike.core.endings import JUDGEMENT_FILES
 from lookalike.core.errors import FileError, InputError, StudyError
@@ -20,9 +31,9 @@ from lookalike.core.figures import without_nan
 
 if TYPE_CHECKING:
     from lookalike.core.tables.table import ResultTable
-    from lookalike.discovery import Agreement, Collection, Coverage, Judgements, Leaderboard, Pool
+    from lookalike.discovery import Agreement, Collection, Coverage, Judgements, Leaderboard, Pool, Votes
     from lookalike.discovery.bias import LeaveOneOut
-    from lookalike.discovery.dawid_skene import GoldScore
+    from lookalike.discovery.rules import GoldScore
     from lookalike.metrics.metric import Metric
     from lookalike.study.study import Study
 
@@ -66,6 +77,9 @@ PAPER_TABLES = Annotated[
 RULES = Annotated[
     bool, Parameter(help="also show the order of models under the other rules, and how each rule does on gold pairs")
 ]
+COMPLETE = Annotated[
+    bool, Parameter(negative=(), help="count only pairs that have all their votes, and say how many wait for more")
+]
 COMPARE = Annotated[str | None, Parameter(help="a metric by which every pair of models is compared, such as AUC")]
 RESAMPLES = Annotated[int, Parameter(help="of the bootstrap behind the intervals")]
 OUTPUT = Annotated[Path | None, Parameter(help="also write everything to this .json file"), Output()]
@@ -80,8 +94,10 @@ def leaderboard(
     *,
     run: RUN = None,
     qrels: QRELS = None,
-    rule: RULE = "majority",
+    rule: RULE = None,
     smoothing: SMOOTHING = None,
+    rel: REL = None,
+    complete: COMPLETE = False,
     metrics: METRICS = None,
     level: LEVEL = "image",
     one_per_identity: ONE_PER_IDENTITY = None,
@@ -120,10 +136,11 @@ def leaderboard(
     if identification and folder is not None and (alone := not_judged(folder)) is not None:
         recognise_alone(alone, output, report, printed, resamples=resamples, seed=seed, threads=threads)
         return
-    contest = _contest_of(folder, run, qrels, rule, smoothing)
+    how = HowToJudge(rule, smoothing, rel, complete)
+    contest = _contest_of(folder, run, qrels, how)
     _check_contest(contest, with_random=with_random, rules=rules)
     leaves_out = _leaves_one_out(leave_one_out, contest, report, p)
-    checks = _Checks(chosen, metric, rules, "crowd" if smoothing is None else smoothing, leaves_out, p)
+    checks = _Checks(chosen, metric, rules, how, leaves_out, p)
     wanted = Wanted(identification, paper_tables, report is not None)
     options: dict[str, Any] = {"level": level, "negatives": negatives, "with_random": with_random, "unlisted": unlisted}
     options |= {"one_per_identity": one_per_identity, "resamples": resamples, "seed": seed, "threads": threads}
@@ -143,6 +160,7 @@ class _Contestants:
     judgements: "Judgements"
     pool: "Pool | None" = None
     study: "Study | None" = None
+    votes: "Votes | None" = None  # of the study, those that count
 
 
 def _check_contest(contest: _Contestants, *, with_random: bool, rules: bool) -> None:
@@ -160,7 +178,7 @@ class _Checks:
     metrics: "list[Metric] | None"
     compare: "Metric | None"
     rules: bool
-    smoothing: float | Literal["crowd"]  # of the rule of Dawid and Skene
+    how: HowToJudge
     leave_one_out: bool | None  # None: where it can be
     p: str
 
@@ -240,12 +258,14 @@ def _compare_models(contest: _Contestants, checks: _Checks, wanted: Wanted, opti
         without_own = discovery.leave_one_out(board.contest, pool, checks.metrics or OWN_OUT, p=checks.p)
     compared = board.compare(by) if by is not None else None
     if study is not None:
-        votes, gold = study.votes(), study.gold()
+        gold, how = study.gold(), checks.how
+        counted = contest.votes if contest.votes is not None else study.votes()
         if checks.rules:
-            by_rule = discovery.by_rule(board.contest, votes, pool=pool, smoothing=checks.smoothing)
-            on_gold = None if gold is None else discovery.gold_scores(votes, gold, smoothing=checks.smoothing)
-        coverage = discovery.coverage(votes, pool) if pool is not None else None
-        agreement = discovery.agreement(votes, gold)
+            options = {"smoothing": "crowd" if how.smoothing is None else how.smoothing, "rel": how.rel}
+            by_rule = discovery.by_rule(board.contest, counted, pool=pool, **options)
+            on_gold = None if gold is None else discovery.gold_scores(counted, gold, **options)
+        coverage = discovery.coverage(study.votes(), pool) if pool is not None else None
+        agreement = discovery.agreement(counted, gold, how.rel)
     return _Outcome(board, without_own, by_rule, on_gold, compared, coverage, agreement, wanted)
 
 
@@ -274,7 +294,7 @@ def _write_page(page: Path, contest: _Contestants, outcome: _Outcome) -> None:
         pool=contest.pool,
         loo=outcome.without_own,
         study=study,
-        votes=study.votes() if study else None,
+        votes=contest.votes,
         judgements=contest.judgements,
     )
 
@@ -288,7 +308,8 @@ def _show(outcome: _Outcome, *, every_metric: bool, page: Path | None) -> None:
     if outcome.without_own is not None:
         say(f"\nwithout the pairs that only one model proposed\n{outcome.without_own}")
     if outcome.by_rule is not None:
-        say("\nAUC by rule, and how far the order of models agrees with the majority's (Kendall's tau)")
+        usual = next(iter(outcome.by_rule))
+        say(f"\nAUC by rule, and how far the order of models agrees with the {usual}'s (Kendall's tau)")
         say(_rules_table(outcome.by_rule, outcome.on_gold))
     if outcome.compared is not None:
         say(f"\n{outcome.compared}")
@@ -301,37 +322,32 @@ def _show(outcome: _Outcome, *, every_metric: bool, page: Path | None) -> None:
 
 
 def _rules_table(by_rule: dict[str, "Leaderboard"], on_gold: "dict[str, GoldScore] | None") -> Any:
-    """A row for each rule: the AUC of every model, Kendall's tau with the majority's order, and gold pairs, if any."""
+    """A row for each rule: the AUC of every model, Kendall's tau with the first rule's order, and gold pairs if any."""
     from lookalike.discovery.bias import agree, or_dash
 
     aucs = {
         name: [evaluation["AUC"].mean for evaluation in board.evaluations.values()] for name, board in by_rule.items()
     }
     gold = {name: f"{score.right:,} of {score.decided:,}" for name, score in (on_gold or {}).items()}
-    columns = [*by_rule["majority"].evaluations, "Kendall", *(["gold pairs right"] if gold else [])]
+    usual = next(iter(by_rule))
+    columns = [*by_rule[usual].evaluations, "Kendall", *(["gold pairs right"] if gold else [])]
     rows = table(*((name, "") for name in columns), first="rule")
     for name, means in aucs.items():
-        tau = or_dash(agree(aucs["majority"], means)[2], ".3f")
+        tau = or_dash(agree(aucs[usual], means)[2], ".3f")
         rows.add_row(name, *(or_dash(value, ".4f") for value in means), tau, *([gold[name]] if gold else []))
     return rows
 
 
-def _contest_of(
-    folder: Path | None,
-    run: list[str] | None,
-    qrels: Path | None,
-    rule: str,
-    smoothing: float | Literal["crowd"] | None,
-) -> _Contestants:
+def _contest_of(folder: Path | None, run: list[str] | None, qrels: Path | None, how: HowToJudge) -> _Contestants:
     """The models and judgements of a study, or of files."""
     if folder is None:
-        return _contest_of_runs(run, qrels, rule)
+        return _contest_of_runs(run, qrels, how)
     if run is not None or qrels is not None:
         raise InputError("pass a study, or --run and --qrels")
-    return _contest_of_study(folder, rule, smoothing)
+    return _contest_of_study(folder, how)
 
 
-def _contest_of_study(folder: Path, rule: str, smoothing: float | Literal["crowd"] | None) -> _Contestants:
+def _contest_of_study(folder: Path, how: HowToJudge) -> _Contestants:
     """The models, judgements and pool of a study."""
     from lookalike.study.models_in_turn import ModelsInTurn
 
@@ -340,10 +356,11 @@ def _contest_of_study(folder: Path, rule: str, smoothing: float | Literal["crowd
     if not models:
         raise StudyError(f"the study has no model yet: lookalike study add {folder} NAME FILE")
     pool = study.pool() if study.pool_path.exists() else None
-    return _Contestants(models, study.collection, judgements_of(study, rule, smoothing), pool, study)
+    votes = judged_votes(study, how)
+    return _Contestants(models, study.collection, judgements_of(study, how, votes), pool, study, votes)
 
 
-def _contest_of_runs(run: list[str] | None, qrels: Path | None, rule: str) -> _Contestants:
+def _contest_of_runs(run: list[str] | None, qrels: Path | None, how: HowToJudge) -> _Contestants:
     """Runs, of the judged queries alone, and their judgements."""
     from lookalike.discovery import Collection, Judgements
     from lookalike.discovery.formats import read_judgements
@@ -352,10 +369,14 @@ def _contest_of_runs(run: list[str] | None, qrels: Path | None, rule: str) -> _C
         raise InputError("pass a study, or --run and --qrels")
     if not run or qrels is None:
         raise InputError("--run and --qrels belong together: pass both")
-    if rule != "majority":
-        raise InputError(f"--rule {rule} makes judgements of the votes of a study, and --qrels are judgements already")
+    if how.rule not in (None, "majority"):
+        raise InputError(
+            f"--rule {how.rule} makes judgements of the votes of a study, and --qrels are judgements already"
+        )
+    if how.complete:
+        raise InputError("--complete is for the votes of a study, and --qrels are judgements already")
     runs = _read_runs(run)
-    judgements = Judgements.of(read_judgements(qrels))
+    judgements = _from_grade(Judgements.of(read_judgements(qrels)), how.rel)
     queries = dict.fromkeys(judgements.queries.tolist())
     runs = {name: {q: ranked for q, ranked in run.items() if q in queries} for name, run in runs.items()}
     for name, ranked_by_query in runs.items():
@@ -364,6 +385,14 @@ def _contest_of_runs(run: list[str] | None, qrels: Path | None, rule: str) -> _C
     items = dict.fromkeys(judgements.items.tolist())
     items |= dict.fromkeys(item for run in runs.values() for ranked in run.values() for item in ranked)
     return _Contestants(runs, Collection(list(queries), list(items)), judgements)
+
+
+def _from_grade(judgements: "Judgements", rel: int | None) -> "Judgements":
+    """Judgements of a file, positive from a grade on: from 1, unless another is given."""
+    highest = int(judgements.grades.max(initial=1))
+    if rel is not None and not 1 <= rel <= highest:
+        raise InputError(f"--rel must be a grade from 1 to {highest}, the highest of --qrels, got {rel}")
+    return replace(judgements, rel=rel or 1)
 
 
 def _read_runs(texts: list[str]) -> dict[str, Any]:

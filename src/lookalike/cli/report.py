@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 from lookalike.cli.hashers import choose_all
 from lookalike.cli.items import is_items, open_items
-from lookalike.cli.options import FLAT, FORMAT, JSON, LABELS, SEED, SETTING, SOURCE, LabelOptions, chosen_format
+from lookalike.cli.options import FLAT, FORMAT, JSON, LABELS, REL, SEED, SETTING, SOURCE, LabelOptions, chosen_format
 from lookalike.cli.outputs import Output
 from lookalike.cli.survey import STUDY_LENGTHS, limits, report_study
 from lookalike.cli.tasks import level_of, task_and_shape
@@ -79,6 +79,7 @@ def report(
     source: SOURCE = None,
     labels: LABELS = None,
     columns: COLUMNS = LabelOptions(),  # noqa: B008  # it never changes
+    rel: REL = None,
     seed: SEED = 0,
     as_json: JSON = False,
     form: FORMAT = None,
@@ -103,9 +104,10 @@ def report(
         of_files = {"codes": codes, "fit": fit, "title": title, "similarity": similarity, **named_columns}
         _refuse("is not for a study, whose models and labels are known", **of_images, **of_files)
         chosen = choose_all(hashers or "ITQ", bits or STUDY_LENGTHS, seed) if (hashers, bits) != (None, None) else None
-        report_study(Path(data), output, chosen, limits(near), seed, printed)
+        report_study(Path(data), output, chosen, limits(near), seed, printed, rel)
         return
     _refuse("is for a study, in which near-duplicates are looked for", near=near)
+    _refuse("is for a study with a scale", rel=rel)
     others = list(map(_named_codes, codes or []))
     if gallery is None:
         _check_data_set(data, {"fit": fit, **named_columns})

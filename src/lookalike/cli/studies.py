@@ -1,5 +1,6 @@
 """Studies and their votes, as several commands use them."""
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
@@ -7,14 +8,17 @@ from lookalike.cli.terminal import remark
 from lookalike.core.errors import FileError, InputError, StudyError
 
 if TYPE_CHECKING:
-    from lookalike.discovery import Judgements, Votes
+    from lookalike.discovery import Judgements, Scale, Votes
     from lookalike.discovery.exports import Exported
     from lookalike.study.study import Study
 
 __all__ = [
+    "HowToJudge",
+    "judged_votes",
     "judgements_of",
     "keep_gold",
     "open_judged",
+    "read_gold",
     "read_votes",
     "release_again",
     "write_export",
@@ -62,18 +66,47 @@ def release_again(study: "Study") -> None:
         remark(f"{error}; experts get the new pairs when lookalike judge is started again")
 
 
-def judgements_of(study: "Study", rule: str, smoothing: "float | Literal['crowd'] | None" = None) -> "Judgements":
-    """What a rule makes of the votes of a study; `smoothing` is that of dawid-skene."""
-    from lookalike.discovery.dawid_skene import judge_by
+@dataclass(frozen=True)
+class HowToJudge:
+    """How votes become judgements: by which rule (None: the usual one), with which smoothing of dawid-skene.
+
+    rel: the lowest grade of a scale that is positive, None for the highest. complete: whether only pairs count that
+    have all their votes.
+    """
+
+    rule: str | None = None
+    smoothing: "float | Literal['crowd'] | None" = None
+    rel: int | None = None
+    complete: bool = False
+
+
+def judged_votes(study: "Study", how: HowToJudge) -> "Votes":
+    """The votes of a study that count; says how many pairs wait, where only complete ones do."""
+    from lookalike.discovery.complete import complete_votes
 
     votes = study.votes()
+    if not how.complete:
+        return votes
+    some = complete_votes(votes, study.terms())
+    if not some.complete and len(votes):
+        raise StudyError(f"no pair has all its votes yet, {some.waiting:,} wait for more: leave out --complete")
+    remark(str(some))
+    return some.votes
+
+
+def judgements_of(study: "Study", how: HowToJudge, votes: "Votes | None" = None) -> "Judgements":
+    """What a rule makes of the votes of a study. votes: those that count, if they are known already."""
+    from lookalike.discovery.rules import judge_by
+
+    if votes is None:
+        votes = judged_votes(study, how)
     if not len(votes):
         name = study.path.name
         raise StudyError(
             f"the study {study.name!r} has no votes yet: lookalike judge {name} --expert NAME lets people judge in "
             f"the browser, lookalike study votes {name} FILE adds what they said elsewhere"
         )
-    return judge_by(rule, votes, "crowd" if smoothing is None else smoothing)
+    return judge_by(how.rule, votes, "crowd" if how.smoothing is None else how.smoothing, how.rel)
 
 
 def read_votes(study: "Study", file: Path, expert: str | None) -> "Votes":
@@ -82,35 +115,45 @@ def read_votes(study: "Study", file: Path, expert: str | None) -> "Votes":
     from lookalike.discovery.formats import read_judgements
 
     ids = _ids(study)
+    scale = study.scale
     if expert is None:
-        votes = Votes.read(file)
+        votes = Votes.read(file, scale)
         _check_ids(file, votes, ids)
     else:
         answers = Judgements.of(read_judgements(file, **ids))
-        votes = Votes(answers.queries, answers.items, [expert] * len(answers), (answers.grades > 0).astype(int))
+        grades = answers.grades if scale.graded else (answers.grades > 0).astype(int)
+        votes = Votes(answers.queries, answers.items, [expert] * len(answers), grades, scale=scale)
     study.check_pairs(votes.queries, votes.items, "voted")
     return votes
 
 
-def keep_gold(study: "Study", file: Path) -> int:
-    """Keep the judgements of a file as gold pairs; how many."""
+def read_gold(study: "Study", file: Path, scale: "Scale") -> "Judgements":
+    """The judgements of a file as gold pairs, whose grades must be those of a scale."""
+    from lookalike.discovery import Judgements
     from lookalike.discovery.formats import read_judgements
 
-    pairs = read_judgements(file, **_ids(study))
-    study.set_gold(pairs)
-    return len(pairs)
+    gold = Judgements.of(read_judgements(file, **_ids(study)))
+    study.check_gold(gold, scale)
+    return gold
+
+
+def keep_gold(study: "Study", file: Path) -> int:
+    """Keep the judgements of a file as gold pairs; how many."""
+    gold = read_gold(study, file, study.scale)
+    study.set_gold(gold)
+    return len(gold)
 
 
 def write_export(
     study: "Study",
     what: str,
     file: Path,
-    rule: "tuple[str, float | Literal['crowd'] | None]",
+    how: HowToJudge,
     *,
     with_random: bool = False,
     raw: bool = False,
 ) -> "Exported":
-    """Write votes, or the judgements of them, to a file, and say what was left out. rule: its name, its smoothing."""
+    """Write votes, or the judgements of them, to a file, and say what was left out."""
     from lookalike.discovery.exports import export_judgements, export_votes
 
     pool = study.pool() if study.pool_path.exists() else None
@@ -118,7 +161,7 @@ def write_export(
         if with_random:
             raise InputError("--with-random is for judgements: all votes are written, with a column that says source")
         return export_votes(file, study.votes(), pool, raw=raw)
-    exported = export_judgements(file, judgements_of(study, *rule), pool, with_random=with_random, raw=raw)
+    exported = export_judgements(file, judgements_of(study, how), pool, with_random=with_random, raw=raw)
     if exported.random_left_out:
         pairs = f"{exported.random_left_out:,} judged pairs that chance alone drew are"
         remark(f"{pairs} left out of {file.name}, since no metric counts them: --with-random writes them too")

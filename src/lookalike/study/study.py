@@ -18,7 +18,8 @@ from lookalike.discovery.collection import Collection
 from lookalike.discovery.formats import read_judgements, write_judgements
 from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.pool import RANDOM, Pool
-from lookalike.discovery.vote_log import append_votes, create_record, read_votes
+from lookalike.discovery.scale import BINARY, Scale
+from lookalike.discovery.vote_log import JudgingTerms, append_votes, create_record, read_terms, read_votes
 from lookalike.discovery.votes import Votes
 from lookalike.study.folder import UNFINISHED, check_name, finish_new_study, new_study, wait_for_lock
 from lookalike.study.items import StudyItems, collection_of, queries_from_catalogue, queries_from_elsewhere
@@ -315,6 +316,15 @@ class Study:
         """All votes, in the order in which they came."""
         return read_votes(self.path / "votes.sqlite")
 
+    def terms(self) -> JudgingTerms:
+        """How the study is judged: its scale, how many experts judge each pair, and who they are."""
+        return read_terms(self.path / "votes.sqlite")
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of the answers: similar and not similar, unless `lookalike judge` was given another."""
+        return self.terms().scale
+
     def append_votes(self, votes: Votes, *, again: bool = True) -> Votes:
         """Add votes, all or none; when this returns they are on disk. Returns those that were added.
 
@@ -342,19 +352,26 @@ class Study:
         return Judgements.of(read_judgements(self._gold_path)) if self._gold_path.exists() else None
 
     def set_gold(self, pairs: Any) -> None:
-        """Store the gold pairs: judgements or rows (query, item, grade), with grades 0 and 1; None removes them."""
+        """Store the gold pairs: judgements or rows (query, item, grade); None removes them.
+
+        Grades are 0 and 1, or those of the study's scale.
+        """
         if pairs is None:
             with self.changing():
                 self._gold_path.unlink(missing_ok=True)
             return
         gold = Judgements.of(pairs)
-        self.check_pairs(gold.queries, gold.items, "gold")
-        if wrong := np.flatnonzero(gold.grades > 1).tolist():
-            query, item = gold.pairs[wrong[0]]
-            grade = gold.grades[wrong[0]]
-            raise InputError(f"a gold pair is 1 (similar) or 0: query {query!r} and item {item!r} have {grade}")
+        self.check_gold(gold, self.scale)
         with self.changing():
             write_judgements(self._gold_path, gold.queries, gold.items, gold.grades)
+
+    def check_gold(self, gold: Judgements, scale: Scale) -> None:
+        """Raise if gold pairs are not of the study, or have grades that a scale does not have."""
+        self.check_pairs(gold.queries, gold.items, "gold")
+        if wrong := np.flatnonzero(gold.grades > scale.top).tolist():
+            query, item = gold.pairs[wrong[0]]
+            grade, form = gold.grades[wrong[0]], "1 (similar) or 0" if scale == BINARY else f"a grade of {str(scale)!r}"
+            raise InputError(f"a gold pair is {form}: query {query!r} and item {item!r} have {grade}")
 
     # Results, and changing
 

@@ -2,14 +2,14 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
 from lookalike.cli.judge.store import needs_packages, open_store
-from lookalike.cli.options import JSON, RANDOM_TOO, RAW, SMOOTHING, STUDY, check_raw, check_smoothing
+from lookalike.cli.options import JSON, RANDOM_TOO, RAW, REL, RULE, SMOOTHING, STUDY, check_raw, check_smoothing
 from lookalike.cli.outputs import Output
-from lookalike.cli.studies import open_judged, read_votes, write_export
+from lookalike.cli.studies import HowToJudge, open_judged, read_votes, write_export
 from lookalike.cli.terminal import print_json, tables
 from lookalike.core.endings import JUDGEMENT_FILES, TABLES, either
 from lookalike.core.errors import InputError
@@ -26,11 +26,9 @@ def export(
     ],
     /,
     *,
-    rule: Annotated[
-        Literal["majority", "unanimous", "dawid-skene"] | None,
-        Parameter(help="how votes become judgements: majority by default"),
-    ] = None,
+    rule: RULE = None,
     smoothing: SMOOTHING = None,
+    rel: REL = None,
     with_random: RANDOM_TOO = False,
     raw: RAW = False,
     as_json: JSON = False,
@@ -47,13 +45,13 @@ def export(
             f"cannot write {file}: votes go to {either(TABLES)}, judgements to {either(OF_JUDGEMENTS)} "
             "(lookalike study export writes judgements to other files too)"
         )
-    if what == "votes" and rule is not None:
-        raise InputError(f"--rule is for judgements, {either(OF_JUDGEMENTS)}: votes are written as they are")
+    for option, value in (("--rule", rule), ("--rel", rel)):
+        if what == "votes" and value is not None:
+            raise InputError(f"{option} is for judgements, {either(OF_JUDGEMENTS)}: votes are written as they are")
     check_raw(raw, file)
     check_smoothing(smoothing, rule)
-    exported = write_export(
-        open_judged(folder), what, file, (rule or "majority", smoothing), with_random=with_random, raw=raw
-    )
+    how = HowToJudge(rule, smoothing, rel)
+    exported = write_export(open_judged(folder), what, file, how, with_random=with_random, raw=raw)
     if as_json:
         print_json({"file": str(file), "what": what, **exported._asdict()})
     else:

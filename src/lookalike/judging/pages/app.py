@@ -20,6 +20,7 @@ from lookalike.judging.pages.links import Keys
 from lookalike.judging.pages.organiser import Organising, sentence
 from lookalike.judging.pages.requests import Given, SentClaim, SentMissing, SentPair, SentVotes, parsed
 from lookalike.judging.pages.sessions import Sessions, expert_link, organiser_link
+from lookalike.judging.store.scale import stored_scale
 from lookalike.judging.store.types import Answer, ExpertError, JudgingTask, Progress, StoreAwayError, StoreFullError
 from lookalike.web.guard import RequestRefusedError
 from lookalike.web.server import Pages, add_frequent, create_app
@@ -39,6 +40,7 @@ NOT_KEPT = {
     "enough": "Enough others had judged the pair meanwhile.",
     "unknown": "The pair is no longer among those to judge.",
     "changed": "An answer with the same mark was kept before.",
+    "scale": "The answers that can be given have changed: load this page again.",
     "often": "You changed your answers very often within a minute. The one before counts; wait a minute to change it.",
 }
 
@@ -66,7 +68,7 @@ class Judging:
         """The page on which an expert judges."""
         name = self.sessions.expert(request)
         box = self.sessions.keys.proof("box", name)[:16]  # where the browser keeps answers of this expert to this study
-        briefing = self.store.briefing()
+        briefing, scale = self.store.briefing(), stored_scale(self.store)
         return self.pages.answer(
             "judge.html",
             name=name,
@@ -74,7 +76,8 @@ class Judging:
             csrf=self.sessions.token(request),
             question=briefing.question or QUESTION,
             guide=_blocks(briefing.guide),
-            briefing=hashlib.sha256(repr(briefing).encode()).hexdigest()[:16],
+            scale=scale,
+            briefing=hashlib.sha256(f"{briefing!r}{scale.mark}".encode()).hexdigest()[:16],
         )
 
     async def claim(self, request: Request) -> Response:
@@ -97,7 +100,7 @@ class Judging:
         """Take answers: whatever is said to be kept is on disk. Frequent, so it has no thread of its own to wait in."""
         visitor, sent = self.sessions.bearer(request), parsed(SentVotes, await request.body())
         answers = [
-            Answer(vote.client, self._pair(visitor.name, vote.pair), vote.answer, vote.seconds, vote.at)
+            Answer(vote.client, self._pair(visitor.name, vote.pair), vote.answer, vote.seconds, vote.at, vote.scale)
             for vote in sent.votes
         ]
         outcome = await asyncio.wrap_future(self.store.take(visitor.name, visitor.number, answers))
@@ -248,7 +251,7 @@ def _add_organiser_routes(app: FastAPI, organising: Organising) -> None:
         )
 
     @app.get("/organise/export.{kind}")
-    def export(kind: str, request: Request, rule: str = "majority") -> Response:
+    def export(kind: str, request: Request, rule: str | None = None) -> Response:
         return organising.export(request, kind, rule)
 
 

@@ -14,9 +14,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from lookalike.core.errors import InputError
-from lookalike.discovery.dawid_skene import RULES
 from lookalike.discovery.exports import export_judgements, export_votes
-from lookalike.discovery.votes import WORDS
+from lookalike.discovery.rules import RULES, judge_by, usual_rule
 from lookalike.judging.pages.images import Images
 from lookalike.judging.pages.sessions import Sessions, expert_link, now_ms
 from lookalike.judging.pages.statistics import Figures, reading
@@ -74,8 +73,8 @@ class Organising:
             disagreements=shown,
             page=page,
             n_pages=n_pages,
-            words=WORDS,
-            rules=list(RULES),
+            scale=figures.agreement.scale,
+            rule=usual_rule(figures.agreement.scale),
             now=now_ms(),
             thumbnail=self.images.thumbnail_address,
             csrf=self.sessions.token(request),
@@ -140,12 +139,12 @@ class Organising:
         self.store.revoke(name)
         return f"The link of {name} was revoked"
 
-    def export(self, request: Request, kind: str, rule: str) -> Response:
+    def export(self, request: Request, kind: str, rule: str | None) -> Response:
         """Votes, each with its expert, or the judgements that a rule makes of them, as a file."""
         self.sessions.organiser(request)
         if kind not in EXPORTS:
             raise RequestRefusedError(404, f"There is no such export: there are {', '.join(EXPORTS)}.")
-        if rule not in RULES:
+        if rule is not None and rule not in RULES:
             raise RequestRefusedError(422, f"There is no such rule: there are {', '.join(RULES)}.")
         votes = self.store.votes()
         what, media = EXPORTS[kind]
@@ -155,7 +154,7 @@ class Organising:
             if what == "votes":
                 export_votes(path, votes, pool)
             else:
-                judgements = RULES[rule](votes) if len(votes) else None
+                judgements = judge_by(rule, votes) if len(votes) else None
                 if judgements is None or not len(judgements):
                     raise RequestRefusedError(404, "Nothing has been judged yet: there is nothing to export.")
                 try:

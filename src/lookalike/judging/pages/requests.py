@@ -4,6 +4,7 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from lookalike.discovery.scale import MOST as MOST_STEPS
 from lookalike.web.guard import RequestRefusedError
 
 __all__ = ["Given", "SentClaim", "SentMissing", "SentPair", "SentVote", "SentVotes", "parsed"]
@@ -33,9 +34,10 @@ class SentVote(_Sent):
 
     client: Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
     pair: Disguised
-    answer: Annotated[int, Field(ge=-1, le=1)]
+    answer: Annotated[int, Field(ge=-1, lt=MOST_STEPS)]
     seconds: Annotated[float, Field(ge=0, le=86_400)] | None = None
     at: Number | None = None
+    scale: Annotated[str, Field(pattern=r"^([0-9a-f]{16})?$")] = ""  # the mark of the scale on the page
 
 
 class SentVotes(_Sent):

@@ -28,8 +28,7 @@ def claim_pairs(work: StoreWork, releases: StudyReleases, claim: Claim) -> list[
     board = work.board
     if work.follower.settings.order != "adaptive":
         return board.claim(claim.expert, claim.n, claim.now, claim.length)
-    judging = sum(expert.revoked is None for expert in board.experts.values())
-    if (short := 2 * claim.n * judging - board.open) > 0:
+    if (short := 2 * claim.n * len(board.judging) - board.open) > 0:
         _release_more(work, releases, short)
     tasks = board.claim(claim.expert, claim.n, claim.now, claim.length)
     while len(tasks) < claim.n and _release_more(work, releases, claim.n - len(tasks)):
@@ -42,8 +41,10 @@ def _release_more(work: StoreWork, releases: StudyReleases, n: int) -> bool:
     board = work.board
     if not board.unreleased:
         return False
-    pairs = releases.at(work.follower.meta["release"]).adaptively(board, min(max(n, AT_ONCE), board.unreleased))
-    work.follower.release(work.connection, pairs, board.experts_per_pair)
+    pairs = releases.at(work.follower.meta["release"]).adaptively(
+        board, min(max(n, AT_ONCE), board.unreleased), work.follower.scale.top
+    )
+    work.follower.release(work.connection, pairs, work.follower.settings.wanted)
     return bool(pairs)
 
 
@@ -54,6 +55,9 @@ def take_answer(work: StoreWork, expert: str, answer: Answer, now: int) -> Verdi
         pair = work.board.pairs.get(answer.pair)
         same = pair is not None and earlier[:4] == (pair.query, pair.item, expert, answer.answer)
         return "known" if same else "changed"
+    scale = work.follower.scale
+    if answer.answer > scale.top or answer.scale not in (None, scale.mark):
+        return "scale"
     verdict = work.board.vote(expert, answer, now)
     if verdict == "kept":
         work.by_client[answer.client] = work.board.new_votes[-1]

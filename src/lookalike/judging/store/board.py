@@ -5,10 +5,10 @@ The board is kept in memory and follows the database. Every rule of judging is h
 
 import hashlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from lookalike.judging.store.pairs import LONGEST, ReleasedPair, Seat, SeatRow, Voters
+from lookalike.judging.store.pairs import EVERYBODY, LONGEST, ReleasedPair, Seat, SeatRow, Voters
 from lookalike.judging.store.types import (
     LAST_MOMENT,
     Answer,
@@ -51,6 +51,7 @@ class Board:
         self.experts_per_pair = experts_per_pair
         self.unreleased = 0  # pairs that will be released later
         self.experts: dict[str, Expert] = {}
+        self.judging: frozenset[str] = frozenset()  # those who may judge: whose link was not taken back
         self.pairs: dict[int, ReleasedPair] = {}
         self.ids: dict[tuple[str, str], int] = {}
         self.voters: dict[tuple[str, str], Voters] = {}  # of all pairs that have votes, also those not released
@@ -67,6 +68,8 @@ class Board:
         self.collected = 0  # votes that they wanted and have
         self.wanted = 0
         self._open_judged: dict[str, int] = {}  # open pairs that an expert has judged
+        self._for_all: list[ReleasedPair] = []  # pairs that everybody is to judge
+        self._for_all_judged: dict[str, int] = {}  # how many of them an expert has judged
         self._gold_judged: dict[str, int] = {}
         self._changes: dict[str, deque[tuple[int, int]]] = {}  # by expert, the last ones: time and pair
         self.clear_changes()
@@ -96,9 +99,12 @@ class Board:
             self._block_numbers.append(block)
             self._blocks.append([number])
         if wanted is not None:
-            self.wanted += wanted
+            self.wanted += 0 if pair.for_all else wanted
             self.released += wanted > 0
             self.open += wanted > 0
+        if pair.for_all:
+            pair.waits_for = len(self.judging)
+            self._for_all.append(pair)
         voters = dict(pair.voters)
         pair.voters.clear()
         for expert, counted in voters.items():
@@ -120,6 +126,18 @@ class Board:
         voters = self.voters.setdefault((query, item), {})
         if expert not in voters or counted[0] >= voters[expert][0]:
             voters[expert] = counted
+
+    def set_experts(self, experts: Iterable[Expert]) -> None:
+        """Take over who is an expert, of one name the last; pairs for everybody wait for those who may judge now."""
+        self.experts = {expert.name: expert for expert in experts}
+        judging = frozenset(name for name, expert in self.experts.items() if expert.revoked is None)
+        if judging == self.judging:
+            return
+        self.judging = judging
+        for pair in self._for_all:
+            before = pair.complete
+            pair.waits_for = len(judging - pair.voters.keys())
+            self.open += before - pair.complete
 
     def put_seat(self, row: SeatRow) -> None:
         """Add a seat that is in the database."""
@@ -149,10 +167,14 @@ class Board:
             self.judged[expert].pop(pair.id, None)
             self.judged[expert][pair.id] = None
             return
-        before = len(pair.voters)
+        before, was_complete = len(pair.voters), pair.complete
         pair.voters[expert] = counted
         self.judged.setdefault(expert, {})[pair.id] = None
-        if pair.wanted is None:
+        if pair.for_all:
+            pair.waits_for -= expert in self.judging
+            self._for_all_judged[expert] = self._for_all_judged.get(expert, 0) + 1
+            self.open += was_complete - pair.complete
+        elif pair.wanted is None:
             self._gold_judged[expert] = self._gold_judged.get(expert, 0) + 1
         elif before < pair.wanted:
             self.collected += 1
@@ -257,14 +279,30 @@ class Board:
 
     def progress(self, expert: str) -> Progress:
         """How far an expert and everybody has come."""
-        open_to = self.open + self.unreleased - self._open_judged.get(expert, 0)
+        if self.experts_per_pair == EVERYBODY:
+            open_to = len(self._for_all) + self.unreleased - self._for_all_judged.get(expert, 0)
+        else:
+            open_to = self.open + self.unreleased - self._open_judged.get(expert, 0)
         gold = len(self._gold) - self._gold_judged.get(expert, 0)
-        judging = sum(someone.revoked is None for someone in self.experts.values())
         # gold pairs count too: if the count stood still after some pairs, experts would see which pairs are gold
-        done = self.collected + sum(self._gold_judged.values())
-        wanted = self.wanted + self.unreleased * self.experts_per_pair + len(self._gold) * judging
-        sure = judging <= self.experts_per_pair
+        done = self.votes_done + sum(self._gold_judged.values())
+        wanted = self.votes_wanted + len(self._gold) * len(self.judging)
+        sure = len(self.judging) <= self.experts_per_pair
         return Progress(len(self.judged.get(expert, {})), open_to + gold, done, max(done, wanted), sure)
+
+    @property
+    def votes_done(self) -> int:
+        """Votes that are wanted and there, those of gold pairs not counted."""
+        return self.collected + sum(self._for_all_judged.values())
+
+    @property
+    def votes_wanted(self) -> int:
+        """Votes that are wanted in all, of those who may judge now and of those who did."""
+        if self.experts_per_pair != EVERYBODY:
+            return self.wanted + self.unreleased * self.experts_per_pair
+        judged = sum(self._for_all_judged.get(expert, 0) for expert in self.judging)
+        left = (len(self._for_all) + self.unreleased) * len(self.judging) - judged
+        return self.votes_done + left
 
     def gold_judged(self, expert: str) -> int:
         """How many gold pairs an expert has judged."""

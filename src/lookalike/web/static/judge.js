@@ -9,6 +9,8 @@ const GLANCE = 150; // ms: what is said of a pair that was on show for less was 
 const MOST = 100; // answers in one request
 const PATIENCE = 15_000; // ms until a request counts as lost
 const NO = 0, YES = 1, UNSURE = -1;
+const steps = JSON.parse(page.steps); // the words of the answers, by grade
+const onScale = Boolean(page.scale); // not just similar and not similar
 
 // Time: a clock that is set while the page is open does not move answers
 const now = () => Math.round(performance.timeOrigin + performance.now());
@@ -26,6 +28,7 @@ const prefix = `lookalike/${page.box}/`;
 const unkept = new Map(); // where the browser keeps nothing
 const box = {
   put(entry) {
+    if (entry.kind === "vote") entry.scale ??= page.scale ?? ""; // on which it was answered
     try { localStorage.setItem(prefix + entry.client, JSON.stringify(entry)); } catch { unkept.set(entry.client, entry); }
   },
   drop(client) {
@@ -212,8 +215,8 @@ function report(task, side) {
 
 function buttons() {
   const off = !shown || !complete || Boolean(ended);
-  for (const name of ["no", "yes"]) find(`[data-act=${name}]`).disabled = off || isLost(shown);
-  for (const name of ["unsure", "later"]) find(`[data-act=${name}]`).disabled = off;
+  for (const button of document.querySelectorAll("[data-answer]")) button.disabled = off || (button.dataset.act !== "unsure" && isLost(shown));
+  find("[data-act=later]").disabled = off;
   for (const name of ["zoom", "flicker"]) find(`[data-act=${name}]`).disabled = !shown;
   find("[data-act=undo]").disabled = !past?.length || Boolean(ended);
 }
@@ -329,7 +332,7 @@ async function send() {
 }
 
 async function sendVotes(votes) {
-  const body = votes.map(({ client, pair, answer, seconds, at }) => ({ client, pair, answer, seconds, at }));
+  const body = votes.map(({ client, pair, answer, seconds, at, scale = "" }) => ({ client, pair, answer, seconds, at, scale }));
   try {
     acknowledged(await post("/api/votes", { votes: body }));
   } catch (error) {
@@ -502,11 +505,16 @@ const acts = {
   zoom: () => zoom(!stage.classList.contains("zoomed")),
   keys: () => { help.showModal(); look(); },
 };
-const keys = { arrowleft: "no", j: "no", arrowright: "yes", k: "yes", " ": "unsure", l: "later", u: "undo", z: "zoom", f: "flicker", h: "flicker", "?": "keys" };
+for (const grade of steps.keys()) acts[`step${grade}`] = () => answer(grade);
+const byArrow = { arrowleft: "no", j: "no", arrowright: "yes", k: "yes" };
+const byNumber = Object.fromEntries(steps.map((_, grade) => [grade + 1, `step${grade}`]));
+const keys = { ...(onScale ? byNumber : byArrow), " ": "unsure", l: "later", u: "undo", z: "zoom", f: "flicker", h: "flicker", "?": "keys" };
 
 function meant(event) { // by the letter; by its place on keyboards that have other letters
   const key = event.key.toLowerCase();
   if (keys[key]) return keys[key];
+  const digit = onScale && !event.shiftKey && /^Digit([1-5])$/.exec(event.code); // above other letters, on some keyboards
+  if (digit) return keys[digit[1]];
   return /^[ -~]$/.test(key) || !event.code.startsWith("Key") ? undefined : keys[event.code.slice(3).toLowerCase()];
 }
 
