@@ -210,10 +210,10 @@ class Status:
 
     settings: experts_per_pair (a number, or "all"), order, budget, seed. pairs: released, without gold pairs; complete:
     those that have all their votes; begun: those that have some. to_judge: those released, and those that will be.
-    in_pool: pairs of the pool; gold: gold pairs. votes: all in the record, changes of mind among them. experts: for each {"name", "expires",
-    "revoked", "done", "gold", "held", "later", "last"} (later: put off, and still open; last: milliseconds since 1970
-    of the last vote, or None). missing: images that did not load, each {"query", "item", "side", "expert", "at"}.
-    database: what the votes are kept in, in words. scale: of the answers.
+    in_pool: pairs of the pool; gold: gold pairs. votes: all in the record, changes of mind among them. experts: for
+    each {"name", "expires", "revoked", "done", "gold", "held", "later", "last"} (later: put off, and still open; last:
+    milliseconds since 1970 of the last vote, or None). missing: images that did not load, each {"query", "item",
+    "side", "expert", "at"}. database: what the votes are kept in, in words. scale: of the answers.
     """
 
     settings: dict[str, int | str | None]
