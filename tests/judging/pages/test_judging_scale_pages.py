@@ -1,0 +1,105 @@
+"""A scale on the pages: words as text, answers that fit it, and what the organiser sees and exports."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from helpers.pages import HOSTILE
+from helpers.visitors import OWN, World, sent
+from lookalike.discovery.formats import read_judgements
+from lookalike.discovery.judgements import Judgements
+from lookalike.discovery.rules import judge_by
+from lookalike.discovery.scale import Scale
+from lookalike.judging.pages.statistics import disagreements
+from lookalike.judging.store.scale import set_scale
+from lookalike.study.study import Study
+
+WORDS = ("no", " ".join(HOSTILE.replace(",", "").split())[:40].strip(), "{{ 7 * 7 }}", "yes")
+
+
+@pytest.fixture
+def graded(study: Study) -> Iterator[World]:
+    made = World(study)
+    set_scale(made.store, Scale(WORDS))
+    made.store.configure("all")
+    with TestClient(made.app, base_url=OWN), made.store:
+        yield made
+
+
+def test_without_a_scale_the_page_is_as_before(world: World) -> None:
+    page = world.expert().client.get("/judge").text
+    assert json.loads(html.unescape(re.search(r'data-steps="([^"]*)"', page)[1])) == ["Not similar", "Similar"]  # type: ignore[index]
+    assert "data-scale" not in page
+    assert "scale.css" not in page
+    assert [re.findall(rf'data-act="{act}" data-answer="(.*?)"', page) for act in ("no", "unsure", "yes")] == [
+        ["0"], ["-1"], ["1"],
+    ]  # fmt: skip
+
+
+def test_words_of_a_scale_are_text(graded: World) -> None:
+    browser = graded.expert()
+    page = browser.client.get("/judge").text
+    assert json.loads(html.unescape(re.search(r'data-steps="([^"]*)"', page)[1])) == list(WORDS)  # type: ignore[index]
+    assert WORDS[1] not in page  # but escaped
+    assert "49" not in browser.read("/judge").text
+    shown = re.findall(r'data-answer="\d" .*?<span>(.*?)</span>', page, re.DOTALL)
+    assert [html.unescape(words) for words in shown] == list(WORDS)
+    assert re.findall(r'aria-keyshortcuts="(\d)"', page) == ["1", "2", "3", "4"]
+    organised = graded.organiser().client.get("/organise").text
+    assert WORDS[1] not in organised
+    assert html.unescape(organised).count(WORDS[1]) >= 1
+
+
+def test_answers_must_be_on_the_scale_of_the_page(graded: World) -> None:
+    browser, mark = graded.expert(), Scale(WORDS).mark
+    pairs = [task["pair"] for task in browser.claim(6)]
+    answers = [sent(pair, grade, scale=mark) for pair, grade in zip(pairs, (3, 2, 1, 0, -1, 4), strict=True)]
+    answers += [sent(pairs[0], 1), sent(pairs[0], 1, scale="0" * 16)]  # a page from before there was a scale
+    found = browser.ask("/api/votes", {"votes": answers})["votes"]
+    assert [vote["status"] for vote in found] == ["kept"] * 5 + ["scale"] * 3
+    assert found[-1]["words"] == "The answers that can be given have changed: load this page again."
+    assert graded.store.votes().answers.tolist() == [3, 2, 1, 0, -1]
+    for wrong in (sent(pairs[0], 5, scale=mark), sent(pairs[0], 1, scale="x"), sent(pairs[0], 1, scale=7)):
+        answer = browser.post("/api/votes", {"votes": [wrong]})
+        assert (answer.status_code, answer.json()["problem"][:26]) == (422, "What was sent does not fit")
+
+
+def test_the_organiser_sees_and_exports_grades(graded: World, tmp_path: Path) -> None:
+    mark = Scale(WORDS).mark
+    for name, grades in {"ann": (3, 3, 1), "bob": (0, 3, 2), "eve": (3, 3, -1)}.items():
+        browser = graded.expert(name)
+        tasks = sorted(browser.ask("/api/claim", {"n": 3})["tasks"], key=lambda task: task["pair"])
+        mine = {graded.store.claim(name, 3)[n]: grade for n, grade in enumerate(grades)}
+        numbers = {graded.keys.disguised(f"pair {name}", task.pair): grade for task, grade in mine.items()}
+        assert set(numbers) == {task["pair"] for task in tasks}
+        votes = [sent(pair, grade, scale=mark) for pair, grade in numbers.items()]
+        assert {vote["status"] for vote in browser.ask("/api/votes", {"votes": votes})["votes"]} == {"kept"}
+    votes = graded.store.votes()
+    spreads = [pair.answers for pair in disagreements(votes)]
+    assert spreads == sorted(spreads, key=lambda said: -_variance([grade for _, grade in said if grade >= 0]))
+    organiser = graded.organiser()
+    text = organiser.read("/organise").text
+    for words in ("Krippendorff’s ordinal alpha", "Gwet’s AC2", "Cohen’s weighted kappa", "with grades, by median"):
+        assert words in text
+    judged = judge_by("median", votes)
+    (tmp_path / "all.qrels").write_bytes(organiser.client.get("/organise/export.qrels").content)
+    assert Judgements.of(read_judgements(tmp_path / "all.qrels")).by_pair == judged.by_pair
+    rows = organiser.client.get("/organise/export.json").json()
+    assert {tuple(row["key"]): row["value"] for row in rows} == judged.binary.by_pair
+    assert set(judged.by_pair.values()) > {0, 3} or len(set(judged.by_pair.values())) > 1
+    table = organiser.client.get("/organise/export.csv").text
+    assert "yes" in table
+    assert organiser.client.get("/organise/export.qrels?rule=mean").status_code == 200
+    assert organiser.client.get("/organise/export.qrels?rule=best").status_code == 422
+
+
+def _variance(grades: list[int]) -> float:
+    mean = sum(grades) / len(grades)
+    return sum((grade - mean) ** 2 for grade in grades) / len(grades)
