@@ -136,8 +136,7 @@ def leaderboard(
     if identification and folder is not None and (alone := not_judged(folder)) is not None:
         recognise_alone(alone, output, report, printed, resamples=resamples, seed=seed, threads=threads)
         return
-    how = HowToJudge(rule, smoothing, rel, complete)
-    contest = _contest_of(folder, run, qrels, how)
+    contest = _contest_of(folder, run, qrels, how := HowToJudge(rule, smoothing, rel, complete))
     _check_contest(contest, with_random=with_random, rules=rules)
     leaves_out = _leaves_one_out(leave_one_out, contest, report, p)
     checks = _Checks(chosen, metric, rules, how, leaves_out, p)

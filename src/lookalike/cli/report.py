@@ -86,8 +86,7 @@ def report(
 ) -> None:
     """Compare hashers on your data, or show what is in a study: one HTML file with numbers, charts and pictures.
 
-    Of a study: near-duplicates, look-alikes, models compared, what shorter codes cost; and once experts have voted, the
-    leaderboard.
+    Of a study: near-duplicates, look-alikes, models compared, what shorter codes cost; with votes, the leaderboard.
 
     Example: lookalike report photos/ --features efficientnet-lite0 --hashers "ITQ SH tie-aware-ap" --bits "32 64"
 
@@ -106,8 +105,7 @@ def report(
         chosen = choose_all(hashers or "ITQ", bits or STUDY_LENGTHS, seed) if (hashers, bits) != (None, None) else None
         report_study(Path(data), output, chosen, limits(near), seed, printed, rel)
         return
-    _refuse("is for a study, in which near-duplicates are looked for", near=near)
-    _refuse("is for a study with a scale", rel=rel)
+    _refuse("is for a study, in which near-duplicates are looked for, and experts may judge", near=near, rel=rel)
     others = list(map(_named_codes, codes or []))
     if gallery is None:
         _check_data_set(data, {"fit": fit, **named_columns})
