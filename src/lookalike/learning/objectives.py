@@ -47,10 +47,10 @@ class LossKind:
 KINDS = {
     "tie-aware-ap": LossKind(losses.tie_aware_ap, alpha=True),
     "tie-aware-dcg": LossKind(losses.tie_aware_dcg, alpha=True),
-    "mihash": LossKind(losses.mihash, alpha=True),
     "dsh": LossKind(losses.dsh),
     "dispersed-dsh": LossKind(losses.dispersed_dsh),
     HIERARCHY: LossKind(losses.dispersed_dsh_hierarchy, tags=False),
+    "mihash": LossKind(losses.mihash, alpha=True),
     "dpsh": LossKind(losses.dpsh),
     "dtsh": LossKind(losses.dtsh),
     "hashnet": LossKind(losses.hashnet, alpha=True),
