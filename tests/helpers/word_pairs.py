@@ -1,4 +1,4 @@
-"""A real pair of networks with one space, small enough to be trained in seconds: coloured digits, and what they are called."""
+"""A real pair of networks with one space, trained in seconds: coloured digits, and what they are called."""
 
 from __future__ import annotations
 

@@ -43,6 +43,11 @@ SIZE = Annotated[
     int | None,
     Parameter(help="pixels that the network sees, of pixels (32), efficientnet-lite0 (112) and networks in packages"),
 ]
+TEXT = Annotated[
+    Path | None,
+    Parameter(help="the text side of onnx:FILE, a model in ONNX too: lookalike search then takes words"),
+]
+TOKENIZER = Annotated[Path | None, Parameter(help="of the text model (tokenizer.json beside it)")]
 NAME = Annotated[str | None, Parameter(help="of the model in the study; by default after the encoder")]
 MAX_PIXELS = Annotated[
     int | None,
@@ -68,6 +73,8 @@ def encode(
     folders: FOLDERS = None,
     labels: LABELS = None,
     size: SIZE = None,
+    text: TEXT = None,
+    tokenizer: TOKENIZER = None,
     name: NAME = None,
     max_pixels: MAX_PIXELS = None,
     threads: READERS = None,
@@ -83,6 +90,8 @@ def encode(
 
     Example: lookalike encode products --labels products.csv --study shop --model onnx:clip.onnx
 
+    Example: lookalike encode shop --model onnx:clip.onnx --text clip-text.onnx --tokenizer tokenizer.json
+
     Of a study that was made from a catalogue, the images that the catalogue names are encoded.
 
     Example: lookalike encode emoji-study --model phash
@@ -92,18 +101,26 @@ def encode(
 
     images, study_folder = _images_and_study(folder, study)
     options = {} if size is None else {"size": size}
+    sides = {"text": text, "tokenizer": tokenizer}
+    text_side = {option: path for option, path in sides.items() if path is not None}
     started = time.monotonic()
     try:
         with progress():
             if images is None:
                 _check_catalogue(study_folder, labels, folders)
                 encoded = encode_catalogue(
-                    study_folder, model=model, options=options, name=name, threads=threads, max_pixels=max_pixels
+                    study_folder,
+                    model=model,
+                    options=options,
+                    text=text_side,
+                    name=name,
+                    threads=threads,
+                    max_pixels=max_pixels,
                 )
             else:
                 encoded = encode_folder(
-                    images, study_folder, model=model, options=options, name=name, labels=labels, folders=folders,
-                    threads=threads, max_pixels=max_pixels,
+                    images, study_folder, model=model, options=options, text=text_side, name=name, labels=labels,
+                    folders=folders, threads=threads, max_pixels=max_pixels,
                 )  # fmt: skip
     except NothingUsableError as error:
         _list_skipped(list(error.skipped), None)

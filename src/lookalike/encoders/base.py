@@ -95,7 +95,7 @@ class Encoder(ABC):
 
     def encode_text(self, texts: Sequence[str]) -> np.ndarray:
         """The rows of texts, (n, n_features) of float32, comparable with those of images, if it has a text side."""
-        raise InputError(f"{self.name} has no text side, {TEXT_SIDES}")
+        raise InputError(f"{self.name} has no text side, {TEXT_SIDES}", value=texts)
 
     def codes(self, images: np.ndarray | Sequence[Any], *, batch_size: int = 64) -> Codes:
         """The codes of images, from an encoder that gives codes."""

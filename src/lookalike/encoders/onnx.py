@@ -122,7 +122,7 @@ class Onnx(Encoder):
                 f"{self.name} was given no text side, so that it cannot be searched by words: give the text model and "
                 "its tokenizer, as in lookalike encode --text FILE --tokenizer FILE"
             )
-        rows = self.text.encode(texts)
+        rows = self.text.encode_text(texts)
         if self.n_features not in (None, rows.shape[1]) and len(rows):
             raise FileError(
                 f"{self.text.path} makes rows of {rows.shape[1]:,} numbers, {self.path} of {self.n_features:,}: they "

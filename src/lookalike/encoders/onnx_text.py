@@ -52,7 +52,7 @@ class TextSettings:
 
 
 class OnnxText:
-    """What a text model that was exported to ONNX makes of texts. tokenizer: its tokenizer.json, else the one beside it."""
+    """What a text model that was exported to ONNX makes of texts. tokenizer: by default tokenizer.json beside it."""
 
     def __init__(self, path: str | Path, tokenizer: str | Path | None = None, *, threads: int | None = None) -> None:
         self.path, self.threads = Path(path), threads
@@ -70,7 +70,7 @@ class OnnxText:
         """A text that changes whenever the model, the tokenizer or the settings do."""
         return fingerprint_of([self.path, self.tokenizer_path, *filter(Path.is_file, [self._sidecar])])
 
-    def encode(self, texts: Sequence[str]) -> np.ndarray:
+    def encode_text(self, texts: Sequence[str]) -> np.ndarray:
         """The rows of texts, (n, n_features) of float32."""
         rows = [self._row(text) for text in checked_texts(texts)]
         return np.concatenate(rows) if rows else np.zeros((0, 0), np.float32)

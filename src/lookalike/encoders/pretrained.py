@@ -267,9 +267,7 @@ def _tokenizer(library: Any, model: str, config: Any) -> "Callable[[str], Any]":
     places = getattr(getattr(config, "text_config", None), "max_position_embeddings", None)
     longest = min(places or tokenizer.model_max_length, tokenizer.model_max_length)
     padding = "max_length" if "siglip" in config.model_type else "do_not_pad"  # it was trained on texts of one length
-    return functools.partial(
-        tokenizer, return_tensors="pt", truncation=True, max_length=longest, padding=padding
-    )  # type: ignore[return-value]
+    return functools.partial(tokenizer, return_tensors="pt", truncation=True, max_length=longest, padding=padding)  # type: ignore[return-value]
 
 
 def _features_of_text(network: Any, tokens: Any) -> "torch.Tensor":

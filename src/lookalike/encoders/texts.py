@@ -20,7 +20,9 @@ def checked_texts(texts: Sequence[str]) -> list[str]:
         if not text.strip():
             raise InputError("a text is empty: write what pictures should show")
         if any("\ud800" <= letter <= "\udfff" for letter in text):
-            raise InputError(f"{text.encode(errors='replace').decode()!r} is not text: it holds bytes that are no UTF-8")
+            raise InputError(
+                f"{text.encode(errors='replace').decode()!r} is not text: it holds bytes that are no UTF-8"
+            )
     return [*texts]
 
 

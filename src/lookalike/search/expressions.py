@@ -1,4 +1,4 @@
-"""What people type into a search box: words and pictures that are added and taken away, as `photo.jpg + red − dress`."""
+"""What people type into a search box: words and pictures, added and taken away, as `photo.jpg + red − dress`."""
 
 import re
 import unicodedata
@@ -11,10 +11,10 @@ from lookalike.core.errors import InputError
 __all__ = ["MOST_PARTS", "Part", "named", "parse", "written"]
 
 MOST_PARTS = 16
-SIGNS = {"+": 1, "-": -1, "−": -1}  # noqa: RUF001  # the minus sign of typography, and of this page
+SIGNS = {"+": 1, "-": -1, "−": -1}  # the minus sign of typography, and of this page
 QUOTES = '"“”„«»'
 LETTER, END, CLOSING = re.compile(r"\S"), re.compile(r"\s|$"), re.compile(f"[{QUOTES}](?=\\s|$)")
-WEIGHT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?)[*×]")  # noqa: RUF001
+WEIGHT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?)[*×]")
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ def parse(expression: str) -> tuple[Part, ...]:
         raise InputError(f"a search has at most {MOST_PARTS} parts, got {len(parts)}: leave some out")
     if all(part.sign < 0 for part in parts):
         raise InputError(
-            f"everything is taken away, nothing is searched for: begin with what to find, as red − {parts[0].text}"  # noqa: RUF001
+            f"everything is taken away, nothing is searched for: begin with what to find, as red − {parts[0].text}"
         )
     return parts
 
@@ -63,7 +63,7 @@ def written(parts: Sequence[Part]) -> str:
     """
     texts = []
     for at, part in enumerate(parts):
-        sign = ("" if at == 0 else "+ ") if part.sign > 0 else "− "  # noqa: RUF001
+        sign = ("" if at == 0 else "+ ") if part.sign > 0 else "− "
         weight = "" if part.weight == 1 else f"{part.weight:.3f}".rstrip("0").rstrip(".") + "*"
         texts.append(f'{sign}{weight}"{part.text}"' if part.quoted else f"{sign}{weight}{part.text}")
     return " ".join(texts)
