@@ -128,6 +128,8 @@ def _check_words(finder: "Finder", ingredients: list["Ingredient"]) -> None:
         return
     from lookalike.study.item_names import ItemNames
 
+    if Path(words).is_dir():
+        raise StudyError(f"{words} is a folder: give an image file of it")
     similar = ItemNames(finder.study.catalogue).similar(words)
     hint = f"ids are like {finder.study.catalogue.ids[0]}" if similar is None else f"did you mean {similar}?"
     raise StudyError(f"there is no file {words}, and no item of that id in the study: {hint} As words: {lacking}")

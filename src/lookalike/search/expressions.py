@@ -30,11 +30,11 @@ class Part:
     quoted: bool = False
 
 
-def parse(expression: str) -> tuple[Part, ...]:
+def parse(expression: str, *, allow_minus: bool = False) -> tuple[Part, ...]:
     """The parts of what was typed.
 
     A sign is a word of its own, or stands before a word; within a word it is text. A number and a star say how much a
-    part counts.
+    part counts. allow_minus: whether all parts may be taken away.
 
     >>> [(part.sign, part.text) for part in parse('photo.jpg + red t-shirt -dress')]
     [(1, 'photo.jpg'), (1, 'red t-shirt'), (-1, 'dress')]
@@ -48,7 +48,7 @@ def parse(expression: str) -> tuple[Part, ...]:
     parts = tuple(_part(sign, words) for sign, words in pieces)
     if len(parts) > MOST_PARTS:
         raise InputError(f"a search has at most {MOST_PARTS} parts, got {len(parts)}: leave some out")
-    if all(part.sign < 0 for part in parts):
+    if not allow_minus and all(part.sign < 0 for part in parts):
         raise InputError(
             f"everything is taken away, nothing is searched for: begin with what to find, as red − {parts[0].text}"
         )

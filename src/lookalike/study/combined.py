@@ -62,7 +62,7 @@ def _ingredient(part: Part, names: ItemNames, picture: Callable[[str], Any]) -> 
     if found is None and ends_so:
         similar = names.similar(part.text)
         hint = f"ids are like {names.ids[0]}" if similar is None else f"did you mean {similar}?"
-        raise StudyError(f"there is no picture {part.text}, and no item of that name in the study: {hint}")
+        raise StudyError(f"there is no file {part.text}, and no item of that id in the study: {hint}")
     return found or Ingredient(part)
 
 

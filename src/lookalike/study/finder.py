@@ -273,7 +273,7 @@ def default_model(study: Study, names: Sequence[str] | None = None) -> str:
 
 
 def lacks_for_words(study: Study, model: str, recipe: Recipe | None) -> str | None:
-    """What a model lacks to be searched by words, in a sentence; None if nothing, as far as is known without loading."""
+    """What a model lacks to be searched by words, in a sentence; None if nothing that is known without loading."""
     from lookalike.encoders import KINDS, kind_of
     from lookalike.encoders.base import TEXT_SIDES
 
