@@ -12,6 +12,8 @@ from PIL import Image
 from torch import Tensor, nn
 
 import lookalike as la
+from lookalike.study.encode import encode_folder
+from lookalike.study.study import Study
 
 NUMBERS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 COLOURS = {"red": (255, 60, 60), "green": (70, 230, 90), "blue": (80, 110, 255)}
@@ -81,7 +83,7 @@ def make_pair(folder: Path, seed: int = 0) -> tuple[Path, Path, Path]:
     known = [numbers[train], colours[train], colours[train] * len(NUMBERS) + numbers[train]]
     answers = [torch.tensor(np.asarray(each)) for each in known]
     optimiser = torch.optim.Adam([*pictures.parameters(), *captions.parameters()], lr=3e-3)
-    for _ in range(30):
+    for _ in range(20):
         for few in torch.randperm(len(inputs)).split(128):
             rows = nn.functional.normalize(pictures(inputs[few]), dim=1)
             loss = torch.tensor(0.0)
@@ -118,3 +120,11 @@ def save_digits(folder: Path, n: int = 300) -> None:
         place = folder / [*COLOURS][colours[at]]
         place.mkdir(parents=True, exist_ok=True)
         Image.fromarray(images[at]).save(place / f"{NUMBERS[numbers[at]]}-{at:04d}.png")
+
+
+def make_words_study(folder: Path, n: int = 300) -> Study:
+    """A study of digits that were not learnt from, with the model `image`, which has a text side."""
+    image, text, tokenizer = make_pair(folder)
+    save_digits(folder / "digits", n)
+    sides = {"text": text, "tokenizer": tokenizer}
+    return encode_folder(folder / "digits", folder / "study", model=f"onnx:{image}", text=sides, threads=1).study

@@ -86,15 +86,16 @@ class OnnxText:
                 f"{self.path} takes {', '.join(others)} beside the tokens: export the text side of the network alone",
                 path=self.path,
             )
+        output = self._output.name
         try:
-            (values,) = self._session.run([self._output.name], feed)
+            (values,) = self._session.run([output], feed)
         except Exception as error:  # ONNX Runtime's own kinds have no common one
             reason = str(error).partition("\n")[0]
             raise OSError(f"{self.path} fails on {tokens.shape[1]} tokens of a text: {reason}") from error
         values = np.asarray(values)
         if values.ndim != 2 or len(values) != 1 or values.dtype.kind != "f" or not np.isfinite(values).all():
             raise FileError(
-                f"the output {self._output.name!r} of {self.path} is {values.shape} of {values.dtype} for one text: "
+                f"the output {output!r} of {self.path} is {values.shape} of {values.dtype} for one text: "
                 f"expected one row of finite numbers; {self._sidecar.name} may name another output",
                 path=self.path,
             )

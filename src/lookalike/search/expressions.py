@@ -131,7 +131,7 @@ def _word(expression: str, at: int, *, first: bool) -> _Word:
 
 
 def _part(sign: int, words: list[_Word]) -> Part:
-    text = " ".join(word.text for word in words)
+    text = " ".join(word.text for word in words if word.text)
     if not text.strip():
         raise InputError("there is nothing in the quotes, or behind the star: write words, or the name of a picture")
     weight = float(words[0].weight or 1)

@@ -31,13 +31,17 @@ class Ingredient:
         return "words" if self.item is None and self.picture is None else "picture"
 
     @property
-    def label(self) -> str:
-        """What it was taken for, in words: picture photo.jpg, words red, without dress."""
-        name = self.name or self.part.text
+    def what(self) -> str:
+        """What it was taken for, and how often it counts, in words: picture, words, without, 0.5 × words."""
         weight = "" if self.part.weight == 1 else f"{self.part.weight:g} × "
-        if self.part.sign < 0:
-            return f"without {weight}{'picture ' if self.kind == 'picture' else ''}{name}"
-        return f"{weight}{self.kind} {name}"
+        if self.part.sign > 0:
+            return f"{weight}{self.kind}"
+        return f"without {weight}{'picture' if self.kind == 'picture' else ''}".rstrip()
+
+    @property
+    def label(self) -> str:
+        """The whole of it in words: picture photo.jpg, words red, without dress."""
+        return f"{self.what} {self.name or self.part.text}"
 
 
 def read_ingredients(
@@ -106,7 +110,7 @@ def like_parts(finder: Finder, ingredients: Sequence[Ingredient], k: int, *, amo
 
 def _together(finder: Finder, ingredients: Sequence[Ingredient]) -> np.ndarray:
     """The sum of all parts as one embedding of length 1, (1, n_features)."""
-    _check_can_add(finder)
+    _check_can_add(finder, any(each.kind == "words" for each in ingredients))
     total: Any = 0.0
     for each in ingredients:
         row = np.asarray(_embedding(finder, each), np.float64).reshape(-1)
@@ -128,8 +132,10 @@ def _embedding(finder: Finder, ingredient: Ingredient) -> Any:
     return finder.embedding_of_words(ingredient.part.text)
 
 
-def _check_can_add(finder: Finder) -> None:
-    """Raise where a sum of parts would mean nothing."""
+def _check_can_add(finder: Finder, has_words: bool) -> None:
+    """Raise where words cannot be encoded, and where a sum of parts would mean nothing."""
+    if has_words and (lacking := finder.lacks_for_words) is not None:
+        raise StudyError(lacking)
     if finder.n_bits is None and finder.similarity == "euclidean":
         raise StudyError(
             f"the model {finder.model!r} compares by distance, where parts cannot be added: choose one that compares "

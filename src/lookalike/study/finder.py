@@ -142,8 +142,8 @@ class Finder:
 
     def embedding_of_words(self, text: str) -> np.ndarray:
         """The embedding of words, (1, n_features), by the text side of the encoder that made the model."""
-        if (missing := self.lacks_for_words) is not None:
-            raise StudyError(missing)
+        if (lacking := self.lacks_for_words) is not None:
+            raise StudyError(lacking)
         encoder = self._encoder  # raises if its weights are not those that made the model
         row = np.asarray((encoder if self._text is None else self._text).encode_text([text]))
         if row.shape != (1, self.embeddings.shape[1]):

@@ -75,7 +75,7 @@ class Shelf:
         return [column for column in columns if column.n_values > 1]
 
     def mask(self, search: str, wanted: Mapping[str, str]) -> np.ndarray | None:
-        """Items whose name holds the words of a search, and whose columns are what is wanted; None: nothing is asked."""
+        """Items whose name holds the words of a search, and whose columns are what is wanted; None: all of them."""
         columns = {column.name: column for column in self.columns}
         masks = []
         for name, value in wanted.items():
