@@ -212,7 +212,7 @@ class OpenClip(_Library):
             fill=wants.get("fill_color") or 0,
         )
         tokenizer = functools.cache(lambda: library.get_tokenizer(model))
-        text = TextSide(tokenizer, lambda network, tokens: network.encode_text(tokens))
+        text = TextSide(tokenizer, _text_rows)
         return Loaded(network, _image_rows, preprocessing, preprocessing.shorter, text=text)
 
 
@@ -267,7 +267,7 @@ def _tokenizer(library: Any, model: str, config: Any) -> "Callable[[str], Any]":
     places = getattr(getattr(config, "text_config", None), "max_position_embeddings", None)
     longest = min(places or tokenizer.model_max_length, tokenizer.model_max_length)
     padding = "max_length" if "siglip" in config.model_type else "do_not_pad"  # it was trained on texts of one length
-    return functools.partial(tokenizer, return_tensors="pt", truncation=True, max_length=longest, padding=padding)  # type: ignore[return-value]
+    return functools.partial(tokenizer, return_tensors="pt", truncation=True, max_length=longest, padding=padding)
 
 
 def _features_of_text(network: Any, tokens: Any) -> "torch.Tensor":
@@ -281,6 +281,12 @@ def _pooled(features: Any) -> "torch.Tensor":
     """The features themselves, which newer versions of transformers return as a part of more."""
     pooled: torch.Tensor = features if hasattr(features, "shape") else features.pooler_output
     return pooled
+
+
+def _text_rows(network: Any, tokens: Any) -> "torch.Tensor":
+    """The rows of the tokens of a text, by a network that encodes images too."""
+    rows: torch.Tensor = network.encode_text(tokens)
+    return rows
 
 
 def _interpolation(wants: Mapping[str, Any]) -> str:

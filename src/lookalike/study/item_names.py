@@ -59,8 +59,12 @@ class ItemNames:
 
     def similar(self, name: str) -> str | None:
         """An id like this one: it differs by case or accents alone, or it is spelt alike and among the first."""
-        same = np.flatnonzero(self.holding(name)[:LIKE]) if name.strip() else []
-        return str(self.ids[same[0]]) if len(same) else nearest(name, self.ids[:LIKE].tolist(), cutoff=0.5)
+        same = np.flatnonzero(self.holding(name)[:LIKE])
+        return (
+            str(self.ids[same[0]])
+            if name.strip() and len(same)
+            else nearest(name, self.ids[:LIKE].tolist(), cutoff=0.5)
+        )
 
     @cached_property
     def _folded(self) -> list[str]:

@@ -31,8 +31,8 @@ def remember_text(study: Study, model: str, encoder: Any) -> None:
     recipe, side = study.recipe(model), encoder.text
     if recipe is None or recipe.version != encoder.version:
         raise StudyError(f"the model {model!r} was not made by {encoder.name} as it is now: encode it again")
-    paths = (str(path.resolve()) for path in (side.path, side.tokenizer_path))
-    remembered = RememberedText(*paths, side.version, encoder.version)
+    text, tokenizer = (str(path.resolve()) for path in (side.path, side.tokenizer_path))
+    remembered = RememberedText(text, tokenizer, side.version, encoder.version)
     if remembered != remembered_text(study, model):
         with study.changing():
             write_text(study.text_path(model), json.dumps(asdict(remembered), indent=1) + "\n")
