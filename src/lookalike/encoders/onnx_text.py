@@ -1,7 +1,8 @@
 """The text side of a network that was exported to ONNX: a model of its own, with the file of its tokenizer."""
 
+import contextlib
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,8 @@ class OnnxText:
     def _tokens(self, text: str) -> tuple[np.ndarray, np.ndarray]:
         """The tokens of a text, filled up to the length that the model takes, and which of them are of the text."""
         tokenizer, padding, longest = self._tokenizer
-        ids: list[int] = tokenizer.encode(text).ids
+        with _tokenizer_file(self.tokenizer_path):
+            ids: list[int] = tokenizer.encode(text).ids
         fixed = self._input.shape[1] if len(self._input.shape) == 2 else None
         fixed = fixed if isinstance(fixed, int) else None
         longest = fixed or self.settings.length or longest
@@ -128,12 +130,8 @@ class OnnxText:
             from tokenizers import Tokenizer
         except ModuleNotFoundError as error:
             raise missing_package("search by words", error.name, "words") from error
-        try:
+        with _tokenizer_file(self.tokenizer_path):
             tokenizer = Tokenizer.from_file(str(self.tokenizer_path))
-        except Exception as error:  # the package raises nothing more exact
-            reason = str(error).partition("\n")[0]
-            text = f"{self.tokenizer_path} is not a tokenizer, such as a tokenizer.json: {reason}"
-            raise FileError(text, path=self.tokenizer_path) from error
         padding, truncation = tokenizer.padding or {}, tokenizer.truncation or {}
         tokenizer.no_padding()
         tokenizer.no_truncation()
@@ -164,3 +162,16 @@ class OnnxText:
     def _output(self) -> Any:
         with names_of(self.path):
             return named_entry(self._session.get_outputs(), self.settings.output, "output", self._sidecar)
+
+
+@contextlib.contextmanager
+def _tokenizer_file(path: Path) -> Iterator[None]:
+    """Within this block, whatever a tokenizer raises is an error about its file."""
+    try:
+        yield
+    except BaseException as error:  # the package raises nothing more exact, and panics are no Exception
+        if not isinstance(error, Exception) and type(error).__name__ != "PanicException":
+            raise
+        reason = str(error).partition("\n")[0]
+        text = f"{path} is not a tokenizer, such as a tokenizer.json: {reason}"
+        raise FileError(text, path=path) from error
