@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lookalike.core.errors import InputError
-from lookalike.search.expressions import MOST_PARTS, Part, named, parse, written
+from lookalike.search.expressions import MOST_PARTS, QueryPart, named, parse, written
 
 ODD = st.text("ab .-+−*×\"“„0123456789'_/\t\n<é漢\u2028\u00a0", max_size=12)
 
@@ -31,11 +31,11 @@ def test_signs_are_words_of_their_own_or_stand_before_a_word() -> None:
 
 def test_quotes_and_weights() -> None:
     assert parse('"salt + pepper" - 0.5*"sea - side"') == (
-        Part("salt + pepper", quoted=True),
-        Part("sea - side", -1, 0.5, quoted=True),
+        QueryPart("salt + pepper", quoted=True),
+        QueryPart("sea - side", -1, 0.5, quoted=True),
     )
     assert parts_of("2*red + 1.25×blue") == [(1, 2.0, "red"), (1, 1.25, "blue")]
-    assert parse('"2*red"') == (Part("2*red", quoted=True),)
+    assert parse('"2*red"') == (QueryPart("2*red", quoted=True),)
     assert parts_of("2* red") == [(1, 2.0, "red")]
     assert parts_of("„rotes Kleid“ + “blue”") == [(1, 1.0, "rotes Kleid"), (1, 1.0, "blue")]
     assert parts_of('a 5" screen') == [(1, 1.0, 'a 5" screen')]
@@ -80,7 +80,7 @@ QUOTED = st.text('ab +-−*0 "', min_size=1, max_size=10).filter(
     lambda text: text.strip() and not any(quote in text for quote in ('" ',)) and not text.endswith('"')
 )
 PART = st.builds(
-    lambda text, sign, weight, quoted: Part(text[quoted], sign, weight, bool(quoted)),
+    lambda text, sign, weight, quoted: QueryPart(text[quoted], sign, weight, bool(quoted)),
     st.tuples(PLAIN, QUOTED),
     st.sampled_from([1, -1]),
     st.integers(1, 999_999).map(lambda number: number / 1000),
@@ -89,7 +89,7 @@ PART = st.builds(
 
 
 @given(PART.filter(lambda part: part.sign > 0), st.lists(PART, max_size=5))
-def test_parts_that_are_written_are_parsed_again(first: Part, others: list[Part]) -> None:
+def test_parts_that_are_written_are_parsed_again(first: QueryPart, others: list[QueryPart]) -> None:
     assert parse(written([first, *others])) == (first, *others)
 
 

@@ -100,23 +100,17 @@ def encode(
     from lookalike.study.encode_catalogue import encode_catalogue
 
     images, study_folder = _images_and_study(folder, study)
-    options = {} if size is None else {"size": size}
-    sides = {"text": text, "tokenizer": tokenizer}
-    text_side = {option: path for option, path in sides.items() if path is not None}
+    options = _given(size=size)
+    text_side = _given(text=text, tokenizer=tokenizer)
     started = time.monotonic()
     try:
         with progress():
             if images is None:
                 _check_catalogue(study_folder, labels, folders)
                 encoded = encode_catalogue(
-                    study_folder,
-                    model=model,
-                    options=options,
-                    text=text_side,
-                    name=name,
-                    threads=threads,
+                    study_folder, model=model, options=options, text=text_side, name=name, threads=threads,
                     max_pixels=max_pixels,
-                )
+                )  # fmt: skip
             else:
                 encoded = encode_folder(
                     images, study_folder, model=model, options=options, text=text_side, name=name, labels=labels,
@@ -130,6 +124,11 @@ def encode(
         print_json(_facts(encoded, seconds))
     else:
         _show(encoded, seconds, study_folder)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _check_catalogue(folder: Path, labels: Path | None, folders: str | None) -> None:

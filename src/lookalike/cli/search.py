@@ -18,13 +18,14 @@ if TYPE_CHECKING:
 
 __all__ = ["search"]
 
+QUERY = Annotated[
+    str, Parameter(help="an image file, the id or file name of an item, words, or several of them with + and -")
+]
+
 
 def search(
     folder: STUDY,
-    query: Annotated[
-        str,
-        Parameter(help="an image file, the id or file name of an item, words, or several of them with + and -"),
-    ],
+    query: QUERY,
     /,
     *,
     k: Annotated[int, Parameter(name=["-k", "--k"], help="how many to show", validator=validators.Number(gte=1))] = 20,
@@ -80,9 +81,7 @@ def search(
         if html:
             say_how_to_open(output)
 
-    facts = _looks_facts(finder, looks, query, is_single(ingredients) and ingredients[0].item is not None)
-    if not is_single(ingredients):
-        facts["parts"] = [_part_facts(each) for each in ingredients]
+    facts = _looks_facts(finder, looks, query, ingredients)
     tell(printed, lambda: facts, lambda: [ResultTable.of_rows(facts["found"])], show)
 
 
@@ -183,16 +182,20 @@ def _rows(finder: "Finder", looks: "Looks") -> list[dict[str, Any]]:
     return rows
 
 
-def _looks_facts(finder: "Finder", looks: "Looks", query: str, is_item: bool) -> dict[str, Any]:
-    return {
+def _looks_facts(finder: "Finder", looks: "Looks", query: str, ingredients: list["Ingredient"]) -> dict[str, Any]:
+    from lookalike.study.combined import is_single
+
+    single = is_single(ingredients)
+    facts = {
         "query": query,
-        "is_item": is_item,
+        "is_item": single and ingredients[0].item is not None,
         "model": finder.model,
         "measure": "Hamming distance" if finder.n_bits is not None else finder.similarity,
         "index": finder.index.kind,
         "found": _rows(finder, looks),
         "more_as_near_as_the_last": looks.more,
     }
+    return facts if single else facts | {"parts": [_part_facts(each) for each in ingredients]}
 
 
 def _print_paths(finder: "Finder", looks: "Looks") -> None:

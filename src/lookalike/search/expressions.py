@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from lookalike.core.errors import InputError
 
-__all__ = ["MOST_PARTS", "Part", "named", "parse", "written"]
+__all__ = ["MOST_PARTS", "QueryPart", "named", "parse", "written"]
 
 MOST_PARTS = 16
 SIGNS = {"+": 1, "-": -1, "−": -1}  # the minus sign of typography, and of this page
@@ -18,7 +18,7 @@ WEIGHT = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,3})?)[*×]")
 
 
 @dataclass(frozen=True)
-class Part:
+class QueryPart:
     """One part of what is searched for: a text, whether it is added (1) or taken away (-1), and how much it counts.
 
     quoted: whether it stood in quotes, so that signs in it are text.
@@ -30,7 +30,7 @@ class Part:
     quoted: bool = False
 
 
-def parse(expression: str, *, allow_minus: bool = False) -> tuple[Part, ...]:
+def parse(expression: str, *, allow_minus: bool = False) -> tuple[QueryPart, ...]:
     """The parts of what was typed.
 
     A sign is a word of its own, or stands before a word; within a word it is text. A number and a star say how much a
@@ -39,7 +39,7 @@ def parse(expression: str, *, allow_minus: bool = False) -> tuple[Part, ...]:
     >>> [(part.sign, part.text) for part in parse('photo.jpg + red t-shirt -dress')]
     [(1, 'photo.jpg'), (1, 'red t-shirt'), (-1, 'dress')]
     >>> parse('0.5*red + "salt + pepper"')[1]
-    Part(text='salt + pepper', sign=1, weight=1.0, quoted=True)
+    QueryPart(text='salt + pepper', sign=1, weight=1.0, quoted=True)
     """
     expression = "".join(" " if unicodedata.category(letter) == "Cc" else letter for letter in expression)
     pieces = _divided(expression)
@@ -55,10 +55,10 @@ def parse(expression: str, *, allow_minus: bool = False) -> tuple[Part, ...]:
     return parts
 
 
-def written(parts: Sequence[Part]) -> str:
+def written(parts: Sequence[QueryPart]) -> str:
     """Parts as people type them; `parse` gives the same parts again.
 
-    >>> written((Part("photo.jpg"), Part("red", weight=0.5), Part("a - b", sign=-1, quoted=True)))
+    >>> written((QueryPart("photo.jpg"), QueryPart("red", weight=0.5), QueryPart("a - b", sign=-1, quoted=True)))
     'photo.jpg + 0.5*red − "a - b"'
     """
     texts = []
@@ -69,17 +69,17 @@ def written(parts: Sequence[Part]) -> str:
     return " ".join(texts)
 
 
-def named(text: str, sign: int = 1) -> Part:
+def named(text: str, sign: int = 1) -> QueryPart:
     """The part that means a text as it is, in quotes if it must be.
 
     >>> written([named("a - b.jpg"), named("c.jpg")])
     '"a - b.jpg" + c.jpg'
     """
     try:
-        plain = parse(text) == (Part(text),)
+        plain = parse(text) == (QueryPart(text),)
     except InputError:
         plain = False
-    return Part(text, sign, quoted=not plain)
+    return QueryPart(text, sign, quoted=not plain)
 
 
 class _Word(NamedTuple):
@@ -130,14 +130,14 @@ def _word(expression: str, at: int, *, first: bool) -> _Word:
     return _Word(expression[at : end.start()], weight, False, end.start())
 
 
-def _part(sign: int, words: list[_Word]) -> Part:
+def _part(sign: int, words: list[_Word]) -> QueryPart:
     text = " ".join(word.text for word in words if word.text)
     if not text.strip():
         raise InputError("there is nothing in the quotes, or behind the star: write words, or the name of a picture")
     weight = float(words[0].weight or 1)
     if weight == 0:
         raise InputError(f"{text!r} counts 0 times, which is nothing: leave it out, or give it more than 0")
-    return Part(text, sign, weight, any(word.quoted for word in words))
+    return QueryPart(text, sign, weight, any(word.quoted for word in words))
 
 
 def _nothing_between(expression: str, at: int) -> InputError:

@@ -9,7 +9,7 @@ import numpy as np
 
 from lookalike.core.decode import SUFFIXES
 from lookalike.core.errors import InputError, StudyError
-from lookalike.search.expressions import Part, parse
+from lookalike.search.expressions import QueryPart, parse
 from lookalike.study.finder import Finder, Looks
 from lookalike.study.item_names import ItemNames
 
@@ -20,7 +20,7 @@ __all__ = ["Ingredient", "is_single", "like_parts", "read_ingredients"]
 class Ingredient:
     """A part of a search, and what it was taken for: an item, a picture, or words if it is neither."""
 
-    part: Part
+    part: QueryPart
     item: int | None = None
     picture: Path | np.ndarray | None = None
     name: str = ""  # as people know the picture
@@ -54,13 +54,13 @@ def read_ingredients(
     words. An expression that as a whole names an item or a picture is that, whatever signs are in the name.
     """
     whole = expression.strip()
-    found = _picture_of(Part(whole), names, picture) if whole else None
+    found = _picture_of(QueryPart(whole), names, picture) if whole else None
     if found is not None:
         return [found]
     return [_ingredient(part, names, picture) for part in parse(expression)]
 
 
-def _ingredient(part: Part, names: ItemNames, picture: Callable[[str], Any]) -> Ingredient:
+def _ingredient(part: QueryPart, names: ItemNames, picture: Callable[[str], Any]) -> Ingredient:
     ends_so = _ends_like_a_picture(part.text)
     found = _picture_of(part, names, picture) if ends_so or not part.quoted else None
     if found is None and ends_so:
@@ -70,7 +70,7 @@ def _ingredient(part: Part, names: ItemNames, picture: Callable[[str], Any]) -> 
     return found or Ingredient(part)
 
 
-def _picture_of(part: Part, names: ItemNames, picture: Callable[[str], Any]) -> Ingredient | None:
+def _picture_of(part: QueryPart, names: ItemNames, picture: Callable[[str], Any]) -> Ingredient | None:
     try:
         item = names.position(part.text)
     except StudyError:  # several items end so: an error for a file's name, no sign of anything for a word

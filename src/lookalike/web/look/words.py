@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from starlette.responses import RedirectResponse, Response
 
 from lookalike.core.errors import InputError, LookalikeError
-from lookalike.search.expressions import Part, named, parse, written
+from lookalike.search.expressions import QueryPart, named, parse, written
 from lookalike.study.combined import Ingredient, is_single, read_ingredients
 from lookalike.web.guard import RequestRefusedError
 from lookalike.web.thumbnails import lent
@@ -62,7 +62,7 @@ def with_more(shelf: "Shelf", words: str, more: str, sign: int) -> str:
     try:
         parts = parse(words)
         if shelf.position(more.strip()) is not None:
-            added: tuple[Part, ...] = (named(more.strip(), sign),)
+            added: tuple[QueryPart, ...] = (named(more.strip(), sign),)
         else:
             added = tuple(replace(part, sign=sign * part.sign) for part in parse(more, allow_minus=True))
         return written([*parts, *added])
