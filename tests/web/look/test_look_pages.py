@@ -169,7 +169,7 @@ def test_runs_are_not_models_to_search_by(client: TestClient) -> None:
     assert "no model 'ranked'" in problem(client.get("/?model=ranked"), 404)
     assert "no item 'nobody'" in problem(client.get("/like?item=nobody"), 404)
     assert "an item, a picture or words" in problem(client.get("/like"), 422)
-    assert "an item or a picture" in problem(client.get("/like?item=a&picture=b"), 422)
+    assert "an item, a picture or words" in problem(client.get("/like?item=a&picture=b"), 422)
 
 
 def test_what_is_found_is_filtered_by_label(client: TestClient, study: Study) -> None:
