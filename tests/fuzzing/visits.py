@@ -216,10 +216,12 @@ def look(rng: Random | None, seeds: Path, folder: Path) -> None:
         taken = visitor.ask("POST", "/pictures", visitor.own | FORM, form({"csrf": csrf}, whole))[1]
         brought = re.findall(r"picture=([^&]+)", taken["location"])
         visitor.get(f"/like?picture={brought[0]}&model=phash")
+        visitor.get("/like?words=bag/00.png+%2B+hat/01.png&model=colour")
         known = {
             "token": brought, "picture": brought, "item": ["0", "3", "bag/00.png", "hat/01.png"], "k": ["1", "12"],
             "model": ["phash", "colour", "colour-itq-8", "ranked"], "order": ["mixed", "listed"], "page": ["1", "2"],
-            "q": ["bag", ""], "is.category": ["bag", "hat"], "path": ["page.css", "look.js"],
+            "q": ["bag", ""], "words": ["bag/00.png + hat/01.png − 2*red", "hat/01.png"], "more": ["red"],
+            "by": ["looks"], "sign": ["+", "-"], "is.category": ["bag", "hat"], "path": ["page.css", "look.js"],
         }  # fmt: skip
         for _ in range(AT_ONCE if rng is not None else 0):
             request(rng, visitor, known, {"/pictures": form({"csrf": "CSRF"}, shown)}, csrf)  # type: ignore[arg-type]

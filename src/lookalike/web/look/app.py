@@ -17,11 +17,13 @@ from starlette.responses import RedirectResponse, Response
 
 from lookalike.core.decode import ImageError
 from lookalike.core.errors import InputError, LookalikeError
+from lookalike.search.expressions import named, written
 from lookalike.study.finder import NearestGroup, grouped, nearness
 from lookalike.web.guard import RequestRefusedError, Tokens
 from lookalike.web.image_responses import image_response, not_modified, with_version
 from lookalike.web.look.snapshot import Shelf, Shelves, ShownModel
 from lookalike.web.look.uploads import Upload, Uploads
+from lookalike.web.look.words import like_words, with_more
 from lookalike.web.server import LIMIT, Pages, Sent, create_app, read_form
 from lookalike.web.thumbnails import THUMBNAIL, VIEW, Drawing, Drawn, Thumbnails, able_to_draw, lent, shown, version_of
 
@@ -36,6 +38,7 @@ Made = TypeVar("Made")
 PER_PAGE = 60
 MOST_MODELS = 3
 COUNTS = (12, 24, 48, 96)
+LONGEST = 2_000  # letters of an expression
 FILTER = "is."  # before the names of columns, which may be anything
 
 
@@ -141,9 +144,9 @@ class Looking:
 
     def grid(self, state: State) -> Response:
         """The catalogue, a page at a time."""
-        shelf, state = self._settled(state)
+        shelf, state = self.settled(state)
         mask = self._mask(shelf, state.search, state)
-        items = shelf.mixed if state.order == "mixed" else np.arange(len(shelf))
+        items = shelf.mixed if state.order == "mixed" and not state.search else np.arange(len(shelf))
         items = items if mask is None else items[mask[items]]
         n_pages = max(1, -(-len(items) // PER_PAGE))
         if state.page > n_pages:
@@ -152,26 +155,26 @@ class Looking:
             )
         shown = items[(state.page - 1) * PER_PAGE : state.page * PER_PAGE].tolist()
         values = {"items": shown, "total": len(items), "n_pages": n_pages, "like": state.but(page=1)}
-        return self._page("grid.html", shelf, state, here=("/", {}), **values)
+        return self.page("grid.html", shelf, state, here=("/", {}), **values)
 
     def like_item(self, name: str, state: State) -> Response:
         """What looks like an item."""
-        shelf, state = self._settled(state)
+        shelf, state = self.settled(state)
         item = shelf.position(name)
         if item is None:
             raise RequestRefusedError(404, f"The study has no item {name[:200]!r}.")
-        answers = self._answers(shelf, state, item)
+        answers = self.answers(shelf, state, item)
         values = {"item": item, "upload": None, "token": None, "answers": answers}
-        return self._page("like.html", shelf, state, here=("/like", {"item": name}), **values)
+        return self.page("like.html", shelf, state, here=("/like", {"item": name}), **values)
 
     def like_picture(self, token: str, state: State) -> Response:
         """What looks like a picture that was brought."""
         upload = self.upload(token)
-        shelf, state = self._settled(state)
+        shelf, state = self.settled(state)
         with lent(upload.body) as path:
-            answers = self._answers(shelf, state, path)
+            answers = self.answers(shelf, state, path)
         values = {"item": None, "upload": upload, "token": token, "answers": answers}
-        return self._page("like.html", shelf, state, here=("/like", {"picture": token}), **values)
+        return self.page("like.html", shelf, state, here=("/like", {"picture": token}), **values)
 
     async def bring(self, request: Request, state: State) -> Response:
         """Take a picture, and go to what looks like it."""
@@ -219,7 +222,7 @@ class Looking:
 
     # What pages are made of
 
-    def _settled(self, state: State) -> tuple[Shelf, State]:
+    def settled(self, state: State) -> tuple[Shelf, State]:
         """The study, and the state, whose models it must have."""
         shelf = self.shelves.now()
         names = [model.name for model in shelf.models]
@@ -234,7 +237,8 @@ class Looking:
         except InputError as error:
             raise RequestRefusedError(404, f"{error}.") from error
 
-    def _answers(self, shelf: Shelf, state: State, query: Any) -> list[SearchAnswer]:
+    def answers(self, shelf: Shelf, state: State, query: Any) -> list[SearchAnswer]:
+        """What each model of a state finds. query: the position of an item, the file of a picture, or ingredients."""
         among = self._mask(shelf, "", state)
         models = {model.name: model for model in shelf.models}
         chosen = state.models or tuple(models)[:1]
@@ -245,19 +249,21 @@ class Looking:
             return SearchAnswer(model, problem=model.problem)
         try:
             finder = shelf.finder(model.name)
-            if not isinstance(query, int) and not finder.can_encode:
+            if not isinstance(query, int | list) and not finder.can_encode:
                 words = "was added from a file, without an encoder: it can search by items, not by new pictures."
                 return SearchAnswer(model, problem=f"{model.name} {words}")
-            looks = shelf.looks(model.name, query, k, among)
+            find = shelf.like_parts if isinstance(query, list) else shelf.looks
+            looks = find(model.name, query, k, among)
         except (LookalikeError, OSError, MemoryError) as error:
             return SearchAnswer(model, problem=_problem(error, "this picture"))
         item = query if isinstance(query, int) else None
         same = {other: shelf.shared(item, other) for other in looks.items.tolist()}
         return SearchAnswer(model, *nearness(finder), tuple(grouped(looks)), same)
 
-    def _page(
+    def page(
         self, template: str, shelf: Shelf, state: State, here: tuple[str, dict[str, str]], **values: Any
     ) -> Response:
+        """A page of this study."""
         path, more = here
         return self.pages.answer(
             template,
@@ -267,10 +273,11 @@ class Looking:
             here=lambda state: state.at(path, **more),
             action=path,
             kept=more,
+            named=lambda name: written([named(name)]),
             counts=sorted({*COUNTS, state.k}),
             thumbnail=lambda item: _address(shelf, item, "thumbnails", THUMBNAIL),
             view=lambda item: _address(shelf, item, "views", VIEW),
-            **values,
+            **{"words": "", **values},
         )
 
 
@@ -280,13 +287,27 @@ def create_look_app(study: "Study", *, hosts: Iterable[str] = (), thumbnails: Th
     app = create_app(looking.pages, tokens=looking.tokens, hosts=hosts, running=able_to_draw)
 
     @app.get("/")
-    def grid(state: Stated) -> Response:
+    def grid(state: Stated, by: Literal["names", "looks"] = "names") -> Response:
+        if by == "looks" and state.search:
+            return RedirectResponse(state.but(search="", page=1).at("/like", words=state.search), 303)
         return looking.grid(state)
 
     @app.get("/like")
-    async def like(state: Stated, item: str | None = None, picture: str | None = None) -> Response:
-        if (item is None) == (picture is None):
-            raise RequestRefusedError(422, "The address must name an item or a picture.")
+    async def like(
+        state: Stated,
+        item: str | None = None,
+        picture: str | None = None,
+        words: Annotated[str | None, Query(max_length=LONGEST)] = None,
+        more: Annotated[str, Query(max_length=500)] = "",
+        sign: Literal["+", "-"] = "+",
+    ) -> Response:
+        if [item, picture, words].count(None) != 2:
+            raise RequestRefusedError(422, "The address must name an item, a picture or words.")
+        if words is not None and more.strip():
+            together = with_more(looking.shelves.now(), words, more, 1 if sign == "+" else -1)
+            return RedirectResponse(state.at("/like", words=together), 303)
+        if words is not None:
+            return await looking.draw(like_words, looking, words, state)
         if picture is not None:
             return await looking.draw(looking.like_picture, picture, state)
         return await run_in_threadpool(looking.like_item, str(item), state)
