@@ -298,7 +298,7 @@ def test_two_tabs_of_one_expert_double_nothing(world: World) -> None:
 
 BAD = {
     "/api/claim": [
-        b"", b"{", b"[]", {}, {"n": 0}, {"n": 25}, {"n": "6"}, {"n": True}, {"n": 6, "more": 1}, {"n": 1.5},
+        b"", b"{", b"[]", {}, {"n": 0}, {"n": 26}, {"n": 6, "sheet": 1}, {"n": 6, "sheet": 25}, {"n": "6"}, {"n": True}, {"n": 6, "more": 1}, {"n": 1.5},
         b'{"n": NaN}',
     ],
     "/api/later": [{}, {"pair": -1}, {"pair": 2**60}, {"pair": None}, {"pair": "1"}, [1]],

@@ -208,13 +208,22 @@ class Store(StoredSettings):
         return self.do(run)
 
     def hand_out(
-        self, expert: str, link: int, n: int, *, recent: int = 0, now: int | None = None, seconds: float = 600
+        self,
+        expert: str,
+        link: int,
+        n: int,
+        *,
+        sheet: int = 1,
+        recent: int = 0,
+        now: int | None = None,
+        seconds: float = 600,
     ) -> "Future[Handed]":
         """Everything that an expert's page asks for at once: `claim`, `recent` and `progress`.
 
-        link: the number of the link by which the expert came, which is checked too.
+        link: the number of the link by which the expert came, which is checked too. sheet: up to how many pairs of one
+        query come at once; the last of them may come beyond n.
         """
-        claim = Claim(expert, n, milliseconds(now), hold_length(n, seconds))
+        claim = Claim(expert, n, milliseconds(now), hold_length(n, seconds), sheet)
 
         def run(work: StoreWork) -> Handed:
             work.board.check_expert(expert, claim.now, link)
