@@ -96,7 +96,8 @@ let columns = 1;
 function fit() { // as large as the window allows
   if (!sheet) return;
   const n = sheet.tasks.length, gap = parseFloat(getComputedStyle(grid).columnGap) || 8;
-  const { clientWidth: width, clientHeight: height } = grid;
+  const around = 2 * parseFloat(getComputedStyle(grid).paddingTop); // for the ring about the one in focus
+  const width = grid.clientWidth - around, height = grid.clientHeight - around;
   const side = (count) => Math.min((width + gap) / count, (height + gap) / Math.ceil(n / count)) - gap;
   columns = 1;
   for (let count = 2; count <= n; count++) if (side(count) > side(columns) + 1) columns = count;
@@ -164,8 +165,8 @@ function buttons() {
   find(".side [data-act=zoom]").disabled = !sheet;
   find("[data-act=undo]").disabled = !past?.length || Boolean(ended);
   const below = sheet && complete ? unseen().length : 0;
-  find("#confirm b").textContent = below ? `${below} more below` : sheet?.before.size ? "Confirm again" : "Confirm";
-  find("#confirm small").textContent = sheet ? counted() : "";
+  find("#confirm b").textContent = isZoomed() ? "Back to the sheet" : below ? `${below} more below` : sheet?.before.size ? "Confirm again" : "Confirm";
+  find("#confirm small").textContent = sheet && !isZoomed() ? counted() : "";
 }
 
 function counted() { // how many candidates have which answer, the highest first
