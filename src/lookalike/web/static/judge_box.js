@@ -40,7 +40,7 @@ const box = {
         else localStorage.removeItem(key);
       }
     } catch { /* the browser keeps nothing */ }
-    return found.sort((a, b) => a.at - b.at);
+    return found.sort((a, b) => a.at - b.at || (a.client < b.client ? -1 : 1)); // those of a sheet: by their places
   },
 };
 const read = (text) => { try { return JSON.parse(text); } catch { return null; } };

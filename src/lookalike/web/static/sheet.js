@@ -335,6 +335,8 @@ for (const value of STEPS.keys()) {
   keys[value + 1] = `step ${value}`;
 }
 
+help.addEventListener("close", () => { if (sheet) focusOn(shown); });
+
 // The help names the steps of this study
 for (const word of help.querySelectorAll("[data-step]")) word.textContent = `“${STEPS[word.dataset.step]}”`;
 const [stepKeys, stepWords] = help.querySelectorAll(".steps");
