@@ -99,10 +99,11 @@ def test_sheets_by_keyboard(tabs: Any, server: Site, study: Study) -> None:
     tab.saved()
     assert of(study.votes(), "ann") == [*answers, NO]  # what was not changed is not sent again
 
+    until(page, SHEET)
     page.keyboard.press("l")
     until(page, f"sheet.tasks.length === {N - 1}")
     page.keyboard.press("u")
-    until(page, f"sheet.tasks.length === {N} && shown === sheet.tasks[1]")
+    until(page, f"sheet.tasks.length === {N} && shown === sheet.tasks[0]")
     page.keyboard.press("l")
     confirm(page)
     tab.saved()
