@@ -43,9 +43,9 @@ def levels(page: Any) -> str:
 def confirm(page: Any) -> None:
     """Confirm a sheet by its key, and wait for the next one."""
     until(page, SHEET)
-    before = page.evaluate("sheet.tasks.map(task => task.pair)")
+    before = page.evaluate("JSON.stringify(sheet.tasks.map(task => task.pair))")
     page.keyboard.press("Enter")
-    until(page, f"JSON.stringify(sheet?.tasks.map(task => task.pair)) !== '{json.dumps(before, separators=(',', ':'))}'")
+    until(page, f"JSON.stringify(sheet?.tasks.map(task => task.pair)) !== '{before}'")
 
 
 def test_sheets_by_keyboard(tabs: Any, server: Site, study: Study) -> None:
@@ -62,7 +62,10 @@ def test_sheets_by_keyboard(tabs: Any, server: Site, study: Study) -> None:
     page.keyboard.press("Space")
     page.keyboard.press("Space")  # taken back
     page.keyboard.press("ArrowRight")
-    page.keyboard.press("2")
+    page.keyboard.press("k")  # and goes on
+    page.keyboard.press("k")
+    page.keyboard.press("ArrowLeft")
+    page.keyboard.press("j")
     expected = ["l"] * N
     expected[0], expected[columns], expected[columns + 2] = "h", "u", "h"
     assert levels(page) == "".join(expected)

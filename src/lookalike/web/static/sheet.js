@@ -206,6 +206,7 @@ function mark(value) {
   buttons();
 }
 const lift = () => { if (shown) mark(valueOf(shown) === UNSURE ? 0 : (valueOf(shown) + 1) % STEPS.length); };
+const markAndGo = (value) => { mark(value); go(1); };
 const unsure = () => { if (shown) mark(valueOf(shown) === UNSURE ? 0 : UNSURE); };
 
 function confirmSheet() {
@@ -317,6 +318,8 @@ find("#query").addEventListener("click", () => zoom(!isZoomed()));
 // Keys and buttons
 const acts = {
   mark: lift,
+  yes: () => markAndGo(STEPS.length - 1),
+  no: () => markAndGo(0),
   unsure,
   confirm: confirmSheet,
   later,
@@ -328,7 +331,7 @@ const acts = {
   "go up": () => go(isZoomed() ? -1 : -columns),
   "go down": () => go(isZoomed() ? 1 : columns),
 };
-const keys = { arrowleft: "go left", arrowright: "go right", arrowup: "go up", arrowdown: "go down", " ": "mark", enter: "confirm", t: "unsure", 0: "unsure", l: "later", u: "undo", z: "zoom", "?": "keys" };
+const keys = { arrowleft: "go left", arrowright: "go right", arrowup: "go up", arrowdown: "go down", " ": "mark", k: "yes", j: "no", enter: "confirm", t: "unsure", 0: "unsure", l: "later", u: "undo", z: "zoom", "?": "keys" };
 const whileHeld = {};
 for (const value of STEPS.keys()) {
   acts[`step ${value}`] = () => mark(value);
@@ -338,7 +341,7 @@ for (const value of STEPS.keys()) {
 help.addEventListener("close", () => { if (sheet) focusOn(shown); });
 
 // The help names the steps of this study
-for (const word of help.querySelectorAll("[data-step]")) word.textContent = `“${STEPS[word.dataset.step]}”`;
+for (const word of help.querySelectorAll("[data-step]")) word.textContent = `“${STEPS.at(word.dataset.step)}”`;
 const [stepKeys, stepWords] = help.querySelectorAll(".steps");
 stepKeys.replaceChildren(...[...STEPS.keys()].flatMap((value) => [Object.assign(document.createElement("kbd"), { textContent: value + 1 }), " "]));
 stepWords.textContent = STEPS.map((word, value) => `${value + 1} ${word[0].toLowerCase()}${word.slice(1)}`).join(", ");
