@@ -101,7 +101,7 @@ def test_judge_remembers_the_layout(study: Study, capsys: pytest.CaptureFixture[
     with Store.open(None, study) as store:
         assert read_layout(store) == Layout("sheet", 4)
         set_layout(store, "pairs")
-    with pytest.raises(SystemExit, match="^0$"):
+    with pytest.raises(SystemExit, match=r"^0$"):
         main(["judge", "status", str(study.path)])
     assert "3 votes were given on sheets: their seconds are equal shares" in capsys.readouterr().out
     for options, words in {
@@ -109,6 +109,6 @@ def test_judge_remembers_the_layout(study: Study, capsys: pytest.CaptureFixture[
         ("--layout", "sheet", "--sheet-size", "25"): "25",
         ("--layout", "grid"): "sheet",
     }.items():
-        with pytest.raises(SystemExit, match="^2$"):
+        with pytest.raises(SystemExit, match=r"^2$"):
             main(["judge", str(study.path), "--port", "0", *options])
         assert words in capsys.readouterr().err
