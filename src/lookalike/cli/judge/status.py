@@ -29,12 +29,13 @@ def status(folder: STUDY, /, *, as_json: JSON = False, form: FORMAT = None) -> N
     printed = chosen_format(form, as_json)
     study = Study.open(folder)
     needs_packages()
-    state, votes, wrong = _state(study)
+    state, votes, n_on_sheets, wrong = _state(study)
     covered = coverage(votes, study.pool()) if study.pool_path.exists() else None
     agreed = agreement(votes, study.gold()) if len(votes) else None
     facts = {
         "coverage": None if covered is None else covered.to_dict(),
         "agreement": None if agreed is None else agreed.to_dict(),
+        "votes_on_sheets": n_on_sheets,
         "wrong": wrong,
     }
     tell(
@@ -44,12 +45,17 @@ def status(folder: STUDY, /, *, as_json: JSON = False, form: FORMAT = None) -> N
             _expert_table(state),
             *([] if agreed is None else [ResultTable.of_rows(agreed.rows(), title="agreement")]),
         ],
-        lambda: _show(study, state, covered, agreed, wrong),
+        lambda: _show(study, state, covered, agreed, n_on_sheets, wrong),
     )
 
 
 def _show(
-    study: "Study", state: "Status | None", covered: "Coverage | None", agreed: "Agreement | None", wrong: list[str]
+    study: "Study",
+    state: "Status | None",
+    covered: "Coverage | None",
+    agreed: "Agreement | None",
+    n_on_sheets: int | None,
+    wrong: list[str],
 ) -> None:
     """Print how far the judging is, and what is wrong."""
     say = tables().print
@@ -62,6 +68,8 @@ def _show(
         say(rich_table(_expert_table(state)))
     if agreed is not None:
         say(f"\n{agreed}")
+    if n_on_sheets:
+        say(f"\n{n_on_sheets:,} votes were given on sheets: their seconds are equal shares of the time for a sheet")
     if state is not None:
         warn_of_too_few_experts(state)
     for image in state.missing if state is not None else []:
@@ -70,17 +78,19 @@ def _show(
         remark(f"the database is not whole: {sentence}")
 
 
-def _state(study: "Study") -> tuple["Status | None", "Votes", list[str]]:
-    """How far the judging is, all votes, and what is wrong with the database.
+def _state(study: "Study") -> tuple["Status | None", "Votes", int | None, list[str]]:
+    """How far the judging is, all votes, how many were given on sheets, and what is wrong with the database.
 
     The store is opened for writing. Where a study may only be read, its votes are all that is known.
     """
     from lookalike.judging.store.location import remembered_database
 
     if not study.can_change and remembered_database(study) is None:
-        return None, study.votes(), []
+        return None, study.votes(), None, []
+    from lookalike.judging.store.sheets import count_votes_on_sheets
+
     with open_store(study) as store:
-        return store.status(), store.votes(), store.check()
+        return store.status(), store.votes(), count_votes_on_sheets(store), store.check()
 
 
 def _expert_table(state: "Status | None") -> ResultTable:

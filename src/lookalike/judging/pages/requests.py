@@ -4,11 +4,12 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from lookalike.judging.store.sheets import LARGEST, SMALLEST
 from lookalike.web.guard import RequestRefusedError
 
 __all__ = ["Given", "SentClaim", "SentMissing", "SentPair", "SentVote", "SentVotes", "parsed"]
 
-MOST_VOTES, MOST_AHEAD = 200, 24
+MOST_VOTES, MOST_AHEAD = 200, LARGEST + 1  # so that another sheet is there
 
 Given = TypeVar("Given", bound=BaseModel)
 
@@ -22,9 +23,13 @@ Disguised = Annotated[int, Field(ge=0, lt=2**48)]
 
 
 class SentClaim(_Sent):
-    """How many pairs to have in hand; recent: whether the last judged ones are wanted too."""
+    """How many pairs to have in hand; recent: whether the last judged ones are wanted too.
+
+    sheet: up to how many candidates of one query come together; then the last of them may come beyond n.
+    """
 
     n: Annotated[int, Field(ge=1, le=MOST_AHEAD)]
+    sheet: Annotated[int, Field(ge=SMALLEST, le=LARGEST)] | None = None
     recent: bool = False
 
 

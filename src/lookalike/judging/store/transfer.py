@@ -14,10 +14,11 @@ import sqlalchemy as sa
 from lookalike.core.errors import StudyError
 from lookalike.judging.store.databases import Database, PostgreSQL, SQLite
 from lookalike.judging.store.schema import ALL_EXPERTS, EXPERTS, VOTE_ROWS, VOTES, make_newest, read_meta, write_meta
+from lookalike.judging.store.sheets import LAYOUT_NAMES
 from lookalike.judging.store.types import Expert, VoteRow
 from lookalike.study.study import Study
 
-SETTINGS = ("experts_per_pair", "order", "budget", "seed", "question", "guide", "address", "port")
+SETTINGS = ("experts_per_pair", "order", "budget", "seed", "question", "guide", "address", "port", *LAYOUT_NAMES)
 BROUGHT = "content:"  # how the id begins that a vote without a client's gets where it is brought to
 
 __all__ = ["bring_links", "bring_settings", "bring_votes", "own_record", "prepare"]
