@@ -43,7 +43,7 @@ def test_a_note_that_is_sent_twice_is_kept_once_and_none_is_ever_changed(bench: 
     assert add_note(store, "bob", Remark("n4", second.pair, "flag", "grey"), now=NOW + 3) == "kept"
     assert add_note(store, "bob", Remark("n5", second.pair, "unflag"), now=NOW + 4) == "kept"
     notes = all_notes(bench.open())
-    assert [tuple(note) for note in notes][0] == (
+    assert next(tuple(note) for note in notes) == (
         first.query, first.item, "ann", "note", "the handle differs\nsee left", NOW,
     )  # fmt: skip
     assert (len(notes), notes.written, notes.flagged) == (4, 1, {(second.query, second.item)})  # bob took his back
@@ -159,8 +159,8 @@ def test_a_name_is_a_persons_or_a_machines(bench: Bench) -> None:
     with pytest.raises(VoteRefusedError, match="the machine 'vlm' says two things"):  # and nothing of people is kept
         import_with_machines(store, bench.study, people, [MachineVotes("vlm", twice)])
     at = np.array([NOW], "datetime64[ms]")
+    contrary = MachineVotes("vlm", Votes([task.query], [task.item], ["vlm"], [0], at))
     with pytest.raises(VoteRefusedError, match="the machine 'vlm' says two things"):
-        contrary = MachineVotes("vlm", Votes([task.query], [task.item], ["vlm"], [0], at))
         import_with_machines(store, bench.study, people, [contrary])
     assert len(store.votes(machines=True)) == everything
     if not bench.on_postgres:

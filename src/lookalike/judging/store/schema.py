@@ -165,7 +165,8 @@ _ONLY_ADDED = {  # by kind of database: the statements that let it refuse to cha
 for _table in (NOTES, VERDICTS):
     for _kind, _statements in _ONLY_ADDED.items():
         for _statement in _statements:
-            sa.event.listen(_table, "after_create", sa.DDL(_statement).execute_if(dialect=_kind))
+            _ddl: sa.DDL = sa.DDL(_statement)  # type: ignore[no-untyped-call]
+            sa.event.listen(_table, "after_create", _ddl.execute_if(dialect=_kind))
 
 
 def make_newest(connection: sa.Connection, where: str) -> None:
