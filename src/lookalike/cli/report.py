@@ -110,8 +110,7 @@ def report(
         chosen = choose_all(hashers or "ITQ", bits or STUDY_LENGTHS, seed) if (hashers, bits) != (None, None) else None
         report_study(Path(data), output, chosen, limits(near), seed, printed, rule or "majority")
         return
-    _refuse_of_study(near, rule)
-    others = list(map(_named_codes, codes or []))
+    others = _checked_codes(codes, near, rule)
     if gallery is None:
         _check_data_set(data, {"fit": fit, **named_columns})
         task, _ = task_and_shape(data, source, labels, setting, seed, features or "pixels")
@@ -135,10 +134,11 @@ def _check_data_set(data: str, of_files: dict[str, Any]) -> None:
     _refuse("is for files of embeddings, not for a data set, which has its own training part", **of_files)
 
 
-def _refuse_of_study(near: str | None, rule: str | None) -> None:
-    """Raise where an option of a study was passed, and there is none."""
+def _checked_codes(codes: list[str] | None, near: str | None, rule: str | None) -> list[tuple[str, str, str]]:
+    """The codes that were made elsewhere; raises where an option of a study was passed, and there is none."""
     _refuse("is for a study, in which near-duplicates are looked for", near=near)
     _refuse("is for a study, in which experts vote", rule=rule)
+    return list(map(_named_codes, codes or []))
 
 
 def _refuse(why: str, **options: Any) -> None:

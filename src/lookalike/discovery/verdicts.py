@@ -53,7 +53,10 @@ class Verdicts:
     @cached_property
     def by_pair(self) -> dict[tuple[str, str], int]:
         """The verdict that counts on each pair, by time, then by position; without those that were taken back."""
-        last = {(row.query, row.item): row.answer for row in sorted(self.rows, key=lambda row: row.time)}
+        last: dict[tuple[str, str], int] = {}
+        for row in sorted(self.rows, key=lambda row: row.time):
+            last.pop((row.query, row.item), None)  # so that the pair settled last is the last here
+            last[row.query, row.item] = row.answer
         return {pair: answer for pair, answer in last.items() if answer != TAKEN_BACK}
 
     def without(self, pairs: frozenset[tuple[str, str]]) -> "Verdicts":
