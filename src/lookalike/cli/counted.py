@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from lookalike.discovery.verdicts import Verdicts
     from lookalike.study.study import Study
 
-__all__ = ["CountOptions", "Counted", "counted_votes", "flags_in_words"]
+__all__ = ["CountOptions", "CountedVotes", "counted_votes", "flags_in_words"]
 
 Smoothing = float | Literal["crowd"] | None
 
@@ -37,7 +37,7 @@ class CountOptions:
 
 
 @dataclass(frozen=True)
-class Counted:
+class CountedVotes:
     """The votes of a study that count, and what goes with them.
 
     machines: the votes of machines that do not count. flagged: judged pairs that somebody flags as broken; left_out:
@@ -85,7 +85,7 @@ def flags_in_words(n: int, *, left_out: bool = False) -> str:
     return f"{pairs} flagged as broken by an expert, and {counts} all the same: --without-flagged leaves such pairs out"
 
 
-def counted_votes(study: "Study", options: CountOptions = CountOptions()) -> Counted:  # noqa: B008  # it never changes
+def counted_votes(study: "Study", options: CountOptions = CountOptions()) -> CountedVotes:  # noqa: B008  # it never changes
     """The votes of a study that count by these options."""
     import numpy as np
 
@@ -98,10 +98,10 @@ def counted_votes(study: "Study", options: CountOptions = CountOptions()) -> Cou
     if options.without_flagged:
         counts, of_machines, verdicts = counts & ~on_flagged, of_machines & ~on_flagged, verdicts.without(flagged)
     apart = everything[of_machines & ~counts]
-    return Counted(everything[counts], verdicts, apart, len(judged), options.without_flagged)
+    return CountedVotes(everything[counts], verdicts, apart, len(judged), options.without_flagged)
 
 
-def _no_votes(study: "Study", counted: Counted) -> StudyError:
+def _no_votes(study: "Study", counted: CountedVotes) -> StudyError:
     name = study.path.name
     if counted.left_out and counted.flagged:
         return StudyError("every pair that somebody judged is flagged as broken: leave --without-flagged out")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
-from lookalike.cli.counted import Counted, CountOptions, counted_votes
+from lookalike.cli.counted import CountedVotes, CountOptions, counted_votes
 from lookalike.cli.errors import spelling
 from lookalike.cli.options import (
     FLAT,
@@ -158,7 +158,7 @@ class _Contestants:
     judgements: "Judgements"
     pool: "Pool | None" = None
     study: "Study | None" = None
-    counted: "Counted | None" = None
+    counted: "CountedVotes | None" = None
 
 
 def _check_contest(contest: _Contestants, *, with_random: bool, rules: bool) -> None:
@@ -194,7 +194,7 @@ class _Outcome:
     agreement: "Agreement | None"
     machines: "MachineAgreement | None"
     wanted: Wanted
-    counted: "Counted | None"
+    counted: "CountedVotes | None"
 
     def facts(self) -> dict[str, Any]:
         """Everything, for other programs."""

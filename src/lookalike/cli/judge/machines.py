@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 
 from lookalike.cli.studies import check_vote_ids, ids_of, read_votes
 from lookalike.core.errors import FileError, InputError
-from lookalike.discovery.notes import NOTE, clean_note
 
 if TYPE_CHECKING:
     from lookalike.discovery import Votes
@@ -46,6 +45,8 @@ def read_with_machines(
 
 def _check_texts(file: Path, texts: list[str]) -> None:
     """Raise for a text that cannot be a note, with its row."""
+    from lookalike.discovery.notes import NOTE, clean_note
+
     for row, text in enumerate(texts):
         try:
             clean_note(NOTE, text or "-")
