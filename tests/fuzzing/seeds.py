@@ -283,6 +283,7 @@ def studies(folder: Path) -> None:
     """A study of images with everything in it: models, hashed codes, indexes, a run, a pool, votes, gold, judging."""
     from lookalike.discovery import Pool, Votes
     from lookalike.discovery.formats import write_judgements
+    from lookalike.judging.store.remarks import Remark, add_note, give_verdict
     from lookalike.judging.store.store import Store
     from lookalike.search.index import Index
     from lookalike.study.duplicates import remember_apart
@@ -323,6 +324,11 @@ def studies(folder: Path) -> None:
         store.configure(experts_per_pair=2)
         for expert in sorted({"ann", "bob", "eve"} - {each.name for each in store.experts()}):
             store.add_expert(expert)
+        note = Remark("n1", store.claim("eve", 1)[0].pair, "flag", "=cut off")
+        add_note(store, "eve", note)
+        give_verdict(store, pairs[0], 1, "v1")
+    rows = [f"{query},{item},{n % 2},because" for n, (query, item) in enumerate(pairs[:6])]
+    (place / "answers.csv").write_text("\n".join(["query,item,answer,why", *rows]) + "\n")
     Votes(*zip(*pairs[6:8], strict=True), ["ann", "dan"], [1, 0], times[:2], np.ones(2)).write(place / "votes.csv")
     write_judgements(place / "gold.qrels", *zip(*pairs[:2], strict=True), [1, 0])
     shutil.copytree(study.path, folder / "databases" / "shop")

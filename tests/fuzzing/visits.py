@@ -182,6 +182,10 @@ def judge(rng: Random | None, seeds: Path, folder: Path) -> None:
             bodies = {
                 "/api/claim": {"n": 3, "recent": True}, "/api/votes": {"votes": [vote, vote | {"pair": pairs[-1]}]},
                 "/api/later": {"pair": pairs[0]}, "/api/missing": {"pair": pairs[0], "side": "item"},
+                "/api/note": {"client": CLIENT, "pair": pairs[0], "kind": "flag", "text": "it is\ncut off"},
+                "/organise/verdict": form(
+                    {"csrf": "CSRF", "query": "a", "item": "b", "answer": "1", "client": "c", "at": "0"}
+                ),
                 "/organise/add": form({"csrf": "CSRF", "name": "zoe", "days": "3"}),
                 "/organise/revoke": form({"csrf": "CSRF", "name": "bob"}),
                 "/organise/renew": form({"csrf": "CSRF", "name": "eve", "days": ""}),
@@ -189,7 +193,8 @@ def judge(rng: Random | None, seeds: Path, folder: Path) -> None:
             known = {
                 "token": [link.rpartition("/")[2] for link in links], "side": ["query", "item"], "page": ["1", "2"],
                 "given": re.findall(r"/picture/\w+/([^?\"']+)", pages) or ["1.x"], "path": ["judge.js", "page.css"],
-                "kind": ["csv", "parquet", "json", "qrels"], "rule": ["majority", "unanimous", "dawid-skene"],
+                "kind": ["csv", "parquet", "json", "qrels"], "rule": ["majority", "unanimous", "verdict"],
+                "at": ["0", "1"], "again": ["0", "1"], "machines": ["true"], "what": ["notes", "verdicts", ""],
             }  # fmt: skip
             for _ in range(AT_ONCE if rng is not None else 0):
                 request(rng, visitor, known, bodies, csrf)  # type: ignore[arg-type]

@@ -85,6 +85,17 @@ class Images:
         version = version_of(self._path(side, position), THUMBNAIL)
         return with_version(f"/organise/picture/{side}/{position}", version)
 
+    def view(self, side: str, given: str, request: Request) -> Response:
+        """A large image for the organiser; 404 if it cannot be shown."""
+        if not re.fullmatch("[0-9]{1,12}", given) or side not in ("query", "item"):
+            raise RequestRefusedError(404, "There is no such image.")
+        return self._view(self._path(side, int(given)), VIEW, request)
+
+    def view_address(self, side: str, wanted: str) -> str:
+        """Where the organiser finds a large image."""
+        position = self._position(side, wanted)
+        return with_version(f"/organise/view/{side}/{position}", version_of(self._path(side, position), VIEW))
+
     def _view(self, path: Path | None, longest: int, request: Request) -> Response:
         version = version_of(path, longest)
         if (unchanged := not_modified(version, request)) is not None:

@@ -4,10 +4,11 @@ from typing import Annotated, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from lookalike.discovery.notes import LONGEST
 from lookalike.judging.store.sheets import LARGEST, SMALLEST
 from lookalike.web.guard import RequestRefusedError
 
-__all__ = ["Given", "SentClaim", "SentMissing", "SentPair", "SentVote", "SentVotes", "parsed"]
+__all__ = ["Given", "SentClaim", "SentMissing", "SentNote", "SentPair", "SentVote", "SentVotes", "parsed"]
 
 MOST_VOTES, MOST_AHEAD = 200, LARGEST + 1  # so that another sheet is there
 
@@ -20,6 +21,7 @@ class _Sent(BaseModel):
 
 Number = Annotated[int, Field(ge=0, lt=2**53)]
 Disguised = Annotated[int, Field(ge=0, lt=2**48)]
+Client = Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
 
 
 class SentClaim(_Sent):
@@ -36,7 +38,7 @@ class SentClaim(_Sent):
 class SentVote(_Sent):
     """One answer. The pair has the disguised number by which this expert's page knows it."""
 
-    client: Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
+    client: Client
     pair: Disguised
     answer: Annotated[int, Field(ge=-1, le=1)]
     seconds: Annotated[float, Field(ge=0, le=86_400)] | None = None
@@ -60,6 +62,15 @@ class SentMissing(_Sent):
 
     pair: Disguised
     side: Literal["query", "item"]
+
+
+class SentNote(_Sent):
+    """A note on a pair, or a flag."""
+
+    client: Client
+    pair: Disguised
+    kind: Literal["note", "flag", "unflag"]
+    text: Annotated[str, Field(max_length=2 * LONGEST)] = ""  # the store counts its characters without space around it
 
 
 def parsed(kind: type[Given], body: bytes) -> Given:

@@ -17,7 +17,7 @@ function looked() { // seconds, without those when something else was on top
 }
 const thousandth = (seconds) => Math.round(seconds * 1000) / 1000;
 
-const covered = () => document.hidden || help.open; // by another window, or by the help
+const covered = () => document.hidden || Boolean(find("dialog[open]")); // by another window, the help or a note
 
 function look() { // or look away
   if (covered()) hiddenSince ??= performance.now();

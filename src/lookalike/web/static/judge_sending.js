@@ -10,7 +10,7 @@ let claimed = 0; // when the pairs in hand were last asked for
 
 function take(found, known) {
   const held = new Set(found.map((task) => task.pair));
-  const pending = new Set(box.all().filter((entry) => entry.kind !== "missing").map((entry) => entry.pair));
+  const pending = new Set(box.all().filter((entry) => ["vote", "later"].includes(entry.kind)).map((entry) => entry.pair));
   // What others have finished since is no longer in hand; what is on show stays until it is answered
   tasks = tasks.filter((task, place) => stays(task, place) || held.has(task.pair));
   const here = new Set(tasks.map((task) => task.pair));
@@ -73,9 +73,10 @@ async function send() {
   const entries = box.all();
   for (const entry of entries.filter((one) => one.kind !== "vote")) {
     try {
-      await post(`/api/${entry.kind}`, entry.kind === "later" ? { pair: entry.pair } : { pair: entry.pair, side: entry.side });
+      await post(`/api/${entry.kind}`, entry.body ?? (entry.kind === "later" ? { pair: entry.pair } : { pair: entry.pair, side: entry.side }));
     } catch (error) {
       if (![404, 409, 422].includes(error.status)) throw error;
+      if (entry.kind === "note") notify("A note was not kept", error.message);
     }
     if (entry.kind === "later" && putOff.has(entry.pair)) putOff.set(entry.pair, true);
     box.drop(entry.client);
