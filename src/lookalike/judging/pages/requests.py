@@ -1,21 +1,15 @@
 """What the expert's page sends, read from JSON; anything else is refused in one sentence."""
 
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
-from lookalike.web.guard import RequestRefusedError
+from lookalike.web.sent import Given, parsed
+from lookalike.web.sent import SentValue as _Sent
 
 __all__ = ["Given", "SentClaim", "SentMissing", "SentPair", "SentVote", "SentVotes", "parsed"]
 
 MOST_VOTES, MOST_AHEAD = 200, 24
-
-Given = TypeVar("Given", bound=BaseModel)
-
-
-class _Sent(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
-
 
 Number = Annotated[int, Field(ge=0, lt=2**53)]
 Disguised = Annotated[int, Field(ge=0, lt=2**48)]
@@ -55,15 +49,3 @@ class SentMissing(_Sent):
 
     pair: Disguised
     side: Literal["query", "item"]
-
-
-def parsed(kind: type[Given], body: bytes) -> Given:
-    """The body of a request as this kind of value; RequestRefusedError if it does not fit."""
-    try:
-        return kind.model_validate_json(body)
-    except ValidationError as error:
-        first = error.errors(include_input=False, include_url=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        raise RequestRefusedError(
-            422, f"What was sent does not fit{f', {where}' if where else ''}: {first['msg']}."
-        ) from error

@@ -18,8 +18,9 @@ from starlette.responses import RedirectResponse, Response
 from lookalike.core.decode import ImageError
 from lookalike.core.errors import InputError, LookalikeError
 from lookalike.study.finder import NearestGroup, grouped, nearness
-from lookalike.web.guard import RequestRefusedError, Tokens
+from lookalike.web.guard import LOOPBACK, RequestRefusedError, Tokens
 from lookalike.web.image_responses import image_response, not_modified, with_version
+from lookalike.web.look.duplicates import add_duplicates
 from lookalike.web.look.snapshot import Shelf, Shelves, ShownModel
 from lookalike.web.look.uploads import Upload, Uploads
 from lookalike.web.server import LIMIT, Pages, Sent, create_app, read_form
@@ -217,6 +218,10 @@ class Looking:
             )
         return upload
 
+    def view(self, shelf: Shelf, item: int) -> str:
+        """The address of an item's picture that fills a screen."""
+        return _address(shelf, item, "views", VIEW)
+
     # What pages are made of
 
     def _settled(self, state: State) -> tuple[Shelf, State]:
@@ -276,7 +281,7 @@ class Looking:
 
 def create_look_app(study: "Study", *, hosts: Iterable[str] = (), thumbnails: Thumbnails | None = None) -> FastAPI:
     """The app of a study's page; hosts: names it answers to beside those of the loopback."""
-    looking = Looking(study, thumbnails)
+    looking, hosts = Looking(study, thumbnails), tuple(hosts)
     app = create_app(looking.pages, tokens=looking.tokens, hosts=hosts, running=able_to_draw)
 
     @app.get("/")
@@ -307,6 +312,7 @@ def create_look_app(study: "Study", *, hosts: Iterable[str] = (), thumbnails: Th
     async def view(item: str, request: Request) -> Response:
         return await looking.draw(looking.picture, item, request, VIEW)
 
+    add_duplicates(app, looking, may_act=LOOPBACK >= set(hosts))
     return app
 
 
