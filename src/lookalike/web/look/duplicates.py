@@ -2,7 +2,6 @@
 
 import shlex
 from collections.abc import Callable
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["add_duplicates"]
 
 MOST_PAIRS, MOST_SENT, SHOWN = 24, 200, 100  # pairs in an answer, decisions in a request, moves that are listed
+MOST_SKIPPED = 10_000
 MOST_BYTES = 4_000_000  # of a request
 WORDS = {"bits": "{:.0f} bits apart", "cosine": "cosine {:.4f}", "distance": "distance {:.4f}"}
 CLOSED = (
@@ -39,12 +39,12 @@ Name = Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}
 
 
 class SentSettings(SentValue):
-    """Which duplicates are reviewed, and from which pair on."""
+    """Which duplicates are reviewed, and which pairs were put off, by their places."""
 
     model: Text | None = None
     near: Annotated[float, Field(ge=0, le=1e9)] | None = None
     keep: Literal["largest", "oldest", "first"] = "largest"
-    start: Annotated[int, Field(ge=0, lt=2**31)] = 0
+    skip: Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(max_length=MOST_SKIPPED)] = []
     n: Annotated[int, Field(ge=1, le=MOST_PAIRS)] = 12
 
     @property
@@ -105,16 +105,16 @@ class Duplicating:
             "duplicates.html", shelf=shelf, models=models, settings=settings, keeps=KEEP, may_act=self.may_act
         )
 
-    def pairs(self, sent: SentSettings) -> dict[str, Any]:
-        """The next pairs, how many are left, and what was decided last."""
+    def pairs(self, sent: SentSettings, first: int | None = None) -> dict[str, Any]:
+        """The next pairs, how many are left, and what was decided last. first: the place of the pair to begin with."""
         shelf, review = self._review(sent)
         decisions = self.reviews.log.read()
         left = list(review.pairs(decisions))
-        shown = [pair for pair in left if pair.place >= sent.start][: sent.n]
+        skipped = set(sent.skip) - {first}
+        shown = sorted((pair for pair in left if pair.place not in skipped), key=lambda pair: pair.place != first)
         return {
-            "pairs": [self._facts(shelf, review, pair) for pair in shown],
+            "pairs": [self._facts(shelf, review, pair) for pair in shown[: sent.n]],
             "left": len(left),
-            "before": len(left) - sum(pair.place >= sent.start for pair in left),
             "groups": len(review.found.groups),
             "limit": review.found.limit,
             "unit": review.found.unit,
@@ -145,8 +145,7 @@ class Duplicating:
         items = {frozenset((each.first, each.second)) for each in gone}
         left = review.pairs(self.reviews.log.read())
         place = next((p.place for p in left if frozenset((review.ids[p.first], review.ids[p.second])) in items), None)
-        answer = self.pairs(sent if place is None else sent.model_copy(update={"start": place}))
-        return answer | {"undone": len(gone), "place": place}
+        return self.pairs(sent, place) | {"undone": len(gone), "place": place}
 
     # What is done in the end
 

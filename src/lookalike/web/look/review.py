@@ -1,11 +1,10 @@
 """Duplicates that are reviewed pair by pair: what is asked, what was decided, and which pairs are left."""
 
 import threading
-from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import accumulate, islice
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 
 from lookalike.core.errors import InputError
@@ -54,17 +53,16 @@ class Review:
         """Where the items are that are in a group."""
         return {self.ids[position]: position for position in self.found.files}
 
-    def pairs(self, decisions: Decisions, start: int = 0) -> Iterator[ReviewPair]:
-        """The pairs that nobody decided, from a place on. Who was dropped is stood for by what was kept instead."""
-        first = max(0, bisect_left(self.starts, start + 1) - 1)
-        for number, group in enumerate(self.found.groups[first:], first):
+    def pairs(self, decisions: Decisions) -> Iterator[ReviewPair]:
+        """The pairs that nobody decided. Who was dropped is stood for by what was kept instead."""
+        for number, group in enumerate(self.found.groups):
             kept = decisions.kept_for(self.ids[group.kept])
             if kept not in self.positions:
                 continue  # it was kept in a search with other settings, and is not among these files
             champion = self.positions[kept]
             for place, copy in enumerate(group.copies, self.starts[number]):
                 other = self.ids[copy.position]
-                if place < start or other in decisions.dropped or other == kept or decisions.apart(kept, other):
+                if other in decisions.dropped or other == kept or decisions.apart(kept, other):
                     continue
                 if self.settings.model is not None and self._same_bytes(champion, copy.position):
                     continue  # that is a matter of the other list
@@ -135,7 +133,7 @@ def batch_of(name: str) -> str:
 def recent(decisions: Decisions) -> list[dict[str, Any]]:
     """The last decisions, batches as one, the last at the end."""
     batches: dict[str, dict[str, Any]] = {}
-    for each in islice(reversed(decisions.live.values()), None):
+    for each in reversed(decisions.live.values()):
         name = batch_of(each.id)
         if name not in batches and len(batches) == RECENT:
             break

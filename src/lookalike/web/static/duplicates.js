@@ -4,16 +4,15 @@ const page = find("#review").dataset;
 const stage = find("#stage");
 const AHEAD = 12;
 const number = (value) => value.toLocaleString("en");
-const settings = () => ({ keep: page.keep, n: AHEAD, start, ...(page.model && { model: page.model }), ...(page.near && { near: Number(page.near) }) });
+const settings = () => ({ keep: page.keep, n: AHEAD, skip: [...skipped], ...(page.model && { model: page.model }), ...(page.near && { near: Number(page.near) }) });
 
 let hand = []; // pairs that are here, the first is on show
-let start = 0; // pairs before this place were skipped
 let recent = []; // decisions that can be undone, the last at the end
 let news = null; // what the server said last
 let shown = null;
 let since = 0; // when the pair on show was there
 const outbox = []; // decisions that are not on disk yet
-const skipped = new Set();
+const skipped = new Set(); // places of pairs that were put off
 const paces = []; // ms from a pair on show to its decision
 
 // Talking to the server
@@ -73,11 +72,13 @@ async function refresh() {
 }
 
 const key = (pair) => pair.items.map((item) => item.id).sort().join("\n");
-function heard(answer) {
+function heard(answer, stay = true) { // stay: the pair on show stays, if it is still to be decided
   news = answer;
   const waiting = new Set(outbox.map((one) => [one.first, one.second].sort().join("\n")));
   const gone = new Set(outbox.filter((one) => one.kind === "drop").map((one) => one.second));
   hand = answer.pairs.filter((pair) => !waiting.has(key(pair)) && !pair.items.some((item) => gone.has(item.id)));
+  const at = stay && shown ? hand.findIndex((pair) => key(pair) === key(shown)) : -1;
+  if (at > 0) hand.unshift(...hand.splice(at, 1));
   recent = [...answer.recent, ...outbox.map((one) => ({ id: one.id, kind: one.kind, first: one.first, second: one.second, n: 1 }))];
   show();
 }
@@ -192,7 +193,7 @@ function status(trouble) {
   state.querySelector("span").textContent = kind === "waiting" ? `${number(outbox.length)} not saved` : news ? `${number(left)} left${pace}` : "Opening …";
   if (news) find("#dropped").textContent = number(news.dropped + outbox.filter((one) => one.kind === "drop").length);
   if (news?.limit != null && find("#unit")) {
-    find("#unit").textContent = { cosine: "cosine from", bits: "bits up to", distance: "distance up to" }[news.unit];
+    find("#unit").textContent = { cosine: "cosine ≥", bits: "bits ≤", distance: "distance ≤" }[news.unit];
     find("[name=near]").placeholder = news.unit === "bits" ? String(Math.round(news.limit)) : news.limit.toFixed(4);
   }
 }
@@ -202,7 +203,7 @@ function tell() { // in place of a pair
   if (fetching || outbox.length || sending) return panel("spin", "One moment", "");
   const other = page.model ? ["Same bytes", `/duplicates?keep=${page.keep}`] : find(".tabs a:not([aria-current])") && ["Look the same", find(".tabs a:not([aria-current])").href];
   const links = [];
-  if (skipped.size && news.left) links.push(["Review the skipped ones", () => { start = 0; skipped.clear(); refresh(); }]);
+  if (skipped.size && news.left) links.push(["Review the skipped ones", () => { skipped.clear(); refresh(); }]);
   if (other) links.push([`Go on with “${other[0]}”`, other[1]]);
   if (news.dropped) links.unshift(["See what will happen", () => acts.plan()]);
   const what = page.model ? "look the same" : "have the same bytes";
@@ -248,7 +249,6 @@ function decide(kind, kept) {
   hand.shift();
   if (kind === "drop" && kept) for (const one of hand) if (one.group === pair.group && one.items[0].id === second.id) Object.assign(one, { items: [first, one.items[1]], nearness: "…" });
   if (kind === "drop") hand = hand.filter((one) => !one.items.some((item) => item.id === second.id));
-  start = Math.max(start, pair.place); // what was skipped before it stays skipped
   find("#said").textContent = kind === "drop" ? `${second.name} is dropped` : "Not a duplicate";
   flash(kind === "apart" ? "apart" : kept ? "keep-b" : "keep-a");
   show();
@@ -257,8 +257,7 @@ function decide(kind, kept) {
 
 function skip() {
   if (!shown) return;
-  skipped.add(key(shown));
-  start = shown.place + 1;
+  skipped.add(shown.place);
   hand.shift();
   find("#said").textContent = "Skipped";
   show();
@@ -272,10 +271,9 @@ async function undo() {
   try {
     await pump(); // it must be on disk before it can be taken back
     const answer = await ask("undo", { ...settings(), batch: last.id });
-    if (answer.place !== null) start = answer.place;
-    skipped.clear();
+    skipped.delete(answer.place);
     find("#said").textContent = answer.undone > 1 ? `${answer.undone} decisions taken back` : "The last decision is taken back";
-    heard(answer);
+    heard(answer, false);
     if (answer.place === null) notify("Taken back", `${last.n > 1 ? `${number(last.n)} decisions` : `${last.first} and ${last.second}`}: not among the pairs of this list.`);
   } catch (error) {
     notify("Not taken back", error.message);
@@ -400,7 +398,7 @@ async function act(path, body, words) {
   } catch (error) {
     notify("Not done", error.message);
   }
-  start = 0;
+  skipped.clear();
   await readPlan();
   await refresh();
 }
