@@ -132,7 +132,9 @@ class SearchAnswer:
 class Looking:
     """A study in a browser: everything that its pages show."""
 
-    def __init__(self, study: "Study", thumbnails: Thumbnails | None = None) -> None:
+    def __init__(self, study: "Study", thumbnails: Thumbnails | None = None, *, alone: bool = False) -> None:
+        """alone: whether this machine alone can open the pages."""
+        self.alone = alone
         self.shelves, self.uploads = Shelves(study), Uploads()
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
         self.drawing, self.tokens = Drawing(), Tokens()
@@ -153,6 +155,7 @@ class Looking:
             )
         shown = items[(state.page - 1) * PER_PAGE : state.page * PER_PAGE].tolist()
         values = {"items": shown, "total": len(items), "n_pages": n_pages, "like": state.but(page=1)}
+        values["copies"] = shelf.copies.words(items)
         return self._page("grid.html", shelf, state, here=("/", {}), **values)
 
     def like_item(self, name: str, state: State) -> Response:
@@ -222,6 +225,11 @@ class Looking:
         """The address of an item's picture that fills a screen."""
         return _address(shelf, item, "views", VIEW)
 
+    def place(self, shelf: Shelf, item: int) -> str:
+        """The whole path of an item's file; for others than this machine, its id."""
+        path = shelf.path(item)
+        return str(path.resolve()) if self.alone and path is not None else str(shelf.catalogue.ids[item])
+
     # What pages are made of
 
     def _settled(self, state: State) -> tuple[Shelf, State]:
@@ -274,14 +282,16 @@ class Looking:
             kept=more,
             counts=sorted({*COUNTS, state.k}),
             thumbnail=lambda item: _address(shelf, item, "thumbnails", THUMBNAIL),
-            view=lambda item: _address(shelf, item, "views", VIEW),
+            view=lambda item: self.view(shelf, item),
+            place=lambda item: self.place(shelf, item),
             **values,
         )
 
 
 def create_look_app(study: "Study", *, hosts: Iterable[str] = (), thumbnails: Thumbnails | None = None) -> FastAPI:
     """The app of a study's page; hosts: names it answers to beside those of the loopback."""
-    looking, hosts = Looking(study, thumbnails), tuple(hosts)
+    hosts = tuple(hosts)
+    looking = Looking(study, thumbnails, alone=LOOPBACK >= set(hosts))
     app = create_app(looking.pages, tokens=looking.tokens, hosts=hosts, running=able_to_draw)
 
     @app.get("/")
@@ -312,7 +322,7 @@ def create_look_app(study: "Study", *, hosts: Iterable[str] = (), thumbnails: Th
     async def view(item: str, request: Request) -> Response:
         return await looking.draw(looking.picture, item, request, VIEW)
 
-    add_duplicates(app, looking, may_act=LOOPBACK >= set(hosts))
+    add_duplicates(app, looking)
     return app
 
 

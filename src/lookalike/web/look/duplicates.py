@@ -91,8 +91,8 @@ class SentUndo(SentValue):
 class Duplicating:
     """The page Duplicates of one study. may_act: whether files may be moved from it."""
 
-    def __init__(self, looking: "Looking", *, may_act: bool) -> None:
-        self.looking, self.may_act = looking, may_act
+    def __init__(self, looking: "Looking") -> None:
+        self.looking, self.may_act = looking, looking.alone
         self.reviews = Reviews(looking.shelves.now().study)
 
     def page(self, settings: SentSettings) -> Response:
@@ -162,7 +162,7 @@ class Duplicating:
             "dropped": len(found.copies),
             "same": sum(copy.same_bytes for copy in found.copies),
             "notes": [*found.notes, *plan.notes][:50],
-            "moves": [self._move(study, move.source, move.kept or move.target) for move in plan.moves[:SHOWN]],
+            "moves": [self._move(move.source, move.kept or move.target) for move in plan.moves[:SHOWN]],
             "digest": plan.digest,
             "folder": folder if self.may_act else "",
             "can_move": study.folder is not None,
@@ -225,12 +225,7 @@ class Duplicating:
         names = (f"{images.name}-copies{f'-{n}' if n else ''}" for n in range(1000))
         return next(path for name in names if not (path := images.with_name(name)).exists())
 
-    def _path(self, shelf: Shelf, item: int) -> str:
-        """The whole path of a file; for others than this machine, its id."""
-        path = shelf.path(item)
-        return str(path.resolve()) if self.may_act and path is not None else str(shelf.catalogue.ids[item])
-
-    def _move(self, study: Any, source: str, target: str) -> list[str]:
+    def _move(self, source: str, target: str) -> list[str]:
         if self.may_act:
             return [str(Path(source).resolve()), target]
         return [Path(source).name, Path(target).name]
@@ -253,7 +248,7 @@ class Duplicating:
         return {
             "id": review.ids[position],
             "name": shelf.name(position),
-            "path": self._path(shelf, position),
+            "path": self.looking.place(shelf, position),
             "bytes": file.size,
             "time": file.modified // 10**6,
             "pixels": _pixels(shelf.path(position)),
@@ -261,9 +256,9 @@ class Duplicating:
         }
 
 
-def add_duplicates(app: FastAPI, looking: "Looking", *, may_act: bool) -> None:
+def add_duplicates(app: FastAPI, looking: "Looking") -> None:
     """Add the page Duplicates and what it asks for to an app."""
-    page = Duplicating(looking, may_act=may_act)
+    page = Duplicating(looking)
 
     @app.get("/duplicates")
     def duplicates(

@@ -15,6 +15,7 @@ from lookalike.core.decode import MAX_PIXELS, decode_file
 from lookalike.core.errors import InputError
 from lookalike.study.finder import Finder, Looks, default_model
 from lookalike.study.model import UNREADABLE, unreadable
+from lookalike.web.look.copies import ExactCopies, copies_in
 from lookalike.web.thumbnails import ROOM
 
 if TYPE_CHECKING:
@@ -121,6 +122,11 @@ class Shelf:
     def path(self, item: int) -> Path | None:
         """The image file of an item."""
         return self.study.image_path(item)
+
+    @cached_property
+    def copies(self) -> ExactCopies:
+        """Which items are files of the same bytes."""
+        return copies_in(self.study, [model.name for model in self.models if model.problem is None])
 
     # Models
 
