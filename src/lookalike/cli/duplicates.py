@@ -8,7 +8,7 @@ from cyclopts import Parameter
 from lookalike.cli.options import JSON, STUDY
 from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import print_json, printable, progress, remark, tables
-from lookalike.core.errors import InputError, StudyError
+from lookalike.core.errors import InputError
 
 if TYPE_CHECKING:
     from lookalike.study.duplicates import CopiedFile, Duplicates

@@ -1,4 +1,4 @@
-"""What is done about copies: moved to a folder, or made hard links. Planned first, so that it can be shown; then done."""
+"""What is done about copies: moved to a folder, or made hard links. It is planned first, so that it can be shown."""
 
 import hashlib
 import json
@@ -36,7 +36,7 @@ class MovePlan:
         ]
         return hashlib.sha256(json.dumps(moves).encode()).hexdigest()
 
-    def apply(self, study: Study, unfinished: Callable[[Path], None] = lambda path: None) -> Path | None:
+    def apply(self, study: Study, unfinished: Callable[[Path], None] = lambda _path: None) -> Path | None:
         """Do it; returns the undo file, None if there is nothing to do. unfinished: told of it if something fails."""
         if not self.moves:
             return None

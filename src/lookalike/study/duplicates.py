@@ -49,7 +49,7 @@ class Duplicates:
     limit: float | None
     notes: list[str]
     n_apart: int = 0  # pairs that would be listed, had nobody said that they are no duplicates
-    between: Callable[[int, int], float | None] = lambda one, other: None  # the nearness of any two items
+    between: Callable[[int, int], float | None] = lambda _one, _other: None  # the nearness of any two items
 
     @property
     def copies(self) -> list[CopiedFile]:
@@ -257,7 +257,7 @@ def remember_apart(study: Study, pairs: Iterable[tuple[str, str]]) -> int:
             study.catalogue.positions(np.array(sorted(pair)), "item")
     log = DecisionLog(study.path)
     known = {frozenset((each.first, each.second)) for each in log.read().live.values() if each.kind == APART}
-    added = [Decision(new_id(), APART, *sorted(pair)) for key, pair in new.items() if key not in known]
+    added = [Decision(new_id(), APART, min(pair), max(pair)) for key, pair in new.items() if key not in known]
     for problem in log.add(added):
         if problem:
             raise InputError(problem)

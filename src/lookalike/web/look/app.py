@@ -291,7 +291,7 @@ class Looking:
 def create_look_app(study: "Study", *, hosts: Iterable[str] = (), thumbnails: Thumbnails | None = None) -> FastAPI:
     """The app of a study's page; hosts: names it answers to beside those of the loopback."""
     hosts = tuple(hosts)
-    looking = Looking(study, thumbnails, alone=LOOPBACK >= set(hosts))
+    looking = Looking(study, thumbnails, alone=set(hosts) <= LOOPBACK)
     app = create_app(looking.pages, tokens=looking.tokens, hosts=hosts, running=able_to_draw)
 
     @app.get("/")

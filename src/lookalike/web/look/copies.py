@@ -51,7 +51,9 @@ class ExactCopies:
         n_copies, n_images = int((counts - 1).sum()), int((counts > 1).sum())
         if not n_copies:
             return ""
-        return f"{n_copies:,} of them {_some(n_copies, 'a copy', 'copies')} of {n_images:,} image{'s' * (n_images != 1)}"
+        return (
+            f"{n_copies:,} of them {_some(n_copies, 'a copy', 'copies')} of {n_images:,} image{'s' * (n_images != 1)}"
+        )
 
 
 def copies_in(study: "Study", models: Sequence[str]) -> ExactCopies:

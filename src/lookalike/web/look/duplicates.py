@@ -44,7 +44,9 @@ class SentSettings(SentValue):
     model: Text | None = None
     near: Annotated[float, Field(ge=0, le=1e9)] | None = None
     keep: Literal["largest", "oldest", "first"] = "largest"
-    skip: Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(max_length=MOST_SKIPPED)] = []
+    skip: Annotated[list[Annotated[int, Field(ge=0, lt=2**31)]], Field(max_length=MOST_SKIPPED)] = Field(
+        default_factory=list
+    )
     n: Annotated[int, Field(ge=1, le=MOST_PAIRS)] = 12
 
     @property
