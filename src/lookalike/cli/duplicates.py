@@ -15,6 +15,30 @@ if TYPE_CHECKING:
     from lookalike.study.study import Study
 
 SHOWN = 50  # groups on the terminal
+EXACT = Annotated[bool, Parameter(help="only files that are the same byte for byte")]
+NEAR = Annotated[
+    float | None,
+    Parameter(help="how near copies are: a cosine such as 0.95, or bits of codes; by default as in the report"),
+]
+MODEL = Annotated[str | None, Parameter(help="by which files look the same; by default a network's")]
+DECIDED = Annotated[
+    bool, Parameter(help="only copies that somebody decided to drop, on the page Duplicates of lookalike look")
+]
+KEEPING = Annotated[
+    Literal["largest", "oldest", "first"],
+    Parameter(help="which file of a group stays: the largest picture, the oldest file, the first name"),
+]
+MOVE = Annotated[
+    Path | None, Parameter(help="move the copies to this folder, which must be new or empty"), Output(folder=True)
+]
+LINK = Annotated[
+    bool, Parameter(help="let copies of the same bytes become hard links; the originals stay in the study")
+]
+APPLY = Annotated[bool, Parameter(help="do it; without this, only say what would happen")]
+UNDO_FILE = Annotated[Path | None, Parameter(help="put back what an earlier run moved: the file that it named")]
+NOT_DUPLICATES = Annotated[
+    tuple[str, str] | None, Parameter(help="remember that two items are not duplicates, and never list them again")
+]
 UNITS = {"bits": "{:.0f} bits", "cosine": "cosine {:.4f}", "distance": "distance {:.4f}"}
 
 __all__ = ["duplicates"]
@@ -24,30 +48,16 @@ def duplicates(
     folder: STUDY,
     /,
     *,
-    exact: Annotated[bool, Parameter(help="only files that are the same byte for byte")] = False,
-    near: Annotated[
-        float | None,
-        Parameter(help="how near copies are: a cosine such as 0.95, or bits of codes; by default as in the report"),
-    ] = None,
-    model: Annotated[str | None, Parameter(help="by which files look the same; by default a network's")] = None,
-    decided: Annotated[
-        bool, Parameter(help="only copies that somebody decided to drop, on the page Duplicates of lookalike look")
-    ] = False,
-    keep: Annotated[
-        Literal["largest", "oldest", "first"],
-        Parameter(help="which file of a group stays: the largest picture, the oldest file, the first name"),
-    ] = "largest",
-    move: Annotated[
-        Path | None, Parameter(help="move the copies to this folder, which must be new or empty"), Output(folder=True)
-    ] = None,
-    link: Annotated[
-        bool, Parameter(help="let copies of the same bytes become hard links; the originals stay in the study")
-    ] = False,
-    apply: Annotated[bool, Parameter(help="do it; without this, only say what would happen")] = False,
-    undo: Annotated[Path | None, Parameter(help="put back what an earlier run moved: the file that it named")] = None,
-    not_duplicates: Annotated[
-        tuple[str, str] | None, Parameter(help="remember that two items are not duplicates, and never list them again")
-    ] = None,
+    exact: EXACT = False,
+    near: NEAR = None,
+    model: MODEL = None,
+    decided: DECIDED = False,
+    keep: KEEPING = "largest",
+    move: MOVE = None,
+    link: LINK = False,
+    apply: APPLY = False,
+    undo: UNDO_FILE = None,
+    not_duplicates: NOT_DUPLICATES = None,
     as_json: JSON = False,
 ) -> None:
     """Find copies of images, keep one of each, and move the others away or link them. Nothing is ever deleted.
