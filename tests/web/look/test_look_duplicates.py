@@ -176,6 +176,21 @@ def test_only_what_was_shown_is_done(reviewer: Reviewer, tmp_path: Path) -> None
     assert not (tmp_path / "photos-copies").exists()
 
 
+def test_tiles_and_counts_tell_of_copies(reviewer: Reviewer, tmp_path: Path) -> None:
+    grid = reviewer.client.get("/")
+    read = Reader(grid.text)
+    assert "13 items 4 of them copies of 4 images" in read.text
+    assert read.text.count("2 equal files") == 8
+    paths = [attributes["data-path"] for _, attributes in read.found if "data-path" in attributes]
+    assert str(tmp_path / "photos" / "sub" / "zz-copy-002.png") in paths
+    assert "<span>holiday-by-the-sea</span><span>-000.png" not in grid.text  # the end has ten letters
+    assert "<span>holiday-by-the-s</span><span>ea-000.png</span>" in grid.text
+    like = Reader(reviewer.client.get("/like", params={"item": "holiday-by-the-sea-000.png"}).text)
+    assert "12 items, 3 of them copies of 3 images" in like.text
+    open_to_others = Reviewer(reviewer.study, hosts=("look.example",))
+    assert str(tmp_path) not in open_to_others.client.get("/").text
+
+
 def sent(plan: Any) -> dict[str, Any]:
     return {"way": "move", "folder": plan["folder"], "digest": plan["digest"]}
 
