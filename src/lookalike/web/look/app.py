@@ -19,8 +19,9 @@ from lookalike.core.decode import ImageError
 from lookalike.core.errors import InputError, LookalikeError
 from lookalike.search.expressions import named, written
 from lookalike.study.finder import NearestGroup, grouped, nearness
-from lookalike.web.guard import RequestRefusedError, Tokens
+from lookalike.web.guard import LOOPBACK, RequestRefusedError, Tokens
 from lookalike.web.image_responses import image_response, not_modified, with_version
+from lookalike.web.look.duplicates import add_duplicates
 from lookalike.web.look.snapshot import Shelf, Shelves, ShownModel
 from lookalike.web.look.uploads import Upload, Uploads
 from lookalike.web.look.words import like_words, with_more
@@ -134,7 +135,9 @@ class SearchAnswer:
 class Looking:
     """A study in a browser: everything that its pages show."""
 
-    def __init__(self, study: "Study", thumbnails: Thumbnails | None = None) -> None:
+    def __init__(self, study: "Study", thumbnails: Thumbnails | None = None, *, alone: bool = False) -> None:
+        """alone: whether this machine alone can open the pages."""
+        self.alone = alone
         self.shelves, self.uploads = Shelves(study), Uploads()
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
         self.drawing, self.tokens = Drawing(), Tokens()
@@ -155,6 +158,7 @@ class Looking:
             )
         shown = items[(state.page - 1) * PER_PAGE : state.page * PER_PAGE].tolist()
         values = {"items": shown, "total": len(items), "n_pages": n_pages, "like": state.but(page=1)}
+        values["copies"] = shelf.copies.words(items)
         return self.page("grid.html", shelf, state, here=("/", {}), **values)
 
     def like_item(self, name: str, state: State) -> Response:
@@ -220,6 +224,15 @@ class Looking:
             )
         return upload
 
+    def view(self, shelf: Shelf, item: int) -> str:
+        """The address of an item's picture that fills a screen."""
+        return _address(shelf, item, "views", VIEW)
+
+    def place(self, shelf: Shelf, item: int) -> str:
+        """The whole path of an item's file; for others than this machine, its id."""
+        path = shelf.path(item)
+        return str(path.resolve()) if self.alone and path is not None else str(shelf.catalogue.ids[item])
+
     # What pages are made of
 
     def settled(self, state: State) -> tuple[Shelf, State]:
@@ -276,14 +289,16 @@ class Looking:
             named=lambda name: written([named(name)]),
             counts=sorted({*COUNTS, state.k}),
             thumbnail=lambda item: _address(shelf, item, "thumbnails", THUMBNAIL),
-            view=lambda item: _address(shelf, item, "views", VIEW),
+            view=lambda item: self.view(shelf, item),
+            place=lambda item: self.place(shelf, item),
             **{"words": "", **values},
         )
 
 
 def create_look_app(study: "Study", *, hosts: Iterable[str] = (), thumbnails: Thumbnails | None = None) -> FastAPI:
     """The app of a study's page; hosts: names it answers to beside those of the loopback."""
-    looking = Looking(study, thumbnails)
+    hosts = tuple(hosts)
+    looking = Looking(study, thumbnails, alone=set(hosts) <= LOOPBACK)
     app = create_app(looking.pages, tokens=looking.tokens, hosts=hosts, running=able_to_draw)
 
     @app.get("/")
@@ -328,6 +343,7 @@ def create_look_app(study: "Study", *, hosts: Iterable[str] = (), thumbnails: Th
     async def view(item: str, request: Request) -> Response:
         return await looking.draw(looking.picture, item, request, VIEW)
 
+    add_duplicates(app, looking)
     return app
 
 

@@ -17,6 +17,7 @@ from lookalike.study.combined import Ingredient, like_parts
 from lookalike.study.finder import Finder, Looks, default_model, lacks_for_words
 from lookalike.study.item_names import ItemNames
 from lookalike.study.model import UNREADABLE, unreadable
+from lookalike.web.look.copies import ExactCopies, copies_in
 from lookalike.web.thumbnails import ROOM
 
 if TYPE_CHECKING:
@@ -128,6 +129,11 @@ class Shelf:
     def path(self, item: int) -> Path | None:
         """The image file of an item."""
         return self.study.image_path(item)
+
+    @cached_property
+    def copies(self) -> ExactCopies:
+        """Which items are files of the same bytes."""
+        return copies_in(self.study, [model.name for model in self.models if model.problem is None])
 
     # Models
 
