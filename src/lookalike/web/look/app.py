@@ -1,8 +1,9 @@
 """The pages of `lookalike look`: the catalogue, and what looks like an item or like a visitor's own picture."""
 
+import contextlib
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, TypeVarTuple
@@ -16,10 +17,13 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from lookalike.core.decode import ImageError
-from lookalike.core.errors import InputError, LookalikeError
+from lookalike.core.errors import InputError, LookalikeError, StudyError
 from lookalike.study.finder import NearestGroup, grouped, nearness
 from lookalike.web.guard import RequestRefusedError, Tokens
 from lookalike.web.image_responses import image_response, not_modified, with_version
+from lookalike.web.look.basket import ShownTags, add_basket_routes
+from lookalike.web.look.map import MapMaker, ShownMaps
+from lookalike.web.look.map_routes import add_map_routes
 from lookalike.web.look.snapshot import Shelf, Shelves, ShownModel
 from lookalike.web.look.uploads import Upload, Uploads
 from lookalike.web.server import LIMIT, Pages, Sent, create_app, read_form
@@ -49,6 +53,7 @@ class State:
     k: int = 24
     order: str = "mixed"
     page: int = 1
+    tag: str = ""
 
     def but(self, **changes: Any) -> "State":
         """The same with changes."""
@@ -58,6 +63,7 @@ class State:
         """Names and values, without those that go without saying."""
         fields = [("q", self.search)] if self.search else []
         fields += [(FILTER + name, value) for name, value in self.wanted] + [("model", name) for name in self.models]
+        fields += [("tag", self.tag)] if self.tag else []
         fields += [("k", str(self.k))] if self.k != State.k else []
         fields += [("order", self.order)] if self.order != State.order else []
         return fields + ([("page", str(self.page))] if self.page > 1 else [])
@@ -79,6 +85,7 @@ def state_of(
     k: Annotated[int, Query(ge=1, le=500)] = State.k,
     order: Literal["mixed", "listed"] = "mixed",
     page: Annotated[int, Query(ge=1)] = 1,
+    tag: Annotated[str, Query(max_length=200)] = "",
 ) -> State:
     """The state that an address holds."""
     wanted = {
@@ -91,7 +98,7 @@ def state_of(
         raise RequestRefusedError(
             422, f"At most {MOST_MODELS} models can stand side by side, the address names {len(models)}."
         )
-    return State(q.strip(), tuple(wanted.items()), models, k, order, page)
+    return State(q.strip(), tuple(wanted.items()), models, k, order, page, tag.strip())
 
 
 Stated = Annotated[State, Depends(state_of)]
@@ -135,13 +142,14 @@ class Looking:
         self.shelves, self.uploads = Shelves(study), Uploads()
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
         self.drawing, self.tokens = Drawing(), Tokens()
+        self.tags, self.maps, self.maker = ShownTags(study), ShownMaps(), MapMaker()
         self.pages = Pages(csrf=self.tokens.make(), limit=LIMIT)
 
     # Pages
 
     def grid(self, state: State) -> Response:
         """The catalogue, a page at a time."""
-        shelf, state = self._settled(state)
+        shelf, state = self.settled(state)
         mask = self._mask(shelf, state.search, state)
         items = shelf.mixed if state.order == "mixed" else np.arange(len(shelf))
         items = items if mask is None else items[mask[items]]
@@ -152,26 +160,26 @@ class Looking:
             )
         shown = items[(state.page - 1) * PER_PAGE : state.page * PER_PAGE].tolist()
         values = {"items": shown, "total": len(items), "n_pages": n_pages, "like": state.but(page=1)}
-        return self._page("grid.html", shelf, state, here=("/", {}), **values)
+        return self.page("grid.html", shelf, state, here=("/", {}), **values)
 
     def like_item(self, name: str, state: State) -> Response:
         """What looks like an item."""
-        shelf, state = self._settled(state)
+        shelf, state = self.settled(state)
         item = shelf.position(name)
         if item is None:
             raise RequestRefusedError(404, f"The study has no item {name[:200]!r}.")
         answers = self._answers(shelf, state, item)
         values = {"item": item, "upload": None, "token": None, "answers": answers}
-        return self._page("like.html", shelf, state, here=("/like", {"item": name}), **values)
+        return self.page("like.html", shelf, state, here=("/like", {"item": name}), **values)
 
     def like_picture(self, token: str, state: State) -> Response:
         """What looks like a picture that was brought."""
         upload = self.upload(token)
-        shelf, state = self._settled(state)
+        shelf, state = self.settled(state)
         with lent(upload.body) as path:
             answers = self._answers(shelf, state, path)
         values = {"item": None, "upload": upload, "token": token, "answers": answers}
-        return self._page("like.html", shelf, state, here=("/like", {"picture": token}), **values)
+        return self.page("like.html", shelf, state, here=("/like", {"picture": token}), **values)
 
     async def bring(self, request: Request, state: State) -> Response:
         """Take a picture, and go to what looks like it."""
@@ -217,9 +225,15 @@ class Looking:
             )
         return upload
 
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """While the server runs."""
+        with able_to_draw(), self.maker.running():
+            yield
+
     # What pages are made of
 
-    def _settled(self, state: State) -> tuple[Shelf, State]:
+    def settled(self, state: State) -> tuple[Shelf, State]:
         """The study, and the state, whose models it must have."""
         shelf = self.shelves.now()
         names = [model.name for model in shelf.models]
@@ -230,9 +244,15 @@ class Looking:
 
     def _mask(self, shelf: Shelf, search: str, state: State) -> np.ndarray | None:
         try:
-            return shelf.mask(search, dict(state.wanted))
-        except InputError as error:
+            mask = shelf.mask(search, dict(state.wanted))
+            tagged = self.tags.mask(state.tag, shelf)
+        except (InputError, StudyError) as error:
             raise RequestRefusedError(404, f"{error}.") from error
+        return mask if tagged is None else tagged if mask is None else mask & tagged
+
+    def mask(self, shelf: Shelf, state: State) -> np.ndarray | None:
+        """The items that fit the search, the filters and the tag of a state; None for all."""
+        return self._mask(shelf, state.search, state)
 
     def _answers(self, shelf: Shelf, state: State, query: Any) -> list[SearchAnswer]:
         among = self._mask(shelf, "", state)
@@ -255,9 +275,10 @@ class Looking:
         same = {other: shelf.shared(item, other) for other in looks.items.tolist()}
         return SearchAnswer(model, *nearness(finder), tuple(grouped(looks)), same)
 
-    def _page(
+    def page(
         self, template: str, shelf: Shelf, state: State, here: tuple[str, dict[str, str]], **values: Any
     ) -> Response:
+        """A page of this study."""
         path, more = here
         return self.pages.answer(
             template,
@@ -268,6 +289,7 @@ class Looking:
             action=path,
             kept=more,
             counts=sorted({*COUNTS, state.k}),
+            tags=self.tags.now(),
             thumbnail=lambda item: _address(shelf, item, "thumbnails", THUMBNAIL),
             view=lambda item: _address(shelf, item, "views", VIEW),
             **values,
@@ -277,7 +299,9 @@ class Looking:
 def create_look_app(study: "Study", *, hosts: Iterable[str] = (), thumbnails: Thumbnails | None = None) -> FastAPI:
     """The app of a study's page; hosts: names it answers to beside those of the loopback."""
     looking = Looking(study, thumbnails)
-    app = create_app(looking.pages, tokens=looking.tokens, hosts=hosts, running=able_to_draw)
+    app = create_app(looking.pages, tokens=looking.tokens, hosts=hosts, running=looking.running)
+    add_map_routes(app, looking, state_of)
+    add_basket_routes(app, looking)
 
     @app.get("/")
     def grid(state: Stated) -> Response:
