@@ -26,6 +26,7 @@ def search(
     k: Annotated[int, Parameter(name=["-k", "--k"], help="how many to show", validator=validators.Number(gte=1))] = 20,
     model: Annotated[str | None, Parameter(help="which of the study; by default a network's")] = None,
     where: Annotated[str | None, Parameter(help="search only items with this value, such as category=shoes")] = None,
+    tag: Annotated[str | None, Parameter(help="search only items with this tag of yours")] = None,
     paths: Annotated[
         bool, Parameter(help="print the paths of the files alone, one on a line, for other programs")
     ] = False,
@@ -54,6 +55,8 @@ def search(
     finder = Finder(opened, model or default_model(opened))
     item = _item(opened, image)
     among = None if where is None else _among(opened, where)
+    if tag is not None:
+        among = _tagged(opened, tag) if among is None else among & _tagged(opened, tag)
     looks = (
         finder.like_item(item, k, among=among) if item is not None else finder.like_picture(Path(image), k, among=among)
     )
@@ -109,6 +112,12 @@ def _among(opened: "Study", where: str) -> Any:
         some = ", ".join(sorted(set(values.astype(str).tolist()))[:5])
         raise StudyError(f"no item has the {column} {value!r}: values are {some}, …")
     return among
+
+
+def _tagged(opened: "Study", tag: str) -> Any:
+    from lookalike.study.tags import clean_tag, read_tags
+
+    return read_tags(opened).mask(clean_tag(tag), opened.catalogue)
 
 
 def _rows(finder: "Finder", looks: "Looks") -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CELL", "COLOURS", "PER_SIDE", "MapMaker", "ShownMap", "ShownMaps"]
 
-CELL, PER_SIDE = 96, 8  # pixels of a thumbnail in a sheet, and thumbnails in a row
+CELL, PER_SIDE = 80, 8  # pixels of a thumbnail in a sheet, and thumbnails in a row
 PER_SHEET = PER_SIDE**2
 COLOURS = 32  # values that colours and shapes can tell apart
 STEPS = 65_535  # a point's place is a whole number up to this

@@ -1,8 +1,9 @@
 // The map: points on a canvas, thumbnails as one zooms in, box and lasso into the basket. look.js and basket.js are before it.
 const PALETTE = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#f0e442", "#8a8f98"]; // Okabe and Ito's, grey for black
 const SHAPES = 4; // disc, square, triangle, diamond: colour is never the only sign
-const SHEETS = 60; // that are held
+const SHEETS = 80; // that are held
 const LOADING = 4; // at once
+const MARGIN = 160; // pixels around what is seen that are drawn too
 
 function startMap() {
   const root = find("#map");
@@ -91,8 +92,12 @@ function startMap() {
     const style = getComputedStyle(root);
     const named = (name) => style.getPropertyValue(`--${name}`).trim();
     colours = { paper: named("surface"), ink: named("ink"), soft: named("soft"), accent: named("accent"), line: named("line") };
+    const one = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
+    one.fillStyle = colours.paper;
+    one.fillRect(0, 0, 1, 1);
+    colours.pixel = new Uint32Array(one.getImageData(0, 0, 1, 1).data.buffer)[0];
     sprites.clear();
-    draw();
+    draw(true);
   }
 
   function path(to, shape, x, y, r) {
@@ -109,17 +114,21 @@ function startMap() {
     const side = Math.ceil((r * (ring ? 2.1 : 1.3) + (chosen ? 4 : 2)) * ratio) * 2;
     const small = document.createElement("canvas");
     small.width = small.height = side;
-    const to = small.getContext("2d");
+    const to = small.getContext("2d", { willReadFrequently: true });
     const middle = side / 2;
     if (chosen) { path(to, 0, middle, middle, (r + 3) * ratio); to.fillStyle = colours.ink; to.fill(); path(to, 0, middle, middle, (r + 1.5) * ratio); to.fillStyle = colours.paper; to.fill(); }
     path(to, shapeOf(value), middle, middle, r * ratio);
     to.fillStyle = colourOf(value);
     to.fill();
     to.lineWidth = 0.75 * ratio;
-    to.strokeStyle = colours.paper;
+    to.strokeStyle = colours.ink;
+    to.globalAlpha = 0.45;
     to.stroke();
+    to.globalAlpha = 1;
     if (ring) { path(to, 0, middle, middle, r * 1.9 * ratio); to.lineWidth = 1.4 * ratio; to.strokeStyle = colours.ink; to.stroke(); }
-    const made = { image: small, half: side / ratio / 2, side: side / ratio };
+    const dots = new Uint32Array(to.getImageData(0, 0, side, side).data.buffer), mask = [];
+    dots.forEach((dot, n) => { if (dot >>> 24) mask.push((n % side) | ((dot >>> 24) << 8), Math.floor(n / side), dot); }); // column and opacity, row, colour
+    const made = { side, mask: Uint32Array.from(mask) };
     sprites.set(key, made);
     return made;
   }
@@ -161,18 +170,19 @@ function startMap() {
     else hidden.add(value);
     if (hidden.size === all.length) hidden.clear();
     for (const each of legend.querySelectorAll("button")) each.setAttribute("aria-pressed", String(!hidden.has(Number(each.dataset.value))));
-    draw();
+    draw(true);
   });
 
   function marks() {
     if (!data) return;
     for (let i = 0; i < data.ids.length; i++) picked[i] = basket.has(data.ids[i]) ? 1 : 0;
     if (focused >= 0 && !tip.hidden) showTip(focused, tip.classList.contains("held"));
-    draw();
+    draw(true);
   }
 
   // Drawing
-  function draw() {
+  function draw(anew = false) {
+    if (anew) layer.stale = true;
     if (queued || !data) return;
     queued = true;
     requestAnimationFrame(() => { queued = false; if (alive()) paint(); });
@@ -180,33 +190,76 @@ function startMap() {
 
   const radius = () => Math.min(7, (data.ids.length > 20_000 ? 2 : 3) * Math.sqrt(Math.max(1, view.scale / view.fit)));
 
+  // The layer holds all items, with a margin: panning only moves it. Points are written into its pixels one by one,
+  // which is many times faster than drawing each as an image.
+  const layer = { canvas: document.createElement("canvas"), stale: true, scale: 0, x: 0, y: 0, side: 0, big: new Set() };
+  layer.context = layer.canvas.getContext("2d", { alpha: false });
+
   function paint() {
-    context.setTransform(ratio, 0, 0, ratio, 0, 0);
+    const far = Math.max(Math.abs(view.x - layer.x), Math.abs(view.y - layer.y)) > MARGIN;
+    if (layer.stale || layer.scale !== view.scale || far) render();
+    context.setTransform(1, 0, 0, 1, 0, 0);
     context.fillStyle = colours.paper;
-    context.fillRect(0, 0, width, height);
-    visible = [];
-    for (let i = 0; i < px.length; i++) {
-      const x = px[i] * view.scale + view.x, y = py[i] * view.scale + view.y;
-      if (x > -50 && y > -50 && x < width + 50 && y < height + 50 && shown(i)) visible.push(i);
-    }
-    const side = thumbSide();
-    const big = side ? claimed(side) : new Set();
-    const r = Math.round(radius() * 2) / 2;
-    for (const i of visible) {
-      if (big.has(i)) continue;
-      const small = sprite(valueOf(i), r, data.groups[i] >= 0, picked[i]);
-      context.drawImage(small.image, px[i] * view.scale + view.x - small.half, py[i] * view.scale + view.y - small.half, small.side, small.side);
-    }
-    for (const i of big) thumb(i, side, r);
+    context.fillRect(0, 0, canvas.width, canvas.height);
+    context.drawImage(layer.canvas, Math.round((view.x - layer.x - MARGIN) * ratio), Math.round((view.y - layer.y - MARGIN) * ratio));
+    context.setTransform(ratio, 0, 0, ratio, 0, 0);
     if (line) outline();
     const at = focused >= 0 ? focused : hovered;
-    if (at >= 0) highlight(at, big.has(at) ? side / 2 : r);
+    if (at >= 0) highlight(at, layer.big.has(at) ? layer.side / 2 : radius());
   }
 
-  function thumbSide() {
-    if (!data.sheets.count || !visible.length || visible.length > 1500) return 0;
-    const room = Math.sqrt((width * height) / visible.length) * 1.15;
-    return [96, 72, 54, 40].find((side) => side <= room) ?? (visible.length < 1500 ? 40 : 0);
+  function render() {
+    const [w, h] = [Math.round((width + 2 * MARGIN) * ratio), Math.round((height + 2 * MARGIN) * ratio)];
+    if (layer.canvas.width !== w || layer.canvas.height !== h) { layer.canvas.width = w; layer.canvas.height = h; }
+    Object.assign(layer, { stale: false, scale: view.scale, x: view.x, y: view.y });
+    visible = [];
+    let inView = 0;
+    for (let i = 0; i < px.length; i++) {
+      const x = px[i] * view.scale + view.x, y = py[i] * view.scale + view.y;
+      if (x < -MARGIN || y < -MARGIN || x > width + MARGIN || y > height + MARGIN || !shown(i)) continue;
+      visible.push(i);
+      if (x >= 0 && y >= 0 && x <= width && y <= height) inView++;
+    }
+    layer.side = thumbSide(inView);
+    layer.big = layer.side ? claimed(layer.side) : new Set();
+    if (new Set([...layer.big].map(sheetNumber)).size > SHEETS) Object.assign(layer, { side: 0, big: new Set() }); // zoom in further
+    const r = Math.round(radius() * 2) / 2;
+    const to = layer.context;
+    to.setTransform(1, 0, 0, 1, 0, 0);
+    const image = to.createImageData(w, h);
+    const pixels = new Uint32Array(image.data.buffer);
+    pixels.fill(colours.pixel);
+    const above = [];
+    for (const i of visible) {
+      if (layer.big.has(i)) continue;
+      if (picked[i] || data.groups[i] >= 0) above.push(i);
+      else stamp(pixels, w, h, sprite(valueOf(i), r, false, 0), i);
+    }
+    for (const i of above) stamp(pixels, w, h, sprite(valueOf(i), r, data.groups[i] >= 0, picked[i]), i);
+    to.putImageData(image, 0, 0);
+    to.setTransform(ratio, 0, 0, ratio, MARGIN * ratio, MARGIN * ratio);
+    for (const i of layer.big) thumb(to, i, layer.side, r);
+  }
+
+  function stamp(pixels, w, h, { side, mask }, i) {
+    const left = Math.round((px[i] * view.scale + view.x + MARGIN) * ratio - side / 2);
+    const top = Math.round((py[i] * view.scale + view.y + MARGIN) * ratio - side / 2);
+    if (left < 0 || top < 0 || left + side > w || top + side > h) return;
+    for (let n = 0; n < mask.length; n += 3) {
+      const at = (top + mask[n + 1]) * w + left + (mask[n] & 0xff), alpha = mask[n] >>> 8;
+      if (alpha === 255) { pixels[at] = mask[n + 2]; continue; }
+      const under = pixels[at], over = mask[n + 2], rest = 255 - alpha;
+      const red = ((over & 0xff) * alpha + (under & 0xff) * rest) / 255;
+      const green = (((over >>> 8) & 0xff) * alpha + ((under >>> 8) & 0xff) * rest) / 255;
+      const blue = (((over >>> 16) & 0xff) * alpha + ((under >>> 16) & 0xff) * rest) / 255;
+      pixels[at] = (255 << 24) | (blue << 16) | (green << 8) | red;
+    }
+  }
+
+  function thumbSide(inView) {
+    if (!data.sheets.count || !inView || inView > 1500) return 0;
+    const room = Math.sqrt((width * height) / inView) * 1.15;
+    return [96, 72, 54].find((side) => side <= room) ?? 40;
   }
 
   function claimed(side) { // one thumbnail for each square of a grid that moves with the map, so that it does not flicker
@@ -220,22 +273,25 @@ function startMap() {
     return chosen;
   }
 
-  function thumb(i, side, r) {
+  function thumb(to, i, side, r) {
     const per = data.sheets.side ** 2;
-    const sheet = sheetOf(Math.floor(i / per));
+    const sheet = sheetOf(sheetNumber(i));
     const inner = side - 6;
     const x = px[i] * view.scale + view.x - inner / 2, y = py[i] * view.scale + view.y - inner / 2;
     if (!sheet) {
-      const small = sprite(valueOf(i), r, data.groups[i] >= 0, picked[i]);
-      return context.drawImage(small.image, x + inner / 2 - small.half, y + inner / 2 - small.half, small.side, small.side);
+      path(to, shapeOf(valueOf(i)), x + inner / 2, y + inner / 2, r);
+      to.fillStyle = colourOf(valueOf(i));
+      return to.fill();
     }
     const cell = data.sheets.cell, place = i % per;
-    context.fillStyle = colourOf(valueOf(i));
-    context.fillRect(x - 2, y - 2, inner + 4, inner + 4);
-    context.drawImage(sheet, (place % data.sheets.side) * cell, Math.floor(place / data.sheets.side) * cell, cell, cell, x, y, inner, inner);
-    if (data.groups[i] >= 0) { context.lineWidth = 2; context.strokeStyle = colours.ink; path(context, 0, x + inner - 7, y + 7, 4); context.fillStyle = colours.paper; context.fill(); context.stroke(); }
-    if (picked[i]) { context.lineWidth = 4; context.strokeStyle = colours.ink; context.strokeRect(x, y, inner, inner); context.fillStyle = colours.ink; context.fillRect(x, y, 16, 16); context.fillStyle = colours.paper; context.font = "bold 12px system-ui, sans-serif"; context.fillText("✓", x + 3, y + 12.5); }
+    to.fillStyle = colourOf(valueOf(i));
+    to.fillRect(x - 2, y - 2, inner + 4, inner + 4);
+    to.drawImage(sheet, (place % data.sheets.side) * cell, Math.floor(place / data.sheets.side) * cell, cell, cell, x, y, inner, inner);
+    if (data.groups[i] >= 0) { path(to, 0, x + inner - 8, y + 8, 5); to.fillStyle = colours.paper; to.fill(); to.lineWidth = 2; to.strokeStyle = colours.ink; to.stroke(); }
+    if (picked[i]) { to.lineWidth = 4; to.strokeStyle = colours.ink; to.strokeRect(x, y, inner, inner); to.fillStyle = colours.ink; to.fillRect(x, y, 16, 16); to.fillStyle = colours.paper; to.font = "bold 12px system-ui, sans-serif"; to.fillText("✓", x + 3, y + 12.5); }
   }
+
+  const sheetNumber = (i) => Math.floor(i / data.sheets.side ** 2);
 
   function sheetOf(number) {
     const held = sheets.get(number);
@@ -255,7 +311,7 @@ function startMap() {
       const number = waiting.pop(); // what was wanted last is what is seen now
       const image = new Image();
       loading++;
-      image.onload = image.onerror = () => { loading--; next(); draw(); };
+      image.onload = image.onerror = () => { loading--; next(); draw(true); };
       image.src = `${root.dataset.sheets}${number}?model=${encodeURIComponent(root.dataset.model)}`;
       sheets.set(number, image);
       for (const oldest of sheets.keys()) if (sheets.size > SHEETS) sheets.delete(oldest); else break;
@@ -306,6 +362,7 @@ function startMap() {
     canvas.width = Math.round(width * ratio);
     canvas.height = Math.round(height * ratio);
     if (w) { view.x += (width - w) / 2; view.y += (height - h) / 2; }
+    layer.stale = true;
     if (data) paint();
   }
 
@@ -338,8 +395,7 @@ function startMap() {
 
   // The item at a point, and what is said of it
   function nearest(x, y, within) {
-    const side = thumbSide();
-    let best = -1, least = Math.max(within, side / 2) ** 2;
+    let best = -1, least = Math.max(within, layer.side / 2) ** 2;
     for (const i of visible) {
       const d = (px[i] * view.scale + view.x - x) ** 2 + (py[i] * view.scale + view.y - y) ** 2;
       if (d < least) { best = i; least = d; }
@@ -532,7 +588,7 @@ function startMap() {
     if (button.dataset.zoom) zooms[button.dataset.zoom]();
     if ("all" in button.dataset) selectView();
   });
-  root.querySelector("[data-colour]").addEventListener("change", ({ target }) => { column = Number(target.value); tip.dataset.item = ""; sprites.clear(); fillLegend(); draw(); });
+  root.querySelector("[data-colour]").addEventListener("change", ({ target }) => { column = Number(target.value); tip.dataset.item = ""; sprites.clear(); fillLegend(); draw(true); });
   canvas.addEventListener("keydown", (event) => {
     if (!data || event.ctrlKey || event.metaKey) return;
     const way = event.key.startsWith("Arrow") ? ways[event.key] : null;
