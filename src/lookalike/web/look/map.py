@@ -29,6 +29,7 @@ __all__ = ["CELL", "COLOURS", "PER_SIDE", "MapMaker", "ShownMap", "ShownMaps"]
 CELL, PER_SIDE = 80, 8  # pixels of a thumbnail in a sheet, and thumbnails in a row
 PER_SHEET = PER_SIDE**2
 COLOURS = 32  # values that colours and shapes can tell apart
+WORKER = ["-m", "lookalike.study.map_worker"]
 STEPS = 65_535  # a point's place is a whole number up to this
 
 
@@ -172,8 +173,7 @@ class MapMaker:
             if self._now is not None:
                 return
             self._problems.pop(model, None)
-            command = [sys.executable, "-m", "lookalike.study.map_worker", str(study.path), model]
-            process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+            process = subprocess.Popen([sys.executable, *WORKER, str(study.path), model], stdout=subprocess.PIPE, text=True)
             self._now = Making(model, process)
         threading.Thread(target=self._follow, args=(self._now,), daemon=True).start()
 
