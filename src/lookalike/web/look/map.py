@@ -188,6 +188,7 @@ class MapMaker:
                     problem = facts.get("problem")
                 else:
                     making.what, making.done, making.total = facts["what"], facts["done"], facts["total"]
+        making.process.stdout.close()
         making.process.wait()
         with self._lock:
             self._now = None
