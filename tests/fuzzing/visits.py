@@ -219,10 +219,16 @@ def look(rng: Random | None, seeds: Path, folder: Path) -> None:
         known = {
             "token": brought, "picture": brought, "item": ["0", "3", "bag/00.png", "hat/01.png"], "k": ["1", "12"],
             "model": ["phash", "colour", "colour-itq-8", "ranked"], "order": ["mixed", "listed"], "page": ["1", "2"],
+            "tag": ["nice", "other", ""], "number": ["0", "1"],
             "q": ["bag", ""], "is.category": ["bag", "hat"], "path": ["page.css", "look.js"],
         }  # fmt: skip
+        ids = ["bag/00.png", "hat/01.png"]
+        bodies = {
+            "/pictures": form({"csrf": "CSRF"}, shown), "/basket/tags": {"ids": ids, "tag": "new", "remove": False},
+            "/basket/export": {"ids": ids, "form": "csv", "confirmed": True},
+        }  # fmt: skip
         for _ in range(AT_ONCE if rng is not None else 0):
-            request(rng, visitor, known, {"/pictures": form({"csrf": "CSRF"}, shown)}, csrf)  # type: ignore[arg-type]
+            request(rng, visitor, known, bodies, csrf)  # type: ignore[arg-type]
 
 
 judge_plainly, look_plainly = functools.partial(judge, None), functools.partial(look, None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 import time
 from pathlib import Path
 
@@ -53,12 +52,16 @@ def test_links_lead_to_the_files_and_nothing_is_overwritten(study: Study, monkey
     monkeypatch.setattr(time, "strftime", lambda form: "basket-now")
     made = link_folder(study, [0, 1, 2, 3])
     assert (made.path, made.links, made.missing) == (study.path / "exports" / "basket-now", 3, 1)
-    assert {link.name: link.read_text() for link in made.path.iterdir()} == {"x.png": "0", "x-3.png": "1", "x-2.png": "2"}
+    assert {link.name: link.read_text() for link in made.path.iterdir()} == {
+        "x.png": "0",
+        "x-3.png": "1",
+        "x-2.png": "2",
+    }
     assert all(link.is_symlink() for link in made.path.iterdir())
     again = link_folder(study, [0])
     assert again.path.name == "basket-now-2"
     assert len(list(made.path.iterdir())) == 3
-    assert sorted(os.listdir(study.path / "exports")) == ["basket-now", "basket-now-2"]
+    assert sorted(path.name for path in (study.path / "exports").iterdir()) == ["basket-now", "basket-now-2"]
     with pytest.raises(StudyError, match="nothing to link to"):
         link_folder(study, [3])
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import signal
 import time
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -125,7 +126,7 @@ def test_two_processes_lose_no_tag(closed: Study) -> None:
     tags = read_tags(closed)
     assert sorted(tags.items) == sorted(f"{name} {number}" for name in ("ann", "bob") for number in range(25))
     owners = [name.split()[0] for name in tags.items]
-    assert sum(first != second for first, second in zip(owners, owners[1:], strict=False)) > 1, "the two never met"
+    assert sum(first != second for first, second in pairwise(owners)) > 1, "the two never met"
 
 
 def test_a_kill_leaves_whole_tags(closed: Study) -> None:

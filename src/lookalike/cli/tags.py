@@ -18,7 +18,7 @@ __all__ = ["id_lines", "make_map", "tag", "tags_facts", "tags_line"]
 def tag(
     folder: STUDY,
     name: Annotated[str | None, Parameter(help="the tag; without it, all tags are listed")] = None,
-    ids: Annotated[tuple[str, ...], Parameter(help="of the items; without them, the items with the tag are listed")] = (),
+    ids: Annotated[tuple[str, ...], Parameter(help="of the items; without them, those with the tag are listed")] = (),
     /,
     *,
     from_file: Annotated[

@@ -81,7 +81,7 @@ def link_folder(study: "Study", positions: Sequence[int] | np.ndarray) -> LinkFo
         try:
             part.chmod(0o755)
             for file, name in zip(there, _names(there), strict=True):
-                os.symlink(file, part / name)
+                (part / name).symlink_to(file)
             made = _free(exports, time.strftime("basket-%Y%m%d-%H%M%S"))
             part.rename(made)
         except BaseException:

@@ -173,7 +173,8 @@ class MapMaker:
             if self._now is not None:
                 return
             self._problems.pop(model, None)
-            process = subprocess.Popen([sys.executable, *WORKER, str(study.path), model], stdout=subprocess.PIPE, text=True)
+            command = [sys.executable, *WORKER, str(study.path), model]
+            process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603  # our own module
             self._now = Making(model, process)
         threading.Thread(target=self._follow, args=(self._now,), daemon=True).start()
 
