@@ -130,10 +130,10 @@ def item_points(stored: "Stored", settings: MapSettings) -> np.ndarray:
 def principal_components(stored: "Stored", n_components: int) -> np.ndarray:
     """The largest principal components of the vectors, (n, at most n_components) float32."""
     n = len(_vectors(stored))
-    mean, n_rows = 0.0, 0
+    sums: Any = 0.0
     for rows in _rows(stored):
-        mean, n_rows = mean + rows.sum(0, dtype=np.float64), n_rows + len(rows)
-    mean = np.float32(mean / max(n_rows, 1))
+        sums = sums + rows.sum(0, dtype=np.float64)
+    mean = np.float32(sums / max(n, 1))
     total: Any = 0.0
     for number, rows in enumerate(_rows(stored)):
         centred = rows - mean
@@ -171,7 +171,7 @@ def _embedded(reduced: np.ndarray, settings: MapSettings) -> np.ndarray:
         init=start / spread * 1e-4, perplexity=perplexity, max_iter=settings.iterations, random_state=settings.seed,
         n_jobs=1, verbose=2,
     )  # fmt: skip
-    with contextlib.redirect_stdout(_Steps(settings.iterations)):  # type: ignore[type-var]
+    with contextlib.redirect_stdout(_Steps(settings.iterations)):
         points: np.ndarray = tsne.fit_transform(reduced)
     return points
 
