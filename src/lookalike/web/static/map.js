@@ -614,8 +614,15 @@ function startMap() {
 }
 
 document.addEventListener("htmx:afterSettle", startMap);
-document.addEventListener("htmx:historyRestore", () => {
-  if (find("#map")) delete find("#map").dataset.started; // what was kept of the page is text alone
-  startMap();
+// What htmx keeps of a page is its text: without the tip's place, which it could not set again, and to be started anew.
+document.addEventListener("htmx:beforeHistorySave", () => {
+  const root = find("#map");
+  if (!root) return;
+  root.querySelector(".tip").removeAttribute("style");
+  root.querySelector(".tip").hidden = true;
+  for (const option of root.querySelectorAll('[data-colour] option:not([value="-1"])')) option.remove();
+  delete root.dataset.started;
+  delete root.dataset.ready;
 });
+document.addEventListener("htmx:historyRestore", startMap);
 startMap();
