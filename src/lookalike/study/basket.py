@@ -1,6 +1,5 @@
 """What a selection of items becomes: a table, paths, a folder of links."""
 
-import os
 import shutil
 import tempfile
 import time
@@ -94,7 +93,7 @@ def _file(study: "Study", position: int) -> Path:
     path = study.image_path(position)
     if path is None:
         raise StudyError("the items of this study have no image files: export CSV instead")
-    return Path(os.path.abspath(path))  # noqa: PTH100  # a link stays a link
+    return path.parent.resolve() / path.name  # a link stays a link
 
 
 def _names(files: Sequence[Path]) -> list[str]:
@@ -118,6 +117,6 @@ def _names(files: Sequence[Path]) -> list[str]:
 def _free(folder: Path, name: str) -> Path:
     """A path in the folder that nothing has."""
     path, number = folder / name, 2
-    while os.path.lexists(path):
+    while path.exists() or path.is_symlink():
         path, number = folder / f"{name}-{number}", number + 1
     return path
