@@ -290,7 +290,9 @@ def studies(folder: Path) -> None:
     from lookalike.study.encode import encode_folder
     from lookalike.study.file_moves import FileMove, UndoFile
     from lookalike.study.hashed_models import hash_model
+    from lookalike.study.map import make_map
     from lookalike.study.study import Study
+    from lookalike.study.tags import add_tag
 
     place = _below(folder, "study")
     for model in ("colour", "phash"):
@@ -338,6 +340,8 @@ def studies(folder: Path) -> None:
     moved = [FileMove(str(place / "photos" / ids[0]), str(place / "moved.png"), 1, "0" * 32)]
     UndoFile.begin(place / "undo", moved)
     remember_apart(study, [(ids[0], ids[1])])
+    add_tag(study, "nice", ids[:2])
+    make_map(study, "phash")
 
 
 def _write_tar(path: Path, members: dict[str, bytes]) -> None:

@@ -225,11 +225,16 @@ def look(rng: Random | None, seeds: Path, folder: Path) -> None:
         known = {
             "token": brought, "picture": brought, "item": ["0", "3", "bag/00.png", "hat/01.png"], "k": ["1", "12"],
             "model": ["phash", "colour", "colour-itq-8", "ranked"], "order": ["mixed", "listed"], "page": ["1", "2"],
-            "q": ["bag", ""], "words": ["bag/00.png + hat/01.png − 2*red", "hat/01.png"], "more": ["red"],
+            "tag": ["nice", "other", ""], "number": ["0", "1"], "q": ["bag", ""],
+            "words": ["bag/00.png + hat/01.png − 2*red", "hat/01.png"], "more": ["red"],
             "by": ["looks"], "sign": ["+", "-"], "is.category": ["bag", "hat"], "path": ["page.css", "look.js"],
             "near": ["8", "0.9"], "keep": ["largest", "first"], "way": ["move", "link"], "folder": [""],
         }  # fmt: skip
-        bodies = {"/pictures": form({"csrf": "CSRF"}, shown), **_reviewing(visitor, csrf)}
+        ids = ["bag/00.png", "hat/01.png"]
+        bodies = {
+            "/pictures": form({"csrf": "CSRF"}, shown), "/basket/tags": {"ids": ids, "tag": "new", "remove": False},
+            "/basket/export": {"ids": ids, "form": "csv", "confirmed": True}, **_reviewing(visitor, csrf),
+        }  # fmt: skip
         for _ in range(AT_ONCE if rng is not None else 0):
             request(rng, visitor, known, bodies, csrf)  # type: ignore[arg-type]
 

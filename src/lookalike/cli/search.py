@@ -31,6 +31,7 @@ def search(
     k: Annotated[int, Parameter(name=["-k", "--k"], help="how many to show", validator=validators.Number(gte=1))] = 20,
     model: Annotated[str | None, Parameter(help="which of the study; by default a network's")] = None,
     where: Annotated[str | None, Parameter(help="search only items with this value, such as category=shoes")] = None,
+    tag: Annotated[str | None, Parameter(help="search only items with this tag of yours")] = None,
     paths: Annotated[
         bool, Parameter(help="print the paths of the files alone, one on a line, for other programs")
     ] = False,
@@ -65,6 +66,8 @@ def search(
     finder = Finder(opened, model or _model_for(opened, ingredients))
     _check_words(finder, ingredients)
     among = None if where is None else _among(opened, where)
+    if tag is not None:
+        among = _tagged(opened, tag) if among is None else among & _tagged(opened, tag)
     looks = like_parts(finder, ingredients, k, among=among)
     if html:
         from lookalike.report.search_results import write_looks
@@ -158,6 +161,12 @@ def _among(opened: "Study", where: str) -> Any:
         some = ", ".join(sorted(set(values.astype(str).tolist()))[:5])
         raise StudyError(f"no item has the {column} {value!r}: values are {some}, …")
     return among
+
+
+def _tagged(opened: "Study", tag: str) -> Any:
+    from lookalike.study.tags import clean_tag, read_tags
+
+    return read_tags(opened).mask(clean_tag(tag), opened.catalogue)
 
 
 def _rows(finder: "Finder", looks: "Looks") -> list[dict[str, Any]]:

@@ -256,6 +256,10 @@ class Study:
         """The file with the index of a model; it may be missing or stale."""
         return self._model_files.index_path(name)
 
+    def map_path(self, name: str) -> Path:
+        """The file with the map of a model; it may be missing or stale."""
+        return self._model_files.map_path(name)
+
     def hasher_path(self, name: str) -> Path:
         """The file with the hasher of a model, if its codes are hashed embeddings of another."""
         return self._model_files.hasher_path(name)

@@ -1,8 +1,9 @@
 """The pages of `lookalike look`: the catalogue, and what looks like an item or like a visitor's own picture."""
 
+import contextlib
 import dataclasses
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar, TypeVarTuple
@@ -16,12 +17,15 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from lookalike.core.decode import ImageError
-from lookalike.core.errors import InputError, LookalikeError
+from lookalike.core.errors import InputError, LookalikeError, StudyError
 from lookalike.search.expressions import named, written
 from lookalike.study.finder import NearestGroup, grouped, nearness
 from lookalike.web.guard import LOOPBACK, RequestRefusedError, Tokens
 from lookalike.web.image_responses import image_response, not_modified, with_version
+from lookalike.web.look.basket import ShownTags, add_basket_routes
 from lookalike.web.look.duplicates import add_duplicates
+from lookalike.web.look.map import MapMaker, ShownMaps
+from lookalike.web.look.map_routes import add_map_routes
 from lookalike.web.look.snapshot import Shelf, Shelves, ShownModel
 from lookalike.web.look.uploads import Upload, Uploads
 from lookalike.web.look.words import like_words, with_more
@@ -53,6 +57,7 @@ class State:
     k: int = 24
     order: str = "mixed"
     page: int = 1
+    tag: str = ""
 
     def but(self, **changes: Any) -> "State":
         """The same with changes."""
@@ -62,6 +67,7 @@ class State:
         """Names and values, without those that go without saying."""
         fields = [("q", self.search)] if self.search else []
         fields += [(FILTER + name, value) for name, value in self.wanted] + [("model", name) for name in self.models]
+        fields += [("tag", self.tag)] if self.tag else []
         fields += [("k", str(self.k))] if self.k != State.k else []
         fields += [("order", self.order)] if self.order != State.order else []
         return fields + ([("page", str(self.page))] if self.page > 1 else [])
@@ -83,6 +89,7 @@ def state_of(
     k: Annotated[int, Query(ge=1, le=500)] = State.k,
     order: Literal["mixed", "listed"] = "mixed",
     page: Annotated[int, Query(ge=1)] = 1,
+    tag: Annotated[str, Query(max_length=200)] = "",
 ) -> State:
     """The state that an address holds."""
     wanted = {
@@ -95,7 +102,7 @@ def state_of(
         raise RequestRefusedError(
             422, f"At most {MOST_MODELS} models can stand side by side, the address names {len(models)}."
         )
-    return State(q.strip(), tuple(wanted.items()), models, k, order, page)
+    return State(q.strip(), tuple(wanted.items()), models, k, order, page, tag.strip())
 
 
 Stated = Annotated[State, Depends(state_of)]
@@ -141,6 +148,7 @@ class Looking:
         self.shelves, self.uploads = Shelves(study), Uploads()
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
         self.drawing, self.tokens = Drawing(), Tokens()
+        self.tags, self.maps, self.maker = ShownTags(study), ShownMaps(), MapMaker()
         self.pages = Pages(csrf=self.tokens.make(), limit=LIMIT)
 
     # Pages
@@ -233,6 +241,12 @@ class Looking:
         path = shelf.path(item)
         return str(path.resolve()) if self.alone and path is not None else str(shelf.catalogue.ids[item])
 
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """While the server runs."""
+        with able_to_draw(), self.maker.running():
+            yield
+
     # What pages are made of
 
     def settled(self, state: State) -> tuple[Shelf, State]:
@@ -246,9 +260,15 @@ class Looking:
 
     def _mask(self, shelf: Shelf, search: str, state: State) -> np.ndarray | None:
         try:
-            return shelf.mask(search, dict(state.wanted))
-        except InputError as error:
+            mask = shelf.mask(search, dict(state.wanted))
+            tagged = self.tags.mask(state.tag, shelf)
+        except (InputError, StudyError) as error:
             raise RequestRefusedError(404, f"{error}.") from error
+        return mask if tagged is None else tagged if mask is None else mask & tagged
+
+    def mask(self, shelf: Shelf, state: State) -> np.ndarray | None:
+        """The items that fit the search, the filters and the tag of a state; None for all."""
+        return self._mask(shelf, state.search, state)
 
     def answers(self, shelf: Shelf, state: State, query: Any) -> list[SearchAnswer]:
         """What each model of a state finds. query: the position of an item, the file of a picture, or ingredients."""
@@ -288,6 +308,7 @@ class Looking:
             kept=more,
             named=lambda name: written([named(name)]),
             counts=sorted({*COUNTS, state.k}),
+            tags=self.tags.now(),
             thumbnail=lambda item: _address(shelf, item, "thumbnails", THUMBNAIL),
             view=lambda item: self.view(shelf, item),
             place=lambda item: self.place(shelf, item),
@@ -299,7 +320,9 @@ def create_look_app(study: "Study", *, hosts: Iterable[str] = (), thumbnails: Th
     """The app of a study's page; hosts: names it answers to beside those of the loopback."""
     hosts = tuple(hosts)
     looking = Looking(study, thumbnails, alone=set(hosts) <= LOOPBACK)
-    app = create_app(looking.pages, tokens=looking.tokens, hosts=hosts, running=able_to_draw)
+    app = create_app(looking.pages, tokens=looking.tokens, hosts=hosts, running=looking.running)
+    add_map_routes(app, looking, state_of)
+    add_basket_routes(app, looking)
 
     @app.get("/")
     def grid(state: Stated, by: Literal["names", "looks"] = "names") -> Response:

@@ -1,5 +1,6 @@
 """A study as pages show it: items to filter, models to search with; read again when its files change."""
 
+import hashlib
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
@@ -59,6 +60,11 @@ class Shelf:
 
     def __len__(self) -> int:
         return len(self.catalogue)
+
+    @cached_property
+    def key(self) -> str:
+        """What browsers keep things of this study under: another text for each folder."""
+        return hashlib.sha256(str(self.study.path).encode(errors="surrogateescape")).hexdigest()[:16]
 
     # Items
 
