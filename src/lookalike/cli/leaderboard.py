@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from lookalike.cli.counted import CountedVotes, CountOptions, HowToJudge, counted_votes
 from lookalike.cli.errors import spelling
 from lookalike.cli.options import (
+    FLAT,
     FORMAT,
     JSON,
     REL,
@@ -23,7 +25,7 @@ from lookalike.cli.options import (
 )
 from lookalike.cli.outputs import Output
 from lookalike.cli.paper_tables import Wanted, not_judged, recognise_alone, show_tables, with_tables
-from lookalike.cli.studies import HowToJudge, judged_votes, judgements_of, open_judged, write_result
+from lookalike.cli.studies import open_judged, write_result
 from lookalike.cli.terminal import progress, remark, say_how_to_open, table, tables, tell
 from lookalike.core.endings import JUDGEMENT_FILES
 from lookalike.core.errors import FileError, InputError, StudyError
@@ -31,8 +33,9 @@ from lookalike.core.figures import without_nan
 
 if TYPE_CHECKING:
     from lookalike.core.tables.table import ResultTable
-    from lookalike.discovery import Agreement, Collection, Coverage, Judgements, Leaderboard, Pool, Votes
+    from lookalike.discovery import Agreement, Collection, Coverage, Judgements, Leaderboard, Pool
     from lookalike.discovery.bias import LeaveOneOut
+    from lookalike.discovery.machines import MachineAgreement
     from lookalike.discovery.rules import GoldScore
     from lookalike.metrics.metric import Metric
     from lookalike.study.study import Study
@@ -77,11 +80,9 @@ PAPER_TABLES = Annotated[
 RULES = Annotated[
     bool, Parameter(help="also show the order of models under the other rules, and how each rule does on gold pairs")
 ]
-COMPLETE = Annotated[
-    bool, Parameter(negative=(), help="count only pairs that have all their votes, and say how many wait for more")
-]
 COMPARE = Annotated[str | None, Parameter(help="a metric by which every pair of models is compared, such as AUC")]
 RESAMPLES = Annotated[int, Parameter(help="of the bootstrap behind the intervals")]
+COUNTING = Annotated[CountOptions, FLAT]
 OUTPUT = Annotated[Path | None, Parameter(help="also write everything to this .json file"), Output()]
 REPORT = Annotated[Path | None, Parameter(help="also write a page to look at, .html"), Output(".html")]
 
@@ -97,12 +98,12 @@ def leaderboard(
     rule: RULE = None,
     smoothing: SMOOTHING = None,
     rel: REL = None,
-    complete: COMPLETE = False,
     metrics: METRICS = None,
     level: LEVEL = "image",
     one_per_identity: ONE_PER_IDENTITY = None,
     negatives: NEGATIVES = 100,
     with_random: WITH_RANDOM = False,
+    counting: COUNTING = CountOptions(),  # noqa: B008  # it never changes
     unlisted: UNLISTED = "below",
     leave_one_out: LEAVE_ONE_OUT = None,
     p: P = "exact",
@@ -136,7 +137,7 @@ def leaderboard(
     if identification and folder is not None and (alone := not_judged(folder)) is not None:
         recognise_alone(alone, output, report, printed, resamples=resamples, seed=seed, threads=threads)
         return
-    contest = _contest_of(folder, run, qrels, how := HowToJudge(rule, smoothing, rel, complete))
+    contest = _contest_of(folder, run, qrels, how := HowToJudge(rule, smoothing, rel), counting)
     _check_contest(contest, with_random=with_random, rules=rules)
     leaves_out = _leaves_one_out(leave_one_out, contest, report, p)
     checks = _Checks(chosen, metric, rules, how, leaves_out, p)
@@ -159,7 +160,7 @@ class _Contestants:
     judgements: "Judgements"
     pool: "Pool | None" = None
     study: "Study | None" = None
-    votes: "Votes | None" = None  # of the study, those that count
+    counted: "CountedVotes | None" = None
 
 
 def _check_contest(contest: _Contestants, *, with_random: bool, rules: bool) -> None:
@@ -193,7 +194,9 @@ class _Outcome:
     compared: Any
     coverage: "Coverage | None"
     agreement: "Agreement | None"
+    machines: "MachineAgreement | None"
     wanted: Wanted
+    counted: "CountedVotes | None"
 
     def facts(self) -> dict[str, Any]:
         """Everything, for other programs."""
@@ -205,6 +208,8 @@ class _Outcome:
             and {name: {**vars(score), "accuracy": score.accuracy} for name, score in self.on_gold.items()},
             "coverage": self.coverage and self.coverage.to_dict(),
             "agreement": self.agreement and self.agreement.to_dict(),
+            "machines": self.machines and self.machines.to_list(),
+            **({} if self.counted is None else self.counted.facts()),
         }
         return self.board.to_dict() | {name: part for name, part in parts.items() if part is not None}
 
@@ -249,23 +254,24 @@ def _compare_models(contest: _Contestants, checks: _Checks, wanted: Wanted, opti
     if by is not None and by not in board.metrics:  # what is compared is measured too, beside the usual metrics
         board = _with_metric(board, by, contest, options)
     board = with_tables(board, contest.models, contest.judgements, pool, wanted, options)
-    without_own = by_rule = on_gold = coverage = agreement = None
+    without_own = by_rule = on_gold = coverage = agreement = machines = None
     leaves_out = checks.leave_one_out
     if leaves_out is None:  # nobody asked, but a page shows it where it can be
         leaves_out = pool is not None and len(board.contest.as_judged(pool).models) > 1
     if leaves_out and pool is not None:
         without_own = discovery.leave_one_out(board.contest, pool, checks.metrics or OWN_OUT, p=checks.p)
     compared = board.compare(by) if by is not None else None
-    if study is not None:
-        gold, how = study.gold(), checks.how
-        counted = contest.votes if contest.votes is not None else study.votes()
+    counted = contest.counted
+    if study is not None and counted is not None:
+        votes, gold, how = counted.votes, study.gold(), checks.how
         if checks.rules:
-            options = {"smoothing": "crowd" if how.smoothing is None else how.smoothing, "rel": how.rel}
-            by_rule = discovery.by_rule(board.contest, counted, pool=pool, **options)
-            on_gold = None if gold is None else discovery.gold_scores(counted, gold, **options)
-        coverage = discovery.coverage(study.votes(), pool) if pool is not None else None
-        agreement = discovery.agreement(counted, gold, how.rel)
-    return _Outcome(board, without_own, by_rule, on_gold, compared, coverage, agreement, wanted)
+            smoothing: Any = "crowd" if how.smoothing is None else how.smoothing
+            terms: dict[str, Any] = {"smoothing": smoothing, "rel": how.rel, "verdicts": counted.verdicts}
+            by_rule = discovery.by_rule(board.contest, votes, pool=pool, **terms)
+            on_gold = None if gold is None else discovery.gold_scores(votes, gold, **terms)
+        coverage = discovery.coverage(votes, pool) if pool is not None else None
+        agreement, machines = discovery.agreement(votes, gold, how.rel), counted.machine_agreement(gold, how.rel)
+    return _Outcome(board, without_own, by_rule, on_gold, compared, coverage, agreement, machines, wanted, counted)
 
 
 def _with_metric(board: "Leaderboard", by: "Metric", contest: _Contestants, options: dict[str, Any]) -> "Leaderboard":
@@ -293,7 +299,7 @@ def _write_page(page: Path, contest: _Contestants, outcome: _Outcome) -> None:
         pool=contest.pool,
         loo=outcome.without_own,
         study=study,
-        votes=contest.votes,
+        votes=contest.counted.votes if contest.counted else None,
         judgements=contest.judgements,
     )
 
@@ -313,7 +319,10 @@ def _show(outcome: _Outcome, *, every_metric: bool, page: Path | None) -> None:
     if outcome.compared is not None:
         say(f"\n{outcome.compared}")
     if outcome.agreement is not None:
-        say("\n" + "\n".join(str(part) for part in (outcome.agreement, outcome.coverage) if part is not None))
+        parts = (outcome.agreement, outcome.machines, outcome.coverage)
+        say("\n" + "\n".join(str(part) for part in parts if part is not None))
+    if outcome.counted is not None:
+        outcome.counted.say_flagged()
     for warning in outcome.board.warnings:
         remark(warning)
     if page is not None:
@@ -337,16 +346,19 @@ def _rules_table(by_rule: dict[str, "Leaderboard"], on_gold: "dict[str, GoldScor
     return rows
 
 
-def _contest_of(folder: Path | None, run: list[str] | None, qrels: Path | None, how: HowToJudge) -> _Contestants:
+def _contest_of(
+    folder: Path | None, run: list[str] | None, qrels: Path | None, how: HowToJudge, counting: CountOptions
+) -> _Contestants:
     """The models and judgements of a study, or of files."""
+    counting.check_study(folder)
     if folder is None:
         return _contest_of_runs(run, qrels, how)
     if run is not None or qrels is not None:
         raise InputError("pass a study, or --run and --qrels")
-    return _contest_of_study(folder, how)
+    return _contest_of_study(folder, how, counting)
 
 
-def _contest_of_study(folder: Path, how: HowToJudge) -> _Contestants:
+def _contest_of_study(folder: Path, how: HowToJudge, counting: CountOptions) -> _Contestants:
     """The models, judgements and pool of a study."""
     from lookalike.study.models_in_turn import ModelsInTurn
 
@@ -355,8 +367,8 @@ def _contest_of_study(folder: Path, how: HowToJudge) -> _Contestants:
     if not models:
         raise StudyError(f"the study has no model yet: lookalike study add {folder} NAME FILE")
     pool = study.pool() if study.pool_path.exists() else None
-    votes = judged_votes(study, how)
-    return _Contestants(models, study.collection, judgements_of(study, how, votes), pool, study, votes)
+    counted = counted_votes(study, counting)
+    return _Contestants(models, study.collection, counted.judgements(study, how), pool, study, counted)
 
 
 def _contest_of_runs(run: list[str] | None, qrels: Path | None, how: HowToJudge) -> _Contestants:
@@ -372,8 +384,6 @@ def _contest_of_runs(run: list[str] | None, qrels: Path | None, how: HowToJudge)
         raise InputError(
             f"--rule {how.rule} makes judgements of the votes of a study, and --qrels are judgements already"
         )
-    if how.complete:
-        raise InputError("--complete is for the votes of a study, and --qrels are judgements already")
     runs = _read_runs(run)
     judgements = _from_grade(Judgements.of(read_judgements(qrels)), how.rel)
     queries = dict.fromkeys(judgements.queries.tolist())

@@ -22,8 +22,11 @@ SEED = Annotated[
 ]
 STUDY = Annotated[Path, Parameter(help="the folder of the study")]
 RULE = Annotated[
-    Literal["majority", "unanimous", "dawid-skene", "median", "mean"] | None,
-    Parameter(help="how votes become judgements: majority, or median with a scale (docs/guide/discovery.md)"),
+    Literal["majority", "unanimous", "dawid-skene", "median", "mean", "verdict"] | None,
+    Parameter(
+        help="how votes become judgements: majority, or median with a scale; verdict: verdicts first, else that "
+        "(docs/guide/discovery.md)"
+    ),
 ]
 REL = Annotated[
     int | None,

@@ -1,11 +1,11 @@
 """Studies and their votes, as several commands use them."""
 
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
+from lookalike.cli.counted import CountOptions, HowToJudge, counted_votes
 from lookalike.cli.terminal import remark
-from lookalike.core.errors import FileError, InputError, StudyError
+from lookalike.core.errors import FileError, InputError
 
 if TYPE_CHECKING:
     from lookalike.discovery import Judgements, Scale, Votes
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from lookalike.study.study import Study
 
 __all__ = [
-    "HowToJudge",
-    "judged_votes",
+    "check_vote_ids",
+    "ids_of",
     "judgements_of",
     "keep_gold",
     "open_judged",
@@ -66,59 +66,28 @@ def release_again(study: "Study") -> None:
         remark(f"{error}; experts get the new pairs when lookalike judge is started again")
 
 
-@dataclass(frozen=True)
-class HowToJudge:
-    """How votes become judgements: by which rule (None: the usual one), with which smoothing of dawid-skene.
-
-    rel: the lowest grade of a scale that is positive, None for the highest. complete: whether only pairs count that
-    have all their votes.
-    """
-
-    rule: str | None = None
-    smoothing: "float | Literal['crowd'] | None" = None
-    rel: int | None = None
-    complete: bool = False
-
-
-def judged_votes(study: "Study", how: HowToJudge) -> "Votes":
-    """The votes of a study that count; says how many pairs wait, where only complete ones do."""
-    from lookalike.discovery.complete import complete_votes
-
-    votes = study.votes()
-    if not how.complete:
-        return votes
-    some = complete_votes(votes, study.terms())
-    if not some.complete and len(votes):
-        raise StudyError(f"no pair has all its votes yet, {some.waiting:,} wait for more: leave out --complete")
-    remark(str(some))
-    return some.votes
-
-
-def judgements_of(study: "Study", how: HowToJudge, votes: "Votes | None" = None) -> "Judgements":
-    """What a rule makes of the votes of a study. votes: those that count, if they are known already."""
-    from lookalike.discovery.rules import judge_by
-
-    if votes is None:
-        votes = judged_votes(study, how)
-    if not len(votes):
-        name = study.path.name
-        raise StudyError(
-            f"the study {study.name!r} has no votes yet: lookalike judge {name} --expert NAME lets people judge in "
-            f"the browser, lookalike study votes {name} FILE adds what they said elsewhere"
-        )
-    return judge_by(how.rule, votes, "crowd" if how.smoothing is None else how.smoothing, how.rel)
+def judgements_of(study: "Study", how: HowToJudge) -> "Judgements":
+    """What a rule makes of the votes of people in a study."""
+    return counted_votes(study).judgements(study, how)
 
 
 def read_votes(study: "Study", file: Path, expert: str | None) -> "Votes":
     """Votes of a file, or its judgements as votes of one expert, on queries and items of the study."""
     from lookalike.discovery import Judgements, Votes
     from lookalike.discovery.formats import read_judgements
+    from lookalike.discovery.vote_files import read_vote_columns
 
-    ids = _ids(study)
-    scale = study.scale
+    ids, scale = ids_of(study), study.scale
     if expert is None:
+        marked = read_vote_columns(file, scale)[0].get("machine")
+        if marked is not None and marked.any():
+            raise FileError(
+                f"{file} has {int(marked.sum()):,} votes of machines, which count nowhere unless asked: lookalike "
+                "judge import keeps them apart",
+                path=file,
+            )
         votes = Votes.read(file, scale)
-        _check_ids(file, votes, ids)
+        check_vote_ids(file, votes, ids)
     else:
         answers = Judgements.of(read_judgements(file, **ids))
         grades = answers.grades if scale.graded else (answers.grades > 0).astype(int)
@@ -132,7 +101,7 @@ def read_gold(study: "Study", file: Path, scale: "Scale") -> "Judgements":
     from lookalike.discovery import Judgements
     from lookalike.discovery.formats import read_judgements
 
-    gold = Judgements.of(read_judgements(file, **_ids(study)))
+    gold = Judgements.of(read_judgements(file, **ids_of(study)))
     study.check_gold(gold, scale)
     return gold
 
@@ -152,28 +121,47 @@ def write_export(
     *,
     with_random: bool = False,
     raw: bool = False,
+    counting: CountOptions = CountOptions(),  # noqa: B008  # it never changes
 ) -> "Exported":
-    """Write votes, or the judgements of them, to a file, and say what was left out."""
-    from lookalike.discovery.exports import export_judgements, export_votes
+    """Write votes, the judgements of them, notes or verdicts to a file, and say what was left out.
 
+    counting: which votes judgements are made of; all votes are written with their
+    experts, those of machines too.
+    """
+    from lookalike.discovery.exports import Exported, export_judgements, export_votes
+
+    if what != "judgements" and with_random:
+        raise InputError("--with-random is for judgements: all votes are written, with a column that says source")
+    if what != "judgements" and counting.with_machines:
+        raise InputError(f"--with-machines is for judgements: {what} are written with those of machines")
+    if what != "judgements" and counting.complete:
+        raise InputError(f"--complete is for judgements: all {what} are written")
+    if what in ("notes", "verdicts"):
+        notes, verdicts = study.notes(), study.verdicts()
+        if what == "notes":
+            notes.write(file, raw=raw)
+        else:
+            verdicts.write(file, raw=raw, scale=study.scale)
+        return Exported(len((notes if what == "notes" else verdicts).rows))
     pool = study.pool() if study.pool_path.exists() else None
     if what == "votes":
-        if with_random:
-            raise InputError("--with-random is for judgements: all votes are written, with a column that says source")
-        return export_votes(file, study.votes(), pool, raw=raw)
-    exported = export_judgements(file, judgements_of(study, how), pool, with_random=with_random, raw=raw)
+        votes = counted_votes(study, CountOptions(True, counting.without_flagged)).votes
+        return export_votes(file, votes, pool, raw=raw, machines=study.machines())
+    counted = counted_votes(study, counting)
+    exported = export_judgements(file, counted.judgements(study, how), pool, with_random=with_random, raw=raw)
+    counted.say_flagged()
     if exported.random_left_out:
         pairs = f"{exported.random_left_out:,} judged pairs that chance alone drew are"
         remark(f"{pairs} left out of {file.name}, since no metric counts them: --with-random writes them too")
     return exported
 
 
-def _ids(study: "Study") -> dict[str, set[str]]:
+def ids_of(study: "Study") -> dict[str, set[str]]:
     """The ids of the queries and of the items of a study."""
     return {"queries": set(study.queries.ids.tolist()), "items": set(study.catalogue.ids.tolist())}
 
 
-def _check_ids(file: Path, votes: "Votes", ids: dict[str, set[str]]) -> None:
+def check_vote_ids(file: Path, votes: "Votes", ids: dict[str, set[str]]) -> None:
     """Raise for a vote on a query or an item that the study does not have, with its line."""
     from lookalike.core.csv_files import read_csv
 

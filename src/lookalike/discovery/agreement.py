@@ -29,6 +29,7 @@ __all__ = [
     "Kappas",
     "agreement",
     "cohen_kappa",
+    "figure_cells",
     "gwet_ac1",
     "krippendorff_alpha",
 ]
@@ -138,20 +139,7 @@ class Agreement:
 
     def __str__(self) -> str:
         head = ["expert", "votes", "decided", "can't tell", self.positive, "as others", "seconds", "changed", "gold"]
-        table = [
-            [
-                f.expert,
-                f"{f.votes:,}",
-                f"{f.decided:,}",
-                percent(f.cant_tell),
-                percent(f.similar),
-                percent(f.with_others),
-                "-" if np.isnan(f.median_seconds) else f"{f.median_seconds:.1f}",
-                f"{f.changed:,}",
-                f"{f.gold_right}/{f.gold_asked}" if f.gold_asked else "-",
-            ]
-            for f in self.figures
-        ]
+        table = [figure_cells(figures) for figures in self.figures]
         kappas, between = self.kappas, ""
         alpha, ac1, kappa = self.names
         if kappas is not None:
@@ -167,6 +155,21 @@ class Agreement:
         )
 
     __repr__ = __str__
+
+
+def figure_cells(f: ExpertFigures) -> list[str]:
+    """The figures of an expert as the cells of a table in text."""
+    return [
+        f.expert,
+        f"{f.votes:,}",
+        f"{f.decided:,}",
+        percent(f.cant_tell),
+        percent(f.similar),
+        percent(f.with_others),
+        "-" if np.isnan(f.median_seconds) else f"{f.median_seconds:.1f}",
+        f"{f.changed:,}",
+        f"{f.gold_right}/{f.gold_asked}" if f.gold_asked else "-",
+    ]
 
 
 def agreement(votes: Votes, gold: Any = None, rel: int | None = None) -> Agreement:

@@ -8,6 +8,7 @@ from lookalike.core.checks import choice
 from lookalike.discovery.dawid_skene import dawid_skene
 from lookalike.discovery.judgements import Judgements, majority, mean, median, unanimous
 from lookalike.discovery.scale import BINARY, Scale
+from lookalike.discovery.verdicts import VERDICT, Verdicts, by_verdict
 from lookalike.discovery.votes import Votes
 
 RULES: dict[str, Callable[..., Judgements]] = {
@@ -33,24 +34,38 @@ def rules_for(scale: Scale) -> list[str]:
 
 
 def judge_by(
-    rule: str | None, votes: Votes, smoothing: float | Literal["crowd"] = "crowd", rel: int | None = None
+    rule: str | None,
+    votes: Votes,
+    smoothing: float | Literal["crowd"] = "crowd",
+    rel: int | None = None,
+    verdicts: Verdicts | None = None,
 ) -> Judgements:
     """What a rule makes of votes, None for the usual one; `smoothing` is that of dawid-skene.
 
-    rel: the lowest grade of a scale that is positive, by default the highest step.
+    rel: the lowest grade of a scale that is positive, by default the highest step. verdicts: for the rule verdict,
+    which takes them first, else the usual rule.
     """
     rule = rule or usual_rule(votes.scale)
-    choice("rule", rule, RULES)
+    choice("rule", rule, (*RULES, VERDICT))
+    if rule == VERDICT:
+        return by_verdict(votes, verdicts or Verdicts(), lambda other: judge_by(None, other, rel=rel))
     return dawid_skene(votes, smoothing=smoothing, rel=rel) if rule == "dawid-skene" else RULES[rule](votes, rel=rel)
 
 
 def judge_by_all(
-    votes: Votes, smoothing: float | Literal["crowd"] = "crowd", rel: int | None = None
+    votes: Votes,
+    smoothing: float | Literal["crowd"] = "crowd",
+    rel: int | None = None,
+    verdicts: Verdicts | None = None,
 ) -> dict[str, Judgements]:
-    """What each rule makes of votes; without dawid-skene where fewer than three experts voted: it needs three."""
+    """What each rule makes of votes.
+
+    Without dawid-skene where fewer than three experts voted: it needs three. With the rule verdict if there are any.
+    """
     few = len(votes.ballots.experts) < 3
     rules = [rule for rule in rules_for(votes.scale) if not (few and rule == "dawid-skene")]
-    return {rule: judge_by(rule, votes, smoothing, rel) for rule in rules}
+    rules += [VERDICT] if verdicts else []
+    return {rule: judge_by(rule, votes, smoothing, rel, verdicts) for rule in rules}
 
 
 @dataclass(frozen=True)
@@ -67,7 +82,12 @@ class GoldScore:
 
 
 def gold_scores(
-    votes: Votes, gold: Any, *, smoothing: float | Literal["crowd"] = "crowd", rel: int | None = None
+    votes: Votes,
+    gold: Any,
+    *,
+    smoothing: float | Literal["crowd"] = "crowd",
+    rel: int | None = None,
+    verdicts: Verdicts | None = None,
 ) -> dict[str, GoldScore]:
     """How each rule does on gold pairs, whose answers are known: judgements, or rows (query, item, grade).
 
@@ -80,7 +100,7 @@ def gold_scores(
     """
     known, least = Judgements.of(gold).by_pair, votes.scale.rel(rel)
     scores = {}
-    for rule, judgements in judge_by_all(votes, smoothing, rel).items():
+    for rule, judgements in judge_by_all(votes, smoothing, rel, verdicts).items():
         decided = [(grade, known[pair]) for pair, grade in judgements.by_pair.items() if pair in known]
         if judgements.graded:
             answers = [grade == answer for grade, answer in decided]

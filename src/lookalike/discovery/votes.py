@@ -1,5 +1,6 @@
 """Votes: every answer of every expert, and the last answer of each expert on each pair."""
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ from lookalike.discovery.vote_columns import (
     time_column,
 )
 from lookalike.discovery.vote_files import read_vote_columns, write_vote_columns
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["CANT_TELL", "NOT_SIMILAR", "SIMILAR", "WORDS", "Ballots", "Votes", "as_pairs", "numbered"]
 
@@ -161,13 +164,16 @@ class Votes:
                 f"first that of {expert!r} on query {query!r} and item {item!r}"
             )
 
-    def write(self, path: str | Path, *, raw: bool = False, sources: Any = None) -> None:
+    def write(self, path: str | Path, *, raw: bool = False, sources: Any = None, machines: Any = ()) -> None:
         """Write to a .csv or .parquet file with the columns query, item, expert, answer, time, seconds.
 
         raw: in CSV, leave text as it is that a spreadsheet takes for a formula. sources: a further column, as
-        `Pool.sources` gives it; reading ignores it.
+        `Pool.sources` gives it; reading ignores it. machines: names of experts that are machines; if there are any, a
+        further column `machine` says yes for their votes.
         """
         more = {} if sources is None else {"source": np.asarray(sources)}
+        if machines:
+            more["machine"] = np.where(np.isin(self.experts, sorted(machines)), "yes", "")
         write_vote_columns(path, self._columns | more, self.digest, raw=raw, scale=self.scale)
 
     @classmethod
@@ -176,9 +182,20 @@ class Votes:
 
         Answers are words or 1, 0, -1, or the words and grades of a scale. Times are ISO 8601, in UTC where they name no
         zone. Other columns are ignored. scale: None for what a .parquet file says, or else similar and not similar.
+        There is a warning if a column `machine` says that votes are a machine's: here they count as all others do.
         """
         columns, own = read_vote_columns(path, scale)
-        return cls(*columns.values(), scale=own)
+        votes = cls(*(columns[name] for name in ("query", "item", "expert", "answer", "time", "seconds")), scale=own)
+        marked = columns.get("machine")
+        if marked is not None and marked.any():
+            logger.warning(
+                "%s has %d votes of machines, such as %s, which count here like those of experts: lookalike judge "
+                "import keeps them apart",
+                path,
+                int(marked.sum()),
+                votes.experts[marked][0],
+            )
+        return votes
 
 
 @dataclass(frozen=True, eq=False)

@@ -11,7 +11,7 @@ from lookalike.discovery.votes import Votes
 from lookalike.judging.store.board import Board
 from lookalike.judging.store.schema import ALL_VOTES
 from lookalike.judging.store.types import LAST_MOMENT, Expert, Imported, VoteRefusedError, VoteRow, check_expert_name
-from lookalike.judging.store.work import StoreWork, set_expert
+from lookalike.judging.store.work import StoreWork, refuse_machines, set_expert
 from lookalike.study.study import Study
 
 __all__ = ["check_votes", "import_votes"]
@@ -34,6 +34,7 @@ def import_votes(work: StoreWork, votes: Votes, add_experts: bool) -> Imported:
         raise VoteRefusedError(
             f"these votes are on the scale {str(votes.scale)!r}, and those of the study on {str(work.follower.scale)!r}"
         )
+    refuse_machines(work, set(votes.experts.tolist()))
     names = sorted(set(votes.experts.tolist()) - board.experts.keys())
     if names and not add_experts:
         raise VoteRefusedError(
