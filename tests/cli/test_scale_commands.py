@@ -126,6 +126,22 @@ def test_votes_and_judgements_go_out_and_in(capsys: pytest.CaptureFixture[str], 
     assert "related or more" in page.read_text(encoding="utf-8")
 
 
+def test_machines_answer_on_the_scale(capsys: pytest.CaptureFixture[str], study: Study, tmp_path: Path) -> None:
+    pairs = study.pool().pairs[:3]
+    rows = "".join(
+        f"{query},{item},{answer}\n" for (query, item), answer in zip(pairs, ("alike", "1", "0"), strict=True)
+    )
+    (tmp_path / "vlm.csv").write_text(f"query,item,answer\n{rows}")
+    done(capsys, "judge", "import", study.path, tmp_path / "vlm.csv", "--as-machine", "vlm")
+    assert study.votes(machines=True).answers.tolist()[-3:] == [2, 1, 0]
+    shown = done(capsys, "leaderboard", study.path, "--resamples", 5, "--complete")
+    assert "Cohen's weighted kappa" in shown
+    assert "as people" in shown
+    (tmp_path / "vlm.csv").write_text(f"query,item,answer\n{pairs[0][0]},{pairs[0][1]},similar\n")
+    code, _, err = run(capsys, "judge", "import", study.path, tmp_path / "vlm.csv", "--as-machine", "vlm")
+    assert (code, "line 2: an answer must be alike, related" in err) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("options", "words"),
     [
@@ -154,4 +170,6 @@ def test_runs_and_qrels_have_a_lowest_positive_grade(capsys: pytest.CaptureFixtu
     assert values == [1.0, 1.0, 0.5]
     files_text = " ".join(map(str, files))
     assert_refused(capsys, tmp_path, f"leaderboard {files_text} --rel 3", "--rel must be a grade from 1 to 2")
-    assert_refused(capsys, tmp_path, f"leaderboard {files_text} --complete", "--complete is for the votes of a study")
+    assert_refused(
+        capsys, tmp_path, f"leaderboard {files_text} --complete", "and --complete are for the votes of a study"
+    )

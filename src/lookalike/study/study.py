@@ -390,10 +390,7 @@ class Study:
         return Judgements.of(read_judgements(self._gold_path)) if self._gold_path.exists() else None
 
     def set_gold(self, pairs: Any) -> None:
-        """Store the gold pairs: judgements or rows (query, item, grade); None removes them.
-
-        Grades are 0 and 1, or those of the study's scale.
-        """
+        """Store the gold pairs: judgements or rows (query, item, grade of the study's scale); None removes them."""
         if pairs is None:
             with self.changing():
                 self._gold_path.unlink(missing_ok=True)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 from helpers.panels import serving
-from helpers.tabs import N_PAIRS, PHONE, UNSURE, of, until
+from helpers.tabs import N_PAIRS, PHONE, UNSURE, Site, of, until
 from lookalike.discovery.scale import Scale
+from lookalike.judging.store.scale import set_scale
+from lookalike.judging.store.sheets import set_layout
+from lookalike.judging.store.store import Store
 from lookalike.study.study import Study
 
 SCALE = "0 not alike, 1 related <b>, 2 alike"
@@ -76,3 +80,19 @@ def test_three_experts_judge_on_a_scale(tabs: Any, study: Study) -> None:
     votes = study.votes()
     assert votes.scale == Scale.parse(SCALE)
     assert len(votes.last()) == 24 < 3 * N_PAIRS
+
+
+def test_sheets_have_the_steps_of_the_scale(tabs: Any, host: Callable[..., Site], study: Study) -> None:
+    with Store.open(None, study) as store:
+        set_scale(store, Scale.parse(SCALE))
+        set_layout(store, "sheet", 4)
+    tab = tabs().open(host("ann", experts_per_pair="all").experts["ann"])
+    tab.begin()
+    until(tab.page, "sheet && complete && performance.now() - visible > BREATH + 20")
+    n = tab.page.locator(".cell").count()
+    assert tab.page.evaluate("STEPS") == ["not alike", "related <b>", "alike"]
+    for key in ("3", "ArrowRight", "2"):  # alike, then related
+        tab.page.keyboard.press(key)
+    tab.page.keyboard.press("Enter")
+    tab.saved()
+    assert sorted(study.votes().answers.tolist()) == [*[0] * (n - 2), 1, 2]

@@ -18,7 +18,9 @@ from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.rules import judge_by
 from lookalike.discovery.scale import Scale
 from lookalike.judging.pages.statistics import disagreements
+from lookalike.judging.store.remarks import all_verdicts
 from lookalike.judging.store.scale import set_scale
+from lookalike.judging.store.types import Answer
 from lookalike.study.study import Study
 
 WORDS = ("no", " ".join(HOSTILE.replace(",", "").split())[:40].strip(), "{{ 7 * 7 }}", "yes")
@@ -98,6 +100,31 @@ def test_the_organiser_sees_and_exports_grades(graded: World, tmp_path: Path) ->
     assert "yes" in table
     assert organiser.client.get("/organise/export.qrels?rule=mean").status_code == 200
     assert organiser.client.get("/organise/export.qrels?rule=best").status_code == 422
+
+
+def test_verdicts_are_grades_of_the_scale(graded: World, tmp_path: Path) -> None:
+    (task,) = graded.store.claim("ann", 1)
+    for name, grade in {"ann": 3, "bob": 0, "eve": 2}.items():
+        assert graded.store.vote(name, [Answer(f"{name} 1", task.pair, grade)]) == ["kept"]
+    organiser = graded.organiser()
+    page = organiser.client.get("/organise/verdicts").text
+    assert re.findall(r'name="answer" value="(-?\d)"', page) == ["0", "1", "2", "3", "-1"]
+    assert re.findall(r'data-key="(\d)"', page) == ["1", "2", "3", "4"]
+    assert "the median decides" in page
+    assert WORDS[1] not in page  # but escaped
+    form = {"query": task.query, "item": task.item, "client": "c", "at": "0"}
+    refused = organiser.form("/organise/verdict", **form, answer="4")
+    assert (refused.status_code, "A verdict is a grade of the scale" in html.unescape(refused.text)) == (422, True)
+    assert organiser.form("/organise/verdict", **form, answer="1").status_code == 303
+    votes, verdicts = graded.store.votes(), all_verdicts(graded.store)
+    pair = (task.query, task.item)
+    assert judge_by("median", votes).by_pair[pair] == 2
+    judged = judge_by("verdict", votes, verdicts=verdicts, rel=1)
+    assert (judged.by_pair[pair], judged.rel, judged.positives) == (1, 1, 1)
+    assert organiser.client.get("/organise/export.csv?what=verdicts").text.splitlines()[1].split(",")[2] in (
+        WORDS[1], f'"{WORDS[1]}"', "\"'" + WORDS[1].replace('"', '""') + '"', '"' + WORDS[1].replace('"', '""') + '"',
+    )  # fmt: skip
+    assert organiser.client.get("/organise/export.qrels?rule=verdict").text.split()[-1] == "1"
 
 
 def _variance(grades: list[int]) -> float:
