@@ -20,7 +20,7 @@ NEWEST = 2  # the form that `lookalike.judging` makes of it, with more tables an
 APPLICATION = 0x4C4B414C  # "LKAL", which marks the file as one of ours
 WAIT = 60.0  # seconds to wait for other processes
 
-__all__ = ["append_votes", "check_record", "create_record", "read_votes", "rows_of", "votes_of"]
+__all__ = ["append_votes", "check_record", "create_record", "read_screened", "read_votes", "rows_of", "votes_of"]
 
 Row = tuple[str, str, str, int, int | None, float | None]
 
@@ -177,3 +177,12 @@ def check_record(connection: sqlite3.Connection, path: Path) -> int:
     if schema > NEWEST:
         raise FileError(f"{path} was written by a newer lookalike, in form {schema}: upgrade to read it", path=path)
     return int(schema)
+
+
+def read_screened(path: Path) -> list[str]:
+    """Experts whose votes are kept but do not count: they came by an open link, and gold pairs screened them out."""
+    with _to_read(path) as uri, _opened(path, uri) as connection:
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'crowd'").fetchone() is None:
+            return []
+        rows = connection.execute("SELECT expert FROM crowd WHERE screened IS NOT NULL ORDER BY expert").fetchall()
+    return [str(row[0]) for row in rows]

@@ -18,7 +18,7 @@ from lookalike.discovery.collection import Collection
 from lookalike.discovery.formats import read_judgements, write_judgements
 from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.pool import RANDOM, Pool
-from lookalike.discovery.vote_log import append_votes, create_record, read_votes
+from lookalike.discovery.vote_log import append_votes, create_record, read_screened, read_votes
 from lookalike.discovery.votes import Votes
 from lookalike.study.folder import UNFINISHED, check_name, finish_new_study, new_study, wait_for_lock
 from lookalike.study.items import StudyItems, collection_of, queries_from_catalogue, queries_from_elsewhere
@@ -314,6 +314,11 @@ class Study:
     def votes(self) -> Votes:
         """All votes, in the order in which they came."""
         return read_votes(self.path / "votes.sqlite")
+
+    def counted_votes(self) -> Votes:
+        """The votes that count: all but those of people of a crowd whom gold pairs screened out."""
+        votes, screened = self.votes(), read_screened(self.path / "votes.sqlite")
+        return votes[~np.isin(votes.experts, screened)] if screened else votes
 
     def append_votes(self, votes: Votes, *, again: bool = True) -> Votes:
         """Add votes, all or none; when this returns they are on disk. Returns those that were added.

@@ -92,7 +92,7 @@ def serve(
     study = _study_with_images(folder)
     doors = _Doors(host, port, allow_host, address)
     doors.names(address)  # refused before anything is written
-    text = None if guide is None else _text(guide)
+    text = None if guide is None else _guide(guide, study)
     if gold is not None:
         keep_gold(study, gold)
     with contextlib.ExitStack() as stack:
@@ -202,12 +202,21 @@ def _configure(store: "Store", experts_per_pair: int | None, order: str | None, 
     store.configure(**settings)
 
 
+def _guide(path: Path, study: "Study") -> str:
+    """The text of a guide, whose images the study has."""
+    from lookalike.judging.pages.guide import check_guide
+
+    text = _text(path)
+    check_guide(text, study, str(path))
+    return text.strip()
+
+
 def _text(path: Path) -> str:
     """The text of a file in UTF-8."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     try:
-        return path.read_text(encoding="utf-8-sig").strip()
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise FileError(f"{path} is not a text in UTF-8: {error}", path=path) from error
 

@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from itertools import groupby
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
@@ -15,6 +15,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from lookalike.judging.pages.guide import shown_guide
 from lookalike.judging.pages.images import Images
 from lookalike.judging.pages.links import Keys
 from lookalike.judging.pages.organiser import Organising, sentence
@@ -73,7 +74,7 @@ class Judging:
             box=box,
             csrf=self.sessions.token(request),
             question=briefing.question or QUESTION,
-            guide=_blocks(briefing.guide),
+            guide=shown_guide(briefing.guide, self.images.study, partial(self.images.address, name)),
             briefing=hashlib.sha256(repr(briefing).encode()).hexdigest()[:16],
         )
 
@@ -250,27 +251,6 @@ def _add_organiser_routes(app: FastAPI, organising: Organising) -> None:
     @app.get("/organise/export.{kind}")
     def export(kind: str, request: Request, rule: str = "majority") -> Response:
         return organising.export(request, kind, rule)
-
-
-def _blocks(guide: str) -> list[tuple[str, list[str]]]:
-    r"""A guide in parts: each ("text", [paragraph]) or ("list", its entries).
-
-    >>> _blocks("Look at the shape,\nnot the colour.\n\nSimilar are:\n- cups\n- mugs")
-    [('text', ['Look at the shape, not the colour.']), ('text', ['Similar are:']), ('list', ['cups', 'mugs'])]
-    """
-    blocks: list[tuple[str, list[str]]] = []
-    for filled, group in groupby(map(str.strip, guide.splitlines()), bool):
-        begun = False  # whether there is something that a line can go on with
-        for line in group if filled else ():
-            kind = "list" if line.startswith("- ") else "text"
-            if kind == "text" and begun:
-                blocks[-1][1][-1] += f" {line}"
-            elif kind == "list" and blocks and blocks[-1][0] == "list":
-                blocks[-1][1].append(line[2:].strip())
-            else:
-                blocks.append((kind, [line.removeprefix("- ").strip()]))
-            begun = True
-    return blocks
 
 
 def _json(content: dict[str, Any]) -> Response:

@@ -11,11 +11,14 @@ from lookalike.judging.store.types import VoteRow
 __all__ = [
     "ALL_EXPERTS",
     "ALL_VOTES",
+    "CROWD",
     "EXPERTS",
     "LATER",
     "META",
     "MISSING",
     "PAIRS",
+    "PRACTICE",
+    "PRACTISED",
     "SEATS",
     "VOTES",
     "VOTE_ROWS",
@@ -93,6 +96,56 @@ MISSING = sa.Table(
     sa.Column("side", sa.Text, primary_key=True),
     sa.Column("at", _TIME, nullable=False),
 )
+PRACTICE = sa.Table(  # every answer of practice; rows are only added
+    "practice",
+    _TABLES,
+    sa.Column("number", _NUMBER, primary_key=True),
+    sa.Column("expert", sa.Text, nullable=False),
+    sa.Column("mark", sa.Text, nullable=False),  # of the pairs that were practised
+    sa.Column("round", sa.Integer, nullable=False),
+    sa.Column("place", sa.Integer, nullable=False),  # in the round
+    sa.Column("query", sa.Text, nullable=False),
+    sa.Column("item", sa.Text, nullable=False),
+    sa.Column("answer", sa.Integer, nullable=False),
+    sa.Column("correct", sa.Integer, nullable=False),
+    sa.Column("at", _TIME, nullable=False),
+    sa.UniqueConstraint("expert", "mark", "round", "place"),
+)
+PRACTISED = sa.Table(
+    "practised",
+    _TABLES,
+    sa.Column("expert", sa.Text, primary_key=True),
+    sa.Column("how", sa.Text, nullable=False),  # passed, admitted by the organiser, or before: judging had begun
+    sa.Column("at", _TIME, nullable=False),
+)
+CROWD = sa.Table(  # people who came by the open link
+    "crowd",
+    _TABLES,
+    sa.Column("expert", sa.Text, primary_key=True),
+    sa.Column("participant", sa.Text, unique=True),
+    sa.Column("joined", _TIME, nullable=False),
+    sa.Column("completed", _TIME),
+    sa.Column("screened", _TIME),
+    sa.Column("correct", sa.Integer),  # of the gold pairs by which it was decided
+    sa.Column("asked", sa.Integer),
+    sa.Column("changed", _TIME, nullable=False),
+)
+_STAYS = "answers of practice are never changed or deleted"
+for _dialect, _ddl in (
+    ("sqlite", f"CREATE TRIGGER practice_stays BEFORE UPDATE ON practice BEGIN SELECT RAISE(ABORT, '{_STAYS}'); END"),
+    ("sqlite", f"CREATE TRIGGER practice_remains BEFORE DELETE ON practice BEGIN SELECT RAISE(ABORT, '{_STAYS}'); END"),
+    (
+        "postgresql",
+        "CREATE FUNCTION practice_stays() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        f"RAISE EXCEPTION '{_STAYS}' USING ERRCODE = 'integrity_constraint_violation'; END $$",
+    ),
+    (
+        "postgresql",
+        "CREATE TRIGGER practice_stays BEFORE UPDATE OR DELETE OR TRUNCATE ON practice "
+        "FOR EACH STATEMENT EXECUTE FUNCTION practice_stays()",
+    ),
+):
+    sa.event.listen(PRACTICE, "after_create", sa.DDL(_ddl).execute_if(dialect=_dialect))  # type: ignore[no-untyped-call]
 
 ALL_EXPERTS = sa.select(EXPERTS.c.name, EXPERTS.c.link_number, EXPERTS.c.expires, EXPERTS.c.revoked).order_by(
     EXPERTS.c.name
@@ -119,6 +172,8 @@ def make_newest(connection: sa.Connection, where: str) -> None:
         _begin_meta(connection)
     elif (schema := int(read_meta(connection)["schema"])) > NEWEST:
         raise FileError(f"{where} was written by a newer lookalike, in form {schema}: upgrade to read it", path=where)
+    else:
+        _TABLES.create_all(connection)  # those that came later
 
 
 def _is_ours(connection: sa.Connection, where: str) -> bool:
@@ -144,6 +199,8 @@ def _make_newest_sqlite(connection: sa.Connection, where: str) -> None:
         _TABLES.create_all(connection, [table for table in _TABLES.sorted_tables if table is not VOTES])
         _begin_meta(connection)
         connection.exec_driver_sql(f"PRAGMA user_version = {NEWEST}")
+    else:
+        _TABLES.create_all(connection)  # those that came later
 
 
 def _begin_meta(connection: sa.Connection) -> None:

@@ -177,7 +177,7 @@ function arrived(address) {
   buttons();
 }
 
-const covered = () => document.hidden || help.open; // by another window, or by the help
+const covered = () => document.hidden || Boolean(find("dialog[open]")); // by another window, the help or the guide
 
 function look() { // or look away
   if (covered()) hiddenSince ??= performance.now();
@@ -557,6 +557,8 @@ help.addEventListener("close", () => {
   help.querySelector("form button").textContent = "Close";
   look();
 });
+
+for (const kind of ["open", "close"]) find("#guide")?.addEventListener(kind, look);
 
 // How long the next pair takes to appear, for whoever measures
 let begun = 0;
