@@ -240,7 +240,7 @@ def _compare_models(contest: _Contestants, checks: _Checks, wanted: Wanted, opti
         without_own = discovery.leave_one_out(board.contest, pool, checks.metrics or OWN_OUT, p=checks.p)
     compared = board.compare(by) if by is not None else None
     if study is not None:
-        votes, gold = study.votes(), study.gold()
+        votes, gold = study.counted_votes(), study.gold()
         if checks.rules:
             by_rule = discovery.by_rule(board.contest, votes, pool=pool, smoothing=checks.smoothing)
             on_gold = None if gold is None else discovery.gold_scores(votes, gold, smoothing=checks.smoothing)
@@ -274,7 +274,7 @@ def _write_page(page: Path, contest: _Contestants, outcome: _Outcome) -> None:
         pool=contest.pool,
         loo=outcome.without_own,
         study=study,
-        votes=study.votes() if study else None,
+        votes=study.counted_votes() if study else None,
         judgements=contest.judgements,
     )
 

@@ -66,7 +66,12 @@ def judgements_of(study: "Study", rule: str, smoothing: "float | Literal['crowd'
     """What a rule makes of the votes of a study; `smoothing` is that of dawid-skene."""
     from lookalike.discovery.dawid_skene import judge_by
 
-    votes = study.votes()
+    votes = study.counted_votes()
+    if left_out := len(study.votes()) - len(votes):
+        remark(
+            f"{left_out:,} votes of people whom gold pairs screened out do not count: lookalike judge status "
+            f"{study.path.name} names them"
+        )
     if not len(votes):
         name = study.path.name
         raise StudyError(

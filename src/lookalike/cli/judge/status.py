@@ -3,8 +3,9 @@
 import math
 import time
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from lookalike.cli.judge.crowd import say_participants
 from lookalike.cli.judge.store import needs_packages, open_store
 from lookalike.cli.options import FORMAT, JSON, STUDY, chosen_format
 from lookalike.cli.terminal import remark, rich_table, tables, tell
@@ -12,6 +13,7 @@ from lookalike.core.tables.table import ResultTable, TableCell, TableHead
 
 if TYPE_CHECKING:
     from lookalike.discovery import Agreement, Coverage, Votes
+    from lookalike.judging.store.participants import Participants
     from lookalike.judging.store.types import Status
     from lookalike.study.study import Study
 
@@ -29,7 +31,7 @@ def status(folder: STUDY, /, *, as_json: JSON = False, form: FORMAT = None) -> N
     printed = chosen_format(form, as_json)
     study = Study.open(folder)
     needs_packages()
-    state, votes, wrong = _state(study)
+    state, votes, wrong, people = _state(study)
     covered = coverage(votes, study.pool()) if study.pool_path.exists() else None
     agreed = agreement(votes, study.gold()) if len(votes) else None
     facts = {
@@ -39,20 +41,25 @@ def status(folder: STUDY, /, *, as_json: JSON = False, form: FORMAT = None) -> N
     }
     tell(
         printed,
-        lambda: ({} if state is None else asdict(state)) | facts,
+        lambda: ({} if state is None else asdict(state)) | facts | _facts_of(people),
         lambda: [
             _expert_table(state),
             *([] if agreed is None else [ResultTable.of_rows(agreed.rows(), title="agreement")]),
         ],
-        lambda: _show(study, state, covered, agreed, wrong),
+        lambda: _show(study, (state, people), covered, agreed, wrong),
     )
 
 
 def _show(
-    study: "Study", state: "Status | None", covered: "Coverage | None", agreed: "Agreement | None", wrong: list[str]
+    study: "Study",
+    now: "tuple[Status | None, Participants | None]",
+    covered: "Coverage | None",
+    agreed: "Agreement | None",
+    wrong: list[str],
 ) -> None:
     """Print how far the judging is, and what is wrong."""
     say = tables().print
+    state, people = now
     if state is None:
         remark(f"{study.path} can only be read: what experts have in hand, and their links, are not shown")
     else:
@@ -60,9 +67,11 @@ def _show(
     say(f"no pool yet: lookalike pool {study.path}" if covered is None else str(covered))
     if state is not None:
         say(rich_table(_expert_table(state)))
+    if people is not None:
+        say_participants(people)
     if agreed is not None:
         say(f"\n{agreed}")
-    if state is not None:
+    if state is not None and (people is None or people.link is None):
         warn_of_too_few_experts(state)
     for image in state.missing if state is not None else []:
         say(f"{image['expert']} could not see the {image['side']} of {image['query']} and {image['item']}")
@@ -70,17 +79,32 @@ def _show(
         remark(f"the database is not whole: {sentence}")
 
 
-def _state(study: "Study") -> tuple["Status | None", "Votes", list[str]]:
-    """How far the judging is, all votes, and what is wrong with the database.
+def _state(study: "Study") -> tuple["Status | None", "Votes", list[str], "Participants | None"]:
+    """How far the judging is, the votes that count, what is wrong with the database, and who takes part.
 
     The store is opened for writing. Where a study may only be read, its votes are all that is known.
     """
     from lookalike.judging.store.location import remembered_database
 
     if not study.can_change and remembered_database(study) is None:
-        return None, study.votes(), []
+        return None, study.counted_votes(), [], None
+    from lookalike.judging.store.crowd import counted_votes
+    from lookalike.judging.store.participants import participants_of
+
     with open_store(study) as store:
-        return store.status(), store.votes(), store.check()
+        votes = counted_votes(store, store.votes())
+        return store.status(), votes, store.check(), participants_of(store)
+
+
+def _facts_of(people: "Participants | None") -> dict[str, Any]:
+    """Practice and the crowd for other programs; nothing where there is neither."""
+    facts: dict[str, Any] = {}
+    if people is not None and people.practice is not None:
+        facts["practice"] = [asdict(one) for one in people.practisers.values()]
+    if people is not None and people.terms is not None:
+        terms = asdict(people.terms) | {"open": people.link is not None}
+        facts["crowd"] = {"terms": terms, "people": [asdict(member) for member in people.members.values()]}
+    return facts
 
 
 def _expert_table(state: "Status | None") -> ResultTable:

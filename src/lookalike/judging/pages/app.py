@@ -13,14 +13,18 @@ import anyio
 from fastapi import FastAPI, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
+from lookalike.judging.pages.crowd import CrowdPages, add_crowd_routes
 from lookalike.judging.pages.guide import shown_guide
 from lookalike.judging.pages.images import Images
 from lookalike.judging.pages.links import Keys
 from lookalike.judging.pages.organiser import Organising, sentence
+from lookalike.judging.pages.practice import Practising, add_practice_routes
 from lookalike.judging.pages.requests import Given, SentClaim, SentMissing, SentPair, SentVotes, parsed
 from lookalike.judging.pages.sessions import Sessions, expert_link, organiser_link
+from lookalike.judging.store.crowd import member_of
+from lookalike.judging.store.practice import needed_practice
 from lookalike.judging.store.types import Answer, ExpertError, JudgingTask, Progress, StoreAwayError, StoreFullError
 from lookalike.web.guard import RequestRefusedError
 from lookalike.web.server import Pages, add_frequent, create_app
@@ -35,6 +39,7 @@ __all__ = ["create_judge_app", "expert_link", "organiser_link"]
 LIMIT = 64_000  # bytes of a request
 RATE = 40.0  # requests a second of one session; five answers a second with all that goes with them are 20
 RECENT = 20  # judged pairs that a page knows when it is opened, for undoing
+STEPS = ["Not similar", "Similar"]  # answers by grade
 QUESTION = "Do they look alike?"  # where the organiser asks nothing else
 NOT_KEPT = {
     "enough": "Enough others had judged the pair meanwhile.",
@@ -66,11 +71,14 @@ class Judging:
     def page(self, request: Request) -> Response:
         """The page on which an expert judges."""
         name = self.sessions.expert(request)
+        if needed_practice(self.store, name) is not None:
+            return RedirectResponse("/practice", 303)
         box = self.sessions.keys.proof("box", name)[:16]  # where the browser keeps answers of this expert to this study
         briefing = self.store.briefing()
         return self.pages.answer(
             "judge.html",
             name=name,
+            crowd=member_of(self.store, name) is not None,
             box=box,
             csrf=self.sessions.token(request),
             question=briefing.question or QUESTION,
@@ -90,6 +98,8 @@ class Judging:
                 answer["recent"] = [
                     {**self._shown(name, task), "answered": answered} for task, answered in handed.recent
                 ]
+            if handed.closed is not None:
+                answer["elsewhere"] = f"/{handed.closed}"
             return answer | {"progress": _progress(handed.progress)}
 
         return _json(await run_in_threadpool(shown))
@@ -173,6 +183,8 @@ def create_judge_app(
     )
     _answer_errors(app, pages)
     _add_expert_routes(app, Judging(store, sessions, images, pages))
+    add_practice_routes(app, Practising(store, sessions, images, pages), QUESTION, STEPS)
+    add_crowd_routes(app, CrowdPages(store, sessions, pages), QUESTION)
     _add_organiser_routes(app, Organising(study, store, sessions, images, pages))
     return app
 
@@ -241,6 +253,14 @@ def _add_organiser_routes(app: FastAPI, organising: Organising) -> None:
     @app.post("/organise/renew")
     async def renew(request: Request) -> Response:
         return await organising.change(request, organising.renew)
+
+    @app.post("/organise/admit")
+    async def admit(request: Request) -> Response:
+        return await organising.change(request, organising.admit)
+
+    @app.get("/organise/experts.csv")
+    def experts(request: Request) -> Response:
+        return organising.experts(request)
 
     @app.get("/organise/picture/{side}/{given}")
     async def picture(side: str, given: str, request: Request) -> Response:

@@ -6,14 +6,16 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from lookalike.web.guard import RequestRefusedError
 
-__all__ = ["Given", "SentClaim", "SentMissing", "SentPair", "SentVote", "SentVotes", "parsed"]
+__all__ = ["Given", "SentBody", "SentClaim", "SentMissing", "SentPair", "SentVote", "SentVotes", "parsed"]
 
 MOST_VOTES, MOST_AHEAD = 200, 24
 
 Given = TypeVar("Given", bound=BaseModel)
 
 
-class _Sent(BaseModel):
+class SentBody(BaseModel):
+    """What a page sends, of these fields and no others."""
+
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
@@ -21,14 +23,14 @@ Number = Annotated[int, Field(ge=0, lt=2**53)]
 Disguised = Annotated[int, Field(ge=0, lt=2**48)]
 
 
-class SentClaim(_Sent):
+class SentClaim(SentBody):
     """How many pairs to have in hand; recent: whether the last judged ones are wanted too."""
 
     n: Annotated[int, Field(ge=1, le=MOST_AHEAD)]
     recent: bool = False
 
 
-class SentVote(_Sent):
+class SentVote(SentBody):
     """One answer. The pair has the disguised number by which this expert's page knows it."""
 
     client: Annotated[str, Field(pattern=r"^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$")]
@@ -38,19 +40,19 @@ class SentVote(_Sent):
     at: Number | None = None
 
 
-class SentVotes(_Sent):
+class SentVotes(SentBody):
     """The answers of one request."""
 
     votes: Annotated[list[SentVote], Field(min_length=1, max_length=MOST_VOTES)]
 
 
-class SentPair(_Sent):
+class SentPair(SentBody):
     """A pair to put off."""
 
     pair: Disguised
 
 
-class SentMissing(_Sent):
+class SentMissing(SentBody):
     """An image that did not load."""
 
     pair: Disguised

@@ -30,6 +30,7 @@ __all__ = [
     "PracticeRound",
     "Practiser",
     "answer_practice",
+    "needed_practice",
     "practice_of",
     "practice_round",
     "practisers",
@@ -128,6 +129,16 @@ def practice_of(store: "StoredSettings") -> Practice | None:
     return Practice.of(store.meta())
 
 
+def needed_practice(store: "StoredSettings", expert: str) -> Practice | None:
+    """The practice that an expert has to do before the first pair; None for who need not."""
+    with store.reading() as connection:
+        practice = Practice.of(read_meta(connection))
+        if practice is None:
+            return None
+        done = connection.execute(sa.select(PRACTISED.c.how).where(PRACTISED.c.expert == expert)).one_or_none()
+    return practice if done is None else None
+
+
 def set_practice(store: "StoredSettings", practice: Practice | None, now: int | None = None) -> None:
     """Ask for practice from now on, for another practice, or for none.
 
@@ -188,7 +199,7 @@ def answer_practice(
             raise VoteRefusedError("the practice has changed meanwhile: load this page again")
         at = practice_round(work.connection, practice, expert)
         n, order = len(practice.pairs), practice.in_order(expert, sent.round)
-        if (sent.round, sent.place) < (at.number, at.answered) and 0 < sent.round and 0 <= sent.place < n:
+        if (sent.round, sent.place) < (at.number, at.answered) and sent.round > 0 and 0 <= sent.place < n:
             return order[sent.place]  # it was answered before, and the first answer stays
         begins_next = at.answered == n and (sent.round, sent.place) == (at.number + 1, 0)
         if not begins_next and ((sent.round, sent.place) != (at.number, at.answered) or at.answered == n):

@@ -131,19 +131,13 @@ CROWD = sa.Table(  # people who came by the open link
     sa.Column("changed", _TIME, nullable=False),
 )
 _STAYS = "answers of practice are never changed or deleted"
+_RAISES = f"BEGIN RAISE EXCEPTION '{_STAYS}' USING ERRCODE = 'integrity_constraint_violation'; END"
+_ALWAYS = "BEFORE UPDATE OR DELETE OR TRUNCATE ON practice FOR EACH STATEMENT EXECUTE FUNCTION practice_stays()"
 for _dialect, _ddl in (
     ("sqlite", f"CREATE TRIGGER practice_stays BEFORE UPDATE ON practice BEGIN SELECT RAISE(ABORT, '{_STAYS}'); END"),
     ("sqlite", f"CREATE TRIGGER practice_remains BEFORE DELETE ON practice BEGIN SELECT RAISE(ABORT, '{_STAYS}'); END"),
-    (
-        "postgresql",
-        "CREATE FUNCTION practice_stays() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
-        f"RAISE EXCEPTION '{_STAYS}' USING ERRCODE = 'integrity_constraint_violation'; END $$",
-    ),
-    (
-        "postgresql",
-        "CREATE TRIGGER practice_stays BEFORE UPDATE OR DELETE OR TRUNCATE ON practice "
-        "FOR EACH STATEMENT EXECUTE FUNCTION practice_stays()",
-    ),
+    ("postgresql", f"CREATE FUNCTION practice_stays() RETURNS trigger LANGUAGE plpgsql AS $${_RAISES}$$"),
+    ("postgresql", f"CREATE TRIGGER practice_stays {_ALWAYS}"),
 ):
     sa.event.listen(PRACTICE, "after_create", sa.DDL(_ddl).execute_if(dialect=_dialect))  # type: ignore[no-untyped-call]
 

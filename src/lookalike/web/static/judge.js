@@ -55,6 +55,7 @@ const answered = new Set(); // pairs with an answer from this page
 const putOff = new Map(); // pairs put off → whether the server knows
 let progress = null;
 let ended = null; // why no more can be sent
+let leaving = false; // to the practice, or to the end
 let claimed = 0; // when the pairs in hand were last asked for
 
 function take(found, known) {
@@ -302,7 +303,7 @@ async function pump() {
     } while (again);
     failures = 0;
     trouble = "";
-    pause = tasks.length ? 0 : 6_000; // others may leave something
+    pause = tasks.length || leaving ? 0 : 6_000; // others may leave something
   } catch (error) {
     pause = failed(error);
   } finally {
@@ -354,6 +355,7 @@ async function claim() {
   const known = new Set([...putOff].filter(([, told]) => told).map(([pair]) => pair));
   const found = await post("/api/claim", { n: AHEAD, recent: past === null });
   claimed = performance.now();
+  if (found.elsewhere) { leaving = true; location.replace(found.elsewhere); return; }
   past ??= (found.recent ?? []).reverse().map((task) => ({ task: plain(task), answer: task.answered }));
   heard(found.progress);
   take(found.tasks, known);
@@ -431,6 +433,7 @@ function lasting(seconds) {
 }
 
 function tell() { // in place of a pair
+  if (leaving) return panel("spin", "One moment", "This page goes on elsewhere.");
   const n = waiting().length;
   const kept = n ? ` ${n === 1 ? "One answer waits" : `${n} answers wait`} in this browser` : "";
   if (ended) panel("", ended.title, ended.words + (kept ? `${kept}, to be sent when you open a link that works.` : ""));
