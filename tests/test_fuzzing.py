@@ -48,6 +48,7 @@ NOT_READ = {  # options of commands
     "data images": "written",
     "duplicates move": "written",
     "evaluate curve": "written",
+    "experts file": "written",
     "export file": "written",
     "finetune onnx": "written",
     "finetune checkpoint": "read as by train",

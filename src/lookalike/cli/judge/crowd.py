@@ -166,10 +166,9 @@ def say_participants(people: "Participants") -> None:
     say = tables().print
     if people.practice is not None:
         passed = sum(one.how == "passed" for one in people.practisers.values())
-        say(
-            f"practice of {len(people.practice.pairs)} pairs: {passed:,} passed, {len(people.waiting):,} below the score"
-        )
-        for one in people.waiting[:20]:
+        n, waiting = len(people.practice.pairs), people.waiting
+        say(f"practice of {n} pairs: {passed:,} passed, {len(waiting):,} below the score")
+        for one in waiting[:20]:
             say(f"{one.expert} waits: {one.right} of {one.asked} right in round {one.rounds} of the practice")
     if people.terms is not None:
         is_open = "open" if people.link is not None else "closed"

@@ -63,8 +63,11 @@ def parse_guide(guide: str, path: str | None = None) -> list[GuideBlock]:
     blocks: list[GuideBlock] = []
     numbered = enumerate(map(str.strip, guide.splitlines()), 1)
     for filled, group in groupby(numbered, lambda entry: bool(entry[1])):
-        if filled:
-            blocks += _joined(_lines(group, path))
+        for block in _joined(_lines(group, path)) if filled else ():
+            if block.kind == "list" and blocks and blocks[-1].kind == "list":  # an empty line between entries
+                blocks[-1] = GuideBlock("list", blocks[-1].texts + block.texts)
+            else:
+                blocks.append(block)
     return blocks
 
 

@@ -73,10 +73,8 @@ def open_crowd(store: "StoredSettings", terms: CrowdTerms) -> None:
         meta = read_meta(work.connection)
         gold = sum(pair.gold for pair in work.board.pairs.values())
         if terms.screen is not None and gold < terms.screen_after:
-            raise VoteRefusedError(
-                f"screening is by {terms.screen_after} gold pairs, and the study has {gold}: add some with --gold FILE, "
-                f"or ask for fewer with --screen-after"
-            )
+            sentence = f"screening is by {terms.screen_after} gold pairs, and the study has {gold}"
+            raise VoteRefusedError(f"{sentence}: add some, or screen by fewer")
         if CrowdTerms.of(meta) != terms or "crowd_open" not in meta:
             work.follower.write(work.connection)
             work.follower.begin_epoch(work.connection, **terms.to_meta(), crowd_open=1)
@@ -154,7 +152,7 @@ def admit(store: "StoredSettings", expert: str, now: int | None = None) -> str:
             gates.practised.add(expert)
             work.wrote = True
             return f"{expert} may begin"
-        raise VoteRefusedError(f"{expert!r} may judge already, and was not screened out")
+        return f"{expert} may judge already"
 
     return store.do(run)
 

@@ -52,6 +52,7 @@ async function show(found) {
   zoom(false);
   where(found.place, found.of);
   find("#panel").hidden = true;
+  find(".answers").hidden = false;
   stage.hidden = false;
   find("#feedback").hidden = true;
   find("#say").hidden = false;
@@ -98,7 +99,7 @@ async function answer(value, at) {
   told = found;
   where(place + 1, task.of);
   find("#where").textContent = `Practice, ${place + 1} of ${task.of}`;
-  find("#verdict").replaceChildren(mark_of(found.right), found.right ? `Right: ${words(found.answer).toLowerCase()}` : `Not quite. You said “${words(value).toLowerCase()}”, the answer is “${words(found.answer).toLowerCase()}”.`);
+  find("#verdict").replaceChildren(mark_of(found.right), found.right ? `Right: ${words(found.answer).toLowerCase()}` : `Not quite: the answer is “${words(found.answer).toLowerCase()}”`);
   find("#why").textContent = found.why;
   find("#feedback").className = found.right ? "right" : "wrong";
   find("#say").hidden = true;
@@ -118,8 +119,7 @@ function finish(found) {
   result = found;
   task = null;
   stage.hidden = true;
-  find("#feedback").hidden = true;
-  find("#say").hidden = true;
+  find(".answers").hidden = true;
   where(found.of, found.of);
   find("#where").textContent = `Practice, ${found.right} of ${found.of} right`;
   panel("", `${found.right} of ${found.of} right`, `${found.needed === found.of ? "All" : `At least ${found.needed}`} of them should be right before you begin. Have another look at the guide, and try again in another order, as often as you like. The organiser sees this too, and can let you begin.`);
