@@ -64,6 +64,7 @@ CALLS = {
     "study new FOLDER": ("study new {output} --catalogue items.csv --draw 2", "new"),
     "study export FILE": ("study export study catalogue {output}", "new.csv"),
     "judge export FILE": ("judge export study {output}", "new.csv"),
+    "judge experts FILE": ("judge experts study {output}", "new.csv"),
 }
 SLOW = {"demo --output", "report --output", "leaderboard --report"}
 SLOW |= {

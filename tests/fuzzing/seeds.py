@@ -301,7 +301,9 @@ def studies(folder: Path) -> None:
         for expert in sorted({"ann", "bob", "eve"} - {each.name for each in store.experts()}):
             store.add_expert(expert)
     Votes(*zip(*pairs[6:8], strict=True), ["ann", "dan"], [1, 0], times[:2], np.ones(2)).write(place / "votes.csv")
-    practised = [f"{query},{item},{answer},so" for (query, item), answer in zip(pairs[8:10], (1, "not similar"))]
+    practised = [
+        f"{query},{item},{answer},so" for (query, item), answer in zip(pairs[8:10], (1, "not similar"), strict=True)
+    ]
     (place / "practice.csv").write_text("\n".join(["query,item,answer,why", *practised, ""]))
     write_judgements(place / "gold.qrels", *zip(*pairs[:2], strict=True), [1, 0])
     shutil.copytree(study.path, folder / "databases" / "shop")

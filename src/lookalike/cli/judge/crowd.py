@@ -30,6 +30,7 @@ ANSWERS = ("not similar", "similar")  # by grade
 
 __all__ = [
     "CROWD",
+    "NOTHING_SAID",
     "PASS",
     "PRACTICE",
     "CrowdOptions",
@@ -62,7 +63,8 @@ class CrowdOptions:
     ] = None
 
 
-CROWD = Annotated[CrowdOptions | None, FLAT]
+CROWD = Annotated[CrowdOptions, FLAT]
+NOTHING_SAID = CrowdOptions()
 
 
 def set_practice_of(store: "Store", study: "Study", file: Path | None, share: float | None) -> None:
@@ -135,12 +137,12 @@ def _check_pairs(study: "Study", practice: "Practice", where: str) -> None:
         remark(f"{n} of {len(pairs)} practice pairs are in the pool: experts know their answers when they judge them")
 
 
-def set_crowd(store: "Store", options: CrowdOptions | None) -> None:
+def set_crowd(store: "Store", options: CrowdOptions) -> None:
     """Open the link, close it, or change what it offers, as the options say; what they do not say stays."""
     from lookalike.judging.store.crowd import close_crowd, crowd_link, crowd_terms, open_crowd
     from lookalike.judging.store.gates import CrowdTerms
 
-    given = {name: value for name, value in asdict(options).items() if value is not None} if options else {}
+    given = {name: value for name, value in asdict(options).items() if value is not None}
     if not given:
         return
     if given.get("open_link") == "none":
@@ -219,13 +221,11 @@ def experts(
 
     study = Study.open(folder)
     needs_packages()
-    from lookalike.judging.store.participants import expert_rows
+    from lookalike.judging.store.participants import EXPERT_COLUMNS, expert_rows
 
     with open_store(study) as store:
         rows = expert_rows(store, study)
-    if not rows:
-        raise InputError(f"nobody judges yet: lookalike judge {folder.name} --expert NAME")
-    write_csv(file, {name: [row[name] for row in rows] for name in rows[0]}, raw=raw)
+    write_csv(file, {name: [row[name] for row in rows] for name in EXPERT_COLUMNS}, raw=raw)
     if as_json:
         print_json({"file": str(file), "experts": len(rows)})
     else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter, validators
 
 from lookalike.cli.browser import allowed_hosts, open_page
-from lookalike.cli.judge.crowd import CROWD, PASS, PRACTICE, set_crowd, set_practice_of
+from lookalike.cli.judge.crowd import CROWD, NOTHING_SAID, PASS, PRACTICE, set_crowd, set_practice_of
 from lookalike.cli.judge.links import link_lines, moment
 from lookalike.cli.judge.status import progress_of, warn_of_too_few_experts
 from lookalike.cli.judge.store import needs_packages, open_store
@@ -78,7 +78,7 @@ def serve(
     guide: GUIDE = None,
     practice: PRACTICE = None,
     pass_share: PASS = None,
-    crowd: CROWD = None,
+    crowd: CROWD = NOTHING_SAID,
     port: PORT = None,
     host: HOST = "127.0.0.1",
     allow_host: ALLOW_HOST = (),

@@ -22,7 +22,7 @@ from lookalike.judging.pages.images import Images
 from lookalike.judging.pages.sessions import Sessions, expert_link, now_ms, open_link
 from lookalike.judging.pages.statistics import Figures, reading
 from lookalike.judging.store.crowd import admit, counted_votes
-from lookalike.judging.store.participants import expert_rows, participants_of
+from lookalike.judging.store.participants import EXPERT_COLUMNS, expert_rows, participants_of
 from lookalike.judging.store.types import Expert, ExpertError, check_expert_name
 from lookalike.web.guard import RequestRefusedError
 from lookalike.web.server import Pages, Sent, read_form
@@ -165,7 +165,7 @@ class Organising:
         """Every expert with what is known of them, as a CSV file."""
         self.sessions.organiser(request)
         rows = expert_rows(self.store, self.study)
-        text = csv_text([list(rows[0]), *(row.values() for row in rows)] if rows else [["expert"]])
+        text = csv_text([EXPERT_COLUMNS, *(row.values() for row in rows)])
         headers = {"content-disposition": 'attachment; filename="experts.csv"', "cache-control": "no-store"}
         return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
 

@@ -14,7 +14,12 @@ if TYPE_CHECKING:
     from lookalike.judging.store.store import Store
     from lookalike.study.study import Study
 
-__all__ = ["Participants", "expert_rows", "participants_of"]
+EXPERT_COLUMNS = (
+    *("expert", "link", "participant", "joined", "judged", "gold_asked", "gold_right"),
+    *("practice", "practice_rounds", "completed", "screened_out", "revoked"),
+)
+
+__all__ = ["EXPERT_COLUMNS", "Participants", "expert_rows", "participants_of"]
 
 
 @dataclass(frozen=True)
@@ -72,22 +77,15 @@ def expert_rows(store: "Store", study: "Study", status: Status | None = None) ->
     for row in status.experts:
         name = str(row["name"])
         member, practised, figures = people.members.get(name), people.practisers.get(name), gold.get(name)
-        rows.append(
-            {
-                "expert": name,
-                "link": "personal" if member is None else "open",
-                "participant": (member.participant or "") if member is not None else "",
-                "joined": _time(member.joined if member is not None else None),
-                "judged": row["done"],
-                "gold_asked": 0 if figures is None else figures.gold_asked,
-                "gold_right": 0 if figures is None else figures.gold_right,
-                "practice": "" if practised is None else practised.how or "not passed",
-                "practice_rounds": 0 if practised is None else practised.rounds,
-                "completed": _time(member.completed if member is not None else None),
-                "screened_out": _time(member.screened if member is not None else None),
-                "revoked": _time(row["revoked"]),
-            }
-        )
+        asked, right = (0, 0) if figures is None else (figures.gold_asked, figures.gold_right)
+        practice = ("", 0) if practised is None else (practised.how or "not passed", practised.rounds)
+        came: tuple[str, str, int | None, int | None, int | None] = ("personal", "", None, None, None)
+        if member is not None:
+            came = ("open", member.participant or "", member.joined, member.completed, member.screened)
+        link, participant, *moments = came
+        joined, completed, screened, revoked = map(_time, (*moments, row["revoked"]))
+        values = (name, link, participant, joined, row["done"], asked, right, *practice, completed, screened, revoked)
+        rows.append(dict(zip(EXPERT_COLUMNS, values, strict=True)))
     return rows
 
 

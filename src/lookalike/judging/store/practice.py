@@ -60,7 +60,7 @@ class Practice:
             raise InputError(f"practice has from 1 to {MOST} pairs, got {len(self.pairs)}")
         if not 0 < self.share <= 1:
             raise InputError(
-                Option("pass"), f" is the share of the practice that must be right, up to 1, got {self.share:g}"
+                Option("pass_share"), f" is the share of the practice that must be right, up to 1, got {self.share:g}"
             )
 
     @cached_property
