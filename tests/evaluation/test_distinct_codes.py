@@ -28,12 +28,13 @@ def test_no_codes(n_bits: int) -> None:
 
 
 @pytest.mark.parametrize("n_bits", [40, 64, 90])
-@pytest.mark.parametrize("n", [0, 1, 3, 5000])
+@pytest.mark.parametrize("n", [0, 1, 3, 5000, 40_000])
 def test_threads_find_the_same_repeated_codes(n_bits: int, n: int) -> None:
     rng = np.random.default_rng(n)
-    codes = la.Codes.pack(rng.integers(0, 2, (900, n_bits)))[rng.integers(0, 900, n)]
-    expected = repeated_codes(codes)
-    for threads in (2, 3, 7):
+    several = la.Codes.pack(rng.integers(0, 2, (2 * n + 1, n_bits)))  # of some none, of some one, of some several
+    codes = several[rng.integers(0, len(several), n)]
+    expected = distinct_codes(codes).repeated()
+    for threads in (1, 2, 3, 7):
         found = repeated_codes(codes, threads)
         np.testing.assert_array_equal(found.words, expected.words)
         np.testing.assert_array_equal(found.counts, expected.counts)

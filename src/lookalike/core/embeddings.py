@@ -9,13 +9,11 @@ import numpy as np
 
 from lookalike.core.checks import choice
 from lookalike.core.codes import as_numpy
+from lookalike.core.directions import COST, check_finite, directions, factored, squares
 from lookalike.core.errors import InputError, InputTypeError
 from lookalike.core.kernels import pair_kernels, plain_product, product_kernel
-from lookalike.core.kernels.plain_product import LARGEST
 
 SIMILARITIES = ("cosine", "dot", "euclidean")
-
-_COST = {4: 1, 8: 4}  # steps of a fused multiply-add without numba, by the size of the floats
 
 __all__ = [
     "SIMILARITIES",
@@ -72,7 +70,7 @@ class _GalleryRows:
 
     def score(self, query: np.ndarray, out: np.ndarray, threads: int) -> None:
         """Fill `out`, (n,), with the products of one query, which reads every row once."""
-        loop = product_kernel(_COST[query.itemsize] * self.rows.size, self.rows, query).score_rows
+        loop = product_kernel(COST[query.itemsize] * self.rows.size, self.rows, query).score_rows
         share = max(1 << 12, -(-len(out) // threads))
         parts = [slice(start, start + share) for start in range(0, len(out), share)]
         with ThreadPoolExecutor(threads) as pool:
@@ -139,7 +137,7 @@ class Embeddings:
         rows, scales, self._lengths = _scaled(gallery, self.similarity, "gallery")
         self._factors: np.ndarray | None = None
         if self._lengths is not None:
-            self._factors, self._lengths = _factored(rows, self._lengths)
+            self._factors, self._lengths = factored(rows, self._lengths)
         self._gallery = _GalleryRows(rows, scales, is_kept=in_place)
         if not in_place:
             self._gallery.panels(product_kernel(rows.size, rows))
@@ -170,7 +168,7 @@ class Embeddings:
         out = self._products(block).astype(np.float64)
         if self.query_lengths is None or self._lengths is None:
             return out
-        factors, lengths = _factored(self._queries[block], self.query_lengths[block].copy())
+        factors, lengths = factored(self._queries[block], self.query_lengths[block].copy())
         for of_queries, of_items in ((factors, self._factors), (lengths, self._lengths)):
             if of_queries is not None:
                 out /= of_queries[:, None] if of_items is None else np.multiply.outer(of_queries, of_items, dtype=float)
@@ -184,7 +182,7 @@ class Embeddings:
             row = np.empty((1, self.n_gallery), self._queries.dtype)
             self._gallery.score((self._queries[block] * self._query_scales[block])[0], row[0], self.threads)
             return row
-        steps = _COST[self._queries.itemsize] * self._queries[block].size * self.n_gallery
+        steps = COST[self._queries.itemsize] * self._queries[block].size * self.n_gallery
         loops = product_kernel(steps, self._queries, self._gallery.rows)
         queries, gallery = (
             _panels(self._queries[block], self._query_scales[block], loops.ROWS),
@@ -237,7 +235,7 @@ class GalleryParts:
         items = slice(first, first + len(rows))
         rows, scales, lengths = _scaled(np.ascontiguousarray(rows, self._dtype), self._similarity, "gallery")
         if lengths is not None:
-            factors, self._lengths[items] = _factored(rows, lengths)
+            factors, self._lengths[items] = factored(rows, lengths)
             if factors is not None:
                 self._factors[items] = factors
         width = self.panels.shape[2]
@@ -271,7 +269,7 @@ class EmbeddingPairScores:
         self._gallery = rows, scales
         self._factors: np.ndarray | None = None
         if self._lengths is not None:
-            self._factors, self._lengths = _factored(rows, self._lengths)
+            self._factors, self._lengths = factored(rows, self._lengths)
 
     def scores(self, queries: np.ndarray, items: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Scores of pairs of positions as `rows` gives them, over `query_lengths`, and as `symmetric_rows` has them."""
@@ -285,7 +283,7 @@ class EmbeddingPairScores:
             return whole, whole.copy()
         in_ranking = products if self._factors is None else products / self._factors[items]
         in_ranking = (in_ranking / self._lengths[items]).astype(np.float64)
-        factors, lengths = _factored(self._queries[0], self._query_lengths.copy())
+        factors, lengths = factored(self._queries[0], self._query_lengths.copy())
         for of_queries, of_items in ((factors, self._factors), (lengths, self._lengths)):
             if of_queries is not None:
                 both = of_queries[queries].astype(np.float64)
@@ -349,26 +347,12 @@ def _check_columns(queries: int, gallery: int) -> None:
 def _scaled(rows: np.ndarray, similarity: str, what: str) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Rows to compare, a power of two to multiply each by, and for cosines their lengths after that."""
     if similarity == "cosine":
-        return _directions(rows, what)
+        return directions(rows, what)
     ones = np.ones(len(rows), rows.dtype)
-    squares = _squares(rows, ones)
-    _check_finite(rows, squares, what)
-    _check_range(rows, squares, what)
+    lengths = squares(rows, ones)
+    check_finite(rows, lengths, what)
+    _check_range(rows, lengths, what)
     return rows, ones, None
-
-
-def _squares(rows: np.ndarray, scales: np.ndarray) -> np.ndarray:
-    """Squared length of each row times its scale."""
-    out = np.empty(len(rows), rows.dtype)
-    product_kernel(_COST[rows.itemsize] * rows.size, rows).squares(rows, scales, out)
-    return out
-
-
-def _check_finite(rows: np.ndarray, sizes: np.ndarray, what: str) -> None:
-    """Raise if a number is not finite. sizes: of the rows; a size is not finite if one of its row's numbers is not."""
-    for row in np.flatnonzero(~np.isfinite(sizes)):  # nan, infinity, or a square too large: look closer
-        for column in np.flatnonzero(~np.isfinite(rows[row])):
-            raise InputError(f"{what} embeddings hold {rows[row, column]}, first in row {row}, column {column}")
 
 
 def _check_range(rows: np.ndarray, squares: np.ndarray, what: str) -> None:
@@ -381,59 +365,6 @@ def _check_range(rows: np.ndarray, squares: np.ndarray, what: str) -> None:
     for row in np.flatnonzero(squares < limits.tiny / limits.eps):
         if rows[row].any():  # products of such rows have lost their digits; rows of zeros have none to lose
             raise InputError(f"{what} embedding in row {row} is too small for {squares.dtype}: scale them")
-
-
-def _directions(rows: np.ndarray, what: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Rows reduced to their direction, a power of two for each that brings its length near 1, and that length.
-
-    A row and its positive multiples become the same row, unless the multiples lost digits. Every number is
-    odd · 2^power; a row is divided by the largest number that divides all its odd parts. In real embeddings that is 1.
-    """
-    kernel, limits = product_kernel(10 * rows.size), np.finfo(rows.dtype)
-    bits: np.ndarray = rows.view(_whole_type(rows))
-    largest, divisors = np.empty(len(rows), bits.dtype), np.empty(len(rows), np.int64)
-    kernel.divisors(bits, limits.nmant, largest, divisors)
-    largest, by = largest.view(rows.dtype), divisors.astype(rows.dtype)
-    _check_finite(rows, largest, what)
-    if not largest.all():
-        raise InputError(f"{what} embedding in row {largest.argmin()} is zero: it has no cosine")
-    lifts = np.where(largest / by < limits.tiny / limits.eps, limits.eps**-2, 1).astype(rows.dtype)
-    if (by != 1).any() or (lifts != 1).any():
-        rows = rows.copy()
-        kernel.divide(rows, by, lifts)
-    # Lengths are those of rows whose largest number is near 1: of longer or shorter rows squares would be rounded
-    # differently, or not be floats.
-    scales = _near_one(largest / by * lifts)
-    lengths = np.sqrt(_squares(rows, scales))
-    return rows, scales * _near_one(lengths), lengths * _near_one(lengths)
-
-
-def _near_one(sizes: np.ndarray) -> np.ndarray:
-    """The powers of two that bring these numbers to at least a half and below 1."""
-    return np.ldexp(np.ones(len(sizes), sizes.dtype), -np.frexp(sizes)[1])
-
-
-def _factored(rows: np.ndarray, lengths: np.ndarray) -> tuple[np.ndarray | None, np.ndarray]:
-    """Lengths as two factors; a product is divided by one, then the other. The first is None if all are 1.
-
-    For rows of small whole numbers the first is whole, and the second is the root of a number without squares: t·√r.
-    Then equal cosines are equal floats: if p / (t·√r) = p' / (t'·√r'), r = r', and p / t = p' / t' are rounded alike.
-    """
-    kernel, limits = product_kernel(10 * rows.size), np.finfo(rows.dtype)
-    factors, rest = np.empty(len(rows), np.int64), np.empty(len(rows), np.int64)
-    limit = min(1 << (limits.nmant + 1), LARGEST)  # squares below are exact
-    kernel.square_factors(rows.view(_whole_type(rows)), limits.nmant, limit, factors, rest)
-    many = np.flatnonzero(factors > 1)
-    if not len(many):
-        return None, lengths
-    whole = np.sqrt((factors**2 * rest)[many].astype(rows.dtype))
-    lengths[many] = np.sqrt(rest[many].astype(rows.dtype)) * (lengths[many] / whole)  # the ratio is a power of two
-    return factors.astype(rows.dtype), lengths
-
-
-def _whole_type(rows: np.ndarray) -> type:
-    """The type of whole numbers that are as wide as these floats."""
-    return np.int32 if rows.dtype.itemsize == 4 else np.int64
 
 
 def _panels(rows: np.ndarray, scales: np.ndarray, width: int) -> np.ndarray:

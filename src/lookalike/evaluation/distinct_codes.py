@@ -1,13 +1,17 @@
 """The codes that occur in a gallery, each once, and how many items are on each."""
 
+import itertools
+import math
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 
 from lookalike.core.codes import Codes
+from lookalike.core.kernels import kernels
 
 SAMPLE = 1024  # numbers that say where the ranges of threads begin
+MANY = 1 << 15  # codes that are worth a look before they are sorted
 MAX_TABLE_BITS = 20  # of codes for which there is a counter for every possible code
 
 __all__ = [
@@ -55,8 +59,10 @@ def repeated_codes(codes: Codes, threads: int = 1) -> DistinctCodes:
     """The codes that several items have, as `DistinctCodes.repeated` gives them, without a list of all the others."""
     if codes.n_bits <= MAX_TABLE_BITS:
         return distinct_codes(codes).repeated()
+    if len(codes) >= MANY:
+        codes = codes[_may_repeat(codes.words, threads)]  # sorting takes longer than finding out what need not be
     if codes.words.shape[1] > 1:
-        words = _sorted_words(codes[_may_repeat(codes.words, threads)])[1]
+        words = _sorted_words(codes)[1]
     else:
         words = sorted_by_threads(codes.words[:, 0], threads)[:, None]
     again = np.flatnonzero(_as_before(words))  # neighbours among these are of one code
@@ -65,13 +71,29 @@ def repeated_codes(codes: Codes, threads: int = 1) -> DistinctCodes:
 
 
 def _may_repeat(words: np.ndarray, threads: int) -> np.ndarray:
-    """Which codes have the fingerprint of another: all that occur twice, and hardly any else. Sorting those is fast."""
-    factors = np.arange(1, 2 * words.shape[1], 2, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    prints = (words * factors).sum(1, dtype=np.uint64)
-    ranked = sorted_by_threads(prints, threads)
-    twice = np.append(ranked[1:][ranked[1:] == ranked[:-1]], ranked[:1])  # never empty where there are codes
-    twice.sort()
-    return np.asarray(twice[np.minimum(np.searchsorted(twice, prints), len(twice) - 1)] == prints)
+    """Which codes have the mark of another: all that occur twice, and about one in 16 of those that do not.
+
+    There are 16 bits or more for each code. Each thread notes the marks of some codes; then all are brought together.
+    """
+    n_bits = math.ceil(math.log2(16 * len(words)))
+    shift, loops, is_again = np.uint64(64 - n_bits), kernels(), np.empty(len(words), bool)
+    parts = [slice(*edges) for edges in itertools.pairwise(np.linspace(0, len(words), threads + 1, dtype=int))]
+
+    def note(part: slice) -> tuple[np.ndarray, np.ndarray]:
+        seen, again = np.zeros((2, (1 << n_bits) // 64), np.uint64)
+        loops.note_marks(words[part], shift, seen, again)
+        return seen, again
+
+    def ask(part: slice) -> None:
+        loops.marked_again(words[part], shift, again, is_again[part])
+
+    with ThreadPoolExecutor(threads) as pool:
+        (seen, again), *others = pool.map(note, parts)
+        for theirs, again_there in others:
+            again |= again_there | (seen & theirs)
+            seen |= theirs
+        list(pool.map(ask, parts))
+    return is_again
 
 
 def sorted_by_threads(values: np.ndarray, threads: int) -> np.ndarray:

@@ -153,7 +153,7 @@ def _over_retrieved(sums: Sums) -> list[np.ndarray]:
     """AP@k over the relevant items retrieved, whose number depends on the order where k cuts a group."""
     head = sums.expected, sums.best, sums.worst
     out = [np.divide(part, sums.hits, out=np.zeros_like(part), where=sums.hits > 0) for part in head]
-    queries = np.flatnonzero(sums.places)
+    queries = np.flatnonzero((sums.places > 0) & (sums.relevant > 0))  # else there is nothing to divide differently
     if len(queries):
         cut = sums.before, sums.relevant_before, sums.n, sums.relevant, sums.places
         values = np.empty((3, len(queries)))

@@ -158,7 +158,7 @@ def squares(rows: np.ndarray, scales: np.ndarray, out: np.ndarray) -> None:
 # Directions
 
 
-def _parts(bits: np.ndarray, digits: int) -> tuple[np.ndarray, np.ndarray]:
+def parts(bits: np.ndarray, digits: int) -> tuple[np.ndarray, np.ndarray]:
     """Floats by their bits as whole number · 2^power."""
     sizes = bits.astype(np.int64) & ((1 << (bits.itemsize * 8 - 1)) - 1)
     power, number = sizes >> digits, sizes & ((1 << digits) - 1)
@@ -168,7 +168,7 @@ def _parts(bits: np.ndarray, digits: int) -> tuple[np.ndarray, np.ndarray]:
 def divisors(bits: np.ndarray, digits: int, largest: np.ndarray, out: np.ndarray) -> None:
     """Of each row, by its bits: the largest size, as bits too, and the largest odd number that divides all numbers."""
     largest[:] = (bits & np.iinfo(bits.dtype).max).max(1)
-    numbers, _ = _parts(bits, digits)
+    numbers, _ = parts(bits, digits)
     numbers[bits & np.iinfo(bits.dtype).max == 0] = 0
     common = np.gcd.reduce(numbers, axis=1)
     out[:] = np.where(common == 0, 1, common // np.maximum(common & -common, 1))
@@ -203,7 +203,7 @@ def square_factors(bits: np.ndarray, digits: int, limit: int, factors: np.ndarra
 
 def _whole_squares(bits: np.ndarray, digits: int, limit: int) -> np.ndarray:
     """Squared lengths of rows, by their bits, in units of their last binary digit; 0 where one reaches the limit."""
-    number, power = _parts(bits, digits)
+    number, power = parts(bits, digits)
     present = bits & np.iinfo(bits.dtype).max != 0
     low = np.where(present, number & -number, 1)
     odd, power = np.where(present, number // low, 0), power + np.log2(low).astype(np.int64)

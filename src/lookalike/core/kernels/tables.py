@@ -1,7 +1,7 @@
-"""Compiled tables over all codes of a few bits: how many items are at each distance from every possible code."""
+"""Compiled tables over codes: items at each distance from every possible short code, and marks of codes met before."""
 
 import numpy as np
-from numba import int32, int64, uint32, uint64, void
+from numba import boolean, int32, int64, njit, uint32, uint64, void
 
 from lookalike.core.kernels.arrays import read, write
 from lookalike.core.kernels.loop import compiled
@@ -55,3 +55,31 @@ def spread_largest(counts):
                     zero[x] = max(zero[x], below_one[x])
                     one[x] = max(one[x], below_zero[x])
         step *= 2
+
+
+@njit
+def _mark(code, shift):
+    """A number of 64 - shift bits that is the same for equal codes, and spread evenly over others."""
+    mark = np.uint64(0)
+    for word in code:
+        mark = (mark ^ word) * np.uint64(0x9E3779B97F4A7C15)
+    return mark >> shift
+
+
+@compiled(void(read(uint64, 2), uint64, write(uint64, 1), write(uint64, 1)), nogil=True, cache=True)
+def note_marks(words, shift, seen, again):
+    """Set the bit of each code's mark in `seen`, and in `again` where it was set before."""
+    for i in range(len(words)):
+        mark = _mark(words[i], shift)
+        place, bit = mark >> np.uint64(6), np.uint64(1) << (mark & np.uint64(63))
+        if seen[place] & bit:  # rarely: most often the other table is not touched
+            again[place] |= bit
+        seen[place] |= bit
+
+
+@compiled(void(read(uint64, 2), uint64, read(uint64, 1), write(boolean, 1)), nogil=True, cache=True)
+def marked_again(words, shift, again, out):
+    """Whether the mark of each code is one that several codes have."""
+    for i in range(len(words)):
+        mark = _mark(words[i], shift)
+        out[i] = again[mark >> np.uint64(6)] >> (mark & np.uint64(63)) & np.uint64(1)
