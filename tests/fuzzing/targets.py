@@ -254,7 +254,15 @@ def use_study(path: Path) -> None:
     from lookalike.study.study import Study
 
     study = Study.open(next(parent for parent in path.parents if parent.name == "shop"))
-    str(study), study.recipes(), study.pool(), study.votes(), study.gold(), read_votes(study.path / "votes.sqlite")
+    (
+        str(study),
+        study.recipes(),
+        study.pool(),
+        study.votes(),
+        study.counted_votes(),
+        study.gold(),
+        read_votes(study.path / "votes.sqlite"),
+    )
     read_files(study.path / "images.csv")
     for name in study.models():
         str(study.model(name)), study.pooled(name)
