@@ -241,6 +241,29 @@ def images(folder: Path) -> None:
     (place / "model.onnx.json").write_text(
         json.dumps({"size": 16, "mean": [0.5] * 3, "std": 1, "layout": "NCHW", "normalise": True})
     )
+    text_side(place)
+
+
+def text_side(place: Path) -> None:
+    """A text model, whose row is three times the mean of the tokens, with its tokenizer and settings."""
+    import onnx
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    helper, numbers = onnx.helper, onnx.TensorProto.INT64
+    tokens = helper.make_tensor_value_info("input_ids", numbers, ["n", 6])
+    rows = helper.make_tensor_value_info("rows", onnx.TensorProto.FLOAT, ["n", 3])
+    nodes = [
+        helper.make_node("Cast", ["input_ids"], ["floats"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("ReduceMean", ["floats"], ["mean"], axes=[1], keepdims=1),
+        helper.make_node("Concat", ["mean"] * 3, ["rows"], axis=1),
+    ]
+    graph = helper.make_graph(nodes, "graph", [tokens], [rows])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (place / "text.onnx").write_bytes(model.SerializeToString())
+    (place / "text.onnx.json").write_text(json.dumps({"pad": 0, "length": 6}))
+    tokenizer = Tokenizer(models.WordLevel({"[unk]": 0, "a": 1, "red": 2, "dress": 3}, "[unk]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.save(str(place / "tokenizer.json"))
 
 
 def photos(folder: Path) -> Path:
@@ -267,7 +290,9 @@ def studies(folder: Path) -> None:
     from lookalike.study.encode import encode_folder
     from lookalike.study.file_moves import FileMove, UndoFile
     from lookalike.study.hashed_models import hash_model
+    from lookalike.study.map import make_map
     from lookalike.study.study import Study
+    from lookalike.study.tags import add_tag
 
     place = _below(folder, "study")
     for model in ("colour", "phash"):
@@ -315,6 +340,8 @@ def studies(folder: Path) -> None:
     moved = [FileMove(str(place / "photos" / ids[0]), str(place / "moved.png"), 1, "0" * 32)]
     UndoFile.begin(place / "undo", moved)
     remember_apart(study, [(ids[0], ids[1])])
+    add_tag(study, "nice", ids[:2])
+    make_map(study, "phash")
 
 
 def _write_tar(path: Path, members: dict[str, bytes]) -> None:

@@ -251,11 +251,14 @@ def use_lists(path: Path) -> None:
 def use_study(path: Path) -> None:
     from lookalike.discovery.vote_log import read_votes
     from lookalike.study.image_files import read_files
+    from lookalike.study.map import read_map
     from lookalike.study.study import Study
+    from lookalike.study.tags import read_tags
 
     study = Study.open(next(parent for parent in path.parents if parent.name == "shop"))
     str(study), study.recipes(), study.pool(), study.votes(), study.gold(), read_votes(study.path / "votes.sqlite")
     read_files(study.path / "images.csv")
+    read_tags(study).counts(study.catalogue), read_map(study, "phash", study.model("phash"))
     for name in study.models():
         str(study.model(name)), study.pooled(name)
 
@@ -300,8 +303,9 @@ def use_decoder(path: Path) -> None:
 def use_onnx(path: Path) -> None:
     from lookalike.encoders import load
 
-    encoder = load(f"onnx:{path.parent / 'model.onnx'}", threads=1)
+    encoder = load(f"onnx:{path.parent / 'model.onnx'}", threads=1, text=path.parent / "text.onnx")
     encoder.version, encoder.n_features, encoder.encode(np.zeros((2, 20, 20, 3), np.uint8))
+    encoder.text.version, encoder.encode_text(["a red dress"])  # type: ignore[attr-defined]
 
 
 def use_finetuned(path: Path) -> None:

@@ -25,9 +25,10 @@ from lookalike.cli.options import (
 )
 from lookalike.cli.outputs import Output
 from lookalike.cli.studies import judgements_of, keep_gold, open_judged, read_votes, write_export
+from lookalike.cli.tags import id_lines, make_map, tag, tags_facts, tags_line
 from lookalike.cli.terminal import print_json, remark, rich_table, tables, tell
 from lookalike.core.endings import ITEMS, JUDGEMENT_FILES, TABLES, either
-from lookalike.core.errors import FileError, InputError
+from lookalike.core.errors import InputError
 from lookalike.core.tables.table import ResultTable, TableHead
 
 if TYPE_CHECKING:
@@ -39,6 +40,9 @@ study = App(
     help="Make a study, add models and votes, take results out.\n\n"
     "Example: lookalike study new shop --catalogue items.csv --draw 2000",
 )
+
+study.command(tag)
+study.command(make_map, name="map")
 
 CATALOGUE = Annotated[Path, Parameter(help=f"the items: {either(TABLES)} with id, identity, category, path; or .json")]
 QUERIES = Annotated[
@@ -317,8 +321,11 @@ def show(folder: STUDY, /, *, as_json: JSON = False, form: FORMAT = None) -> Non
         console.print(str(agreed) if agreed is not None else "no votes yet")
         if positives is not None:
             console.print(str(positives))
+        if (line := tags_line(tagged)) is not None:
+            console.print(line)
 
-    everything = _facts(opened) | facts | {"kinds": kinds, "problems": problems}
+    tagged = tags_facts(opened)
+    everything = _facts(opened) | facts | {"kinds": kinds, "problems": problems, "tags": tagged}
     tell(printed, lambda: everything, lambda: [listed, *others], show_all)
 
 
@@ -417,9 +424,4 @@ def _ids(path: Path, items: "Catalogue") -> "list[str]":
         return [str(name) for name in read_seeds(path, items)]
     if path.suffix in TABLES:
         return [str(name) for name in read_catalogue(path).ids]
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
-    try:
-        return [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line]
-    except UnicodeDecodeError as error:
-        raise FileError(f"{path} is not a list of ids, a line each, in UTF-8: {error}", path=path) from error
+    return id_lines(path)

@@ -256,9 +256,17 @@ class Study:
         """The file with the index of a model; it may be missing or stale."""
         return self._model_files.index_path(name)
 
+    def map_path(self, name: str) -> Path:
+        """The file with the map of a model; it may be missing or stale."""
+        return self._model_files.map_path(name)
+
     def hasher_path(self, name: str) -> Path:
         """The file with the hasher of a model, if its codes are hashed embeddings of another."""
         return self._model_files.hasher_path(name)
+
+    def text_path(self, name: str) -> Path:
+        """The file that says where the text side of a model is; see `lookalike.study.text_sides`."""
+        return self._model_files.text_path(name)
 
     def hasher_digest(self, name: str) -> str:
         """The fingerprint of the hasher of a model."""

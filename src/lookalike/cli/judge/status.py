@@ -93,9 +93,16 @@ def _state(study: "Study") -> tuple["Status | None", "Votes", list[str], "_Besid
         beside = _Beside(study.notes(), study.verdicts(), study.machines(), study.votes(machines=True))
         return None, study.votes(), [], beside
     from lookalike.judging.store.remarks import all_notes, all_verdicts, machines
+    from lookalike.judging.store.sheets import count_votes_on_sheets
 
     with open_store(study) as store:
-        beside = _Beside(all_notes(store), all_verdicts(store), machines(store), store.votes(machines=True))
+        beside = _Beside(
+            all_notes(store),
+            all_verdicts(store),
+            machines(store),
+            store.votes(machines=True),
+            count_votes_on_sheets(store),
+        )
         return store.status(), store.votes(), store.check(), beside
 
 
@@ -107,10 +114,16 @@ class _Beside:
     verdicts: "Verdicts"
     machines: frozenset[str]
     everything: "Votes"
+    n_on_sheets: int | None = None  # None where a study may only be read
 
     def facts(self, people: "Votes", gold: Any) -> dict[str, Any]:
         """Everything, for other programs; nothing of what there is not."""
-        found = {"notes": self._written, "flagged": self._flagged(people), "verdicts": len(self.verdicts)}
+        found = {
+            "votes_on_sheets": self.n_on_sheets,
+            "notes": self._written,
+            "flagged": self._flagged(people),
+            "verdicts": len(self.verdicts),
+        }
         return {name: n for name, n in found.items() if n} | (
             {"machines": self._agreement(people, gold).to_list()} if self.machines else {}
         )
@@ -122,6 +135,8 @@ class _Beside:
             say(f"\n{self._agreement(people, gold)}\nvotes of machines count nowhere above")
         counts = {"note": self._written, "verdict": len(self.verdicts)}
         found = [f"{n:,} {name}{'s' * (n != 1)}" for name, n in counts.items() if n]
+        if self.n_on_sheets:
+            say(f"\n{self.n_on_sheets:,} votes were given on sheets: their seconds are equal shares of a sheet's time")
         if found:
             say(f"there are {' and '.join(found)}: lookalike judge export STUDY FILE --notes or --verdicts")
         if n := self._flagged(people):

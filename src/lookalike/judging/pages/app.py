@@ -23,6 +23,7 @@ from lookalike.judging.pages.requests import Given, SentClaim, SentMissing, Sent
 from lookalike.judging.pages.sessions import Sessions, expert_link, organiser_link
 from lookalike.judging.pages.settling import Settling
 from lookalike.judging.store.remarks import Remark, add_note
+from lookalike.judging.store.sheets import read_layout
 from lookalike.judging.store.types import Answer, ExpertError, JudgingTask, Progress, StoreAwayError, StoreFullError
 from lookalike.web.guard import RequestRefusedError
 from lookalike.web.server import Pages, add_frequent, create_app
@@ -74,9 +75,10 @@ class Judging:
         """The page on which an expert judges."""
         name = self.sessions.expert(request)
         box = self.sessions.keys.proof("box", name)[:16]  # where the browser keeps answers of this expert to this study
-        briefing = self.store.briefing()
+        briefing, layout = self.store.briefing(), read_layout(self.store)
         return self.pages.answer(
-            "judge.html",
+            "sheet.html" if layout.name == "sheet" else "judge.html",
+            sheet_size=layout.sheet_size,
             name=name,
             box=box,
             csrf=self.sessions.token(request),
@@ -88,14 +90,17 @@ class Judging:
     async def claim(self, request: Request) -> Response:
         """Pairs to judge."""
         visitor, sent = self.sessions.bearer(request), parsed(SentClaim, await request.body())
-        name, recent = visitor.name, RECENT if sent.recent else 0
-        handed = await asyncio.wrap_future(self.store.hand_out(name, visitor.number, sent.n, recent=recent))
+        name, recent = visitor.name, max(RECENT, sent.sheet or 0) if sent.recent else 0
+        handed = await asyncio.wrap_future(
+            self.store.hand_out(name, visitor.number, sent.n, sheet=sent.sheet or 1, recent=recent)
+        )
+        tiles = sent.sheet is not None
 
         def shown() -> dict[str, Any]:
-            answer: dict[str, Any] = {"tasks": [self._shown(name, task) for task in handed.tasks]}
+            answer: dict[str, Any] = {"tasks": [self._shown(name, task, tiles) for task in handed.tasks]}
             if sent.recent:
                 answer["recent"] = [
-                    {**self._shown(name, task), "answered": answered} for task, answered in handed.recent
+                    {**self._shown(name, task, tiles), "answered": answered} for task, answered in handed.recent
                 ]
             return answer | {"progress": _progress(handed.progress)}
 
@@ -140,15 +145,18 @@ class Judging:
             raise RequestRefusedError(*NOTE_REFUSED[outcome])
         return {"status": outcome}
 
-    def _shown(self, name: str, task: JudgingTask) -> dict[str, Any]:
+    def _shown(self, name: str, task: JudgingTask, tile: bool = False) -> dict[str, Any]:
         """A pair as its page gets it: addresses of images, and nothing of what they are or where they come from.
+
+        tile: whether the page also needs the candidate as one of many.
 
         Its number is disguised, for each expert in another way: numbers follow ranks, and nobody is to answer what was
         never handed out.
         """
         query, item = self.images.address(name, "query", task.query), self.images.address(name, "item", task.item)
         number = self.sessions.keys.disguised(f"pair {name}", task.pair)
-        return {"pair": number, "query": query, "item": item, "answered": None}
+        small = {"tile": self.images.address(name, "tile", task.item)} if tile else {}
+        return {"pair": number, "query": query, "item": item, "answered": None, **small}
 
     def _pair(self, name: str, number: int) -> int:
         """The pair that was handed to an expert by this number."""

@@ -202,13 +202,16 @@ class Store(StoredSettings):
 
     # What an expert does
 
-    def claim(self, expert: str, n: int, now: int | None = None, seconds: float = 600) -> list[JudgingTask]:
+    def claim(
+        self, expert: str, n: int, now: int | None = None, seconds: float = 600, *, sheet: int = 1
+    ) -> list[JudgingTask]:
         """The pairs in this expert's hand, filled up to n, those from before first; fewer if there are no more.
 
         The expert has a seat at each pair for `seconds` (at most 3,600). It is renewed here when half of that has
-        passed. After that somebody else may get it.
+        passed. After that somebody else may get it. sheet: up to how many pairs of one query come at once; the last of
+        them may come beyond n.
         """
-        claim = Claim(expert, n, milliseconds(now), hold_length(n, seconds))
+        claim = Claim(expert, n, milliseconds(now), hold_length(n, seconds), sheet)
 
         def run(work: StoreWork) -> list[JudgingTask]:
             work.board.check_expert(expert, claim.now)
@@ -217,13 +220,21 @@ class Store(StoredSettings):
         return self.do(run)
 
     def hand_out(
-        self, expert: str, link: int, n: int, *, recent: int = 0, now: int | None = None, seconds: float = 600
+        self,
+        expert: str,
+        link: int,
+        n: int,
+        *,
+        sheet: int = 1,
+        recent: int = 0,
+        now: int | None = None,
+        seconds: float = 600,
     ) -> "Future[Handed]":
         """Everything that an expert's page asks for at once: `claim`, `recent` and `progress`.
 
         link: the number of the link by which the expert came, which is checked too.
         """
-        claim = Claim(expert, n, milliseconds(now), hold_length(n, seconds))
+        claim = Claim(expert, n, milliseconds(now), hold_length(n, seconds), sheet)
 
         def run(work: StoreWork) -> Handed:
             work.board.check_expert(expert, claim.now, link)

@@ -26,11 +26,12 @@ from lookalike.judging.store.schema import (
     read_meta,
     write_meta,
 )
+from lookalike.judging.store.sheets import LAYOUT_NAMES
 from lookalike.judging.store.types import Expert, VoteRow
 from lookalike.judging.store.work import machine_names
 from lookalike.study.study import Study
 
-SETTINGS = ("experts_per_pair", "order", "budget", "seed", "question", "guide", "address", "port")
+SETTINGS = ("experts_per_pair", "order", "budget", "seed", "question", "guide", "address", "port", *LAYOUT_NAMES)
 BROUGHT = "content:"  # how the id begins that a vote without a client's gets where it is brought to
 
 __all__ = ["bring_links", "bring_remarks", "bring_settings", "bring_votes", "own_record", "prepare"]

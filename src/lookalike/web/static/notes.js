@@ -83,6 +83,6 @@ remark.addEventListener("close", () => {
   about = null;
   look();
 });
-new MutationObserver(mark).observe(stage, { subtree: true, childList: true, attributes: true, attributeFilter: ["hidden"] });
+new MutationObserver(mark).observe(stage, { subtree: true, childList: true, attributes: true, attributeFilter: ["hidden", "tabindex"] });
 mark();
 })();
