@@ -1,6 +1,6 @@
 """Which votes count, and how they become judgements.
 
-The votes of machines do not count, and those on flagged pairs do, unless the options say otherwise.
+No machines count, and nobody who was screened out, but flagged pairs do, unless options say otherwise.
 """
 
 from dataclasses import dataclass
@@ -60,8 +60,8 @@ class CountedVotes:
     """The votes of a study that count, and what goes with them.
 
     machines: the votes of machines that do not count. flagged: judged pairs that somebody flags as broken; left_out:
-    whether these do not count. complete: how many pairs have all their votes, and how many wait, where only such pairs
-    count.
+    whether these do not count. screened: how many votes are of people whom gold pairs screened out. complete: how many
+    pairs have all their votes, and how many wait, where only such pairs count.
     """
 
     votes: "Votes"
@@ -69,12 +69,18 @@ class CountedVotes:
     machines: "Votes"
     flagged: int
     left_out: bool
+    screened: int = 0
     complete: "CompleteVotes | None" = None
 
     def judgements(self, study: "Study", how: HowToJudge) -> "Judgements":
         """What a rule makes of the votes."""
         from lookalike.discovery.rules import judge_by, usual_rule
 
+        if self.screened:
+            remark(
+                f"{self.screened:,} votes of people whom gold pairs screened out do not count: lookalike judge status "
+                f"{study.path.name} names them"
+            )
         if not len(self.votes):
             raise _no_votes(study, self)
         if how.rule == "verdict" and not len(self.verdicts):
@@ -112,13 +118,22 @@ def flags_in_words(n: int, *, left_out: bool = False) -> str:
     return f"{pairs} flagged as broken by an expert, and {counts} all the same: --without-flagged leaves such pairs out"
 
 
-def counted_votes(study: "Study", options: CountOptions = CountOptions()) -> CountedVotes:  # noqa: B008  # it never changes
-    """The votes of a study that count by these options; says how many pairs wait, where only complete ones count."""
+def counted_votes(
+    study: "Study",
+    options: CountOptions = CountOptions(),  # noqa: B008  # it never changes
+    *,
+    all_people: bool = False,
+) -> CountedVotes:
+    """The votes of a study that count by these options; says how many pairs wait, where only complete ones count.
+
+    all_people: also of those who were screened out.
+    """
     import numpy as np
 
     from lookalike.discovery.complete import complete_votes
 
-    everything, names, verdicts = study.votes(machines=True), study.machines(), study.verdicts()
+    recorded, names, verdicts = study.votes(machines=True), study.machines(), study.verdicts()
+    everything = recorded if all_people else recorded[~np.isin(recorded.experts, study.screened())]
     of_machines = np.isin(everything.experts, sorted(names)) if names else np.zeros(len(everything), bool)
     counts = np.ones(len(everything), bool) if options.with_machines else ~of_machines
     flagged = study.notes().flagged
@@ -137,7 +152,8 @@ def counted_votes(study: "Study", options: CountOptions = CountOptions()) -> Cou
         if some.complete:
             remark(str(some))
     apart = everything[of_machines & ~counts]
-    return CountedVotes(everything[counts], verdicts, apart, len(judged), options.without_flagged, some)
+    n_screened = len(recorded) - len(everything)
+    return CountedVotes(everything[counts], verdicts, apart, len(judged), options.without_flagged, n_screened, some)
 
 
 def _no_votes(study: "Study", counted: CountedVotes) -> StudyError:

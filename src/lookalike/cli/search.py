@@ -65,10 +65,7 @@ def search(
     ingredients = _ingredients(opened, query)
     finder = Finder(opened, model or _model_for(opened, ingredients))
     _check_words(finder, ingredients)
-    among = None if where is None else _among(opened, where)
-    if tag is not None:
-        among = _tagged(opened, tag) if among is None else among & _tagged(opened, tag)
-    looks = like_parts(finder, ingredients, k, among=among)
+    looks = like_parts(finder, ingredients, k, among=_searched(opened, where, tag))
     if html:
         from lookalike.report.search_results import write_looks
 
@@ -149,6 +146,15 @@ def _part_facts(ingredient: "Ingredient") -> dict[str, Any]:
     part = ingredient.part
     kind = "item" if ingredient.item is not None else ingredient.kind
     return {"kind": kind, "text": ingredient.name or part.text, "sign": part.sign, "weight": part.weight}
+
+
+def _searched(opened: "Study", where: str | None, tag: str | None) -> Any:
+    """Which items are searched, a mask; None for all. An error where both options fit no item together."""
+    masks = ([] if where is None else [_among(opened, where)]) + ([] if tag is None else [_tagged(opened, tag)])
+    among = masks[0] & masks[-1] if masks else None
+    if among is not None and not among.any():
+        raise StudyError(f"no item has {where} and the tag {tag!r}: leave one of them out")
+    return among
 
 
 def _among(opened: "Study", where: str) -> Any:

@@ -33,6 +33,7 @@ __all__ = [
     "check_record",
     "create_record",
     "read_machines",
+    "read_screened",
     "read_terms",
     "read_votes",
     "rows_of",
@@ -66,6 +67,8 @@ TRIGGERS = (
 )
 
 _ALL = "SELECT query, item, expert, answer, time, seconds FROM votes ORDER BY number"
+_JUDGING = "SELECT name FROM experts WHERE revoked IS NULL ORDER BY name"
+_JUDGING_KNOWN = _JUDGING.replace(" ORDER", " AND name NOT IN (SELECT expert FROM crowd) ORDER")
 _OF_PEOPLE = _ALL.replace(" ORDER", " WHERE expert NOT IN (SELECT name FROM machines) ORDER")
 
 
@@ -118,7 +121,7 @@ def read_votes(path: Path, *, machines: bool = False) -> Votes:
 
 @dataclass(frozen=True)
 class JudgingTerms:
-    """How a study is judged. scale: of its answers. experts: those who may judge, sorted by name.
+    """How a study is judged. scale: of its answers. experts: those with a link who may judge, sorted by name.
 
     experts_per_pair: how many judge each pair, or "all"; None where experts never judged in the browser.
     """
@@ -138,7 +141,8 @@ def _terms(connection: sqlite3.Connection, path: Path) -> JudgingTerms:
     if check_record(connection, path) < JUDGED:
         return JudgingTerms()
     meta = {key: value for key, value in connection.execute("SELECT key, value FROM meta") if value is not None}
-    experts = connection.execute("SELECT name FROM experts WHERE revoked IS NULL ORDER BY name").fetchall()
+    statement = _JUDGING_KNOWN if _has_table(connection, "crowd") else _JUDGING
+    experts = connection.execute(statement).fetchall()
     each = meta.get("experts_per_pair")
     try:
         number = each if each in (None, "all") else int(each)
@@ -261,3 +265,12 @@ def check_record(connection: sqlite3.Connection, path: Path) -> int:
     if schema > NEWEST:
         raise FileError(f"{path} was written by a newer lookalike, in form {schema}: upgrade to read it", path=path)
     return int(schema)
+
+
+def read_screened(path: Path) -> list[str]:
+    """Experts whose votes are kept but do not count: they came by an open link, and gold pairs screened them out."""
+    with _to_read(path) as uri, _opened(path, uri) as connection:
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'crowd'").fetchone() is None:
+            return []
+        rows = connection.execute("SELECT expert FROM crowd WHERE screened IS NOT NULL ORDER BY expert").fetchall()
+    return [str(row[0]) for row in rows]

@@ -26,6 +26,7 @@ from lookalike.discovery.vote_log import (
     append_votes,
     create_record,
     read_machines,
+    read_screened,
     read_terms,
     read_votes,
 )
@@ -357,6 +358,15 @@ class Study:
     def scale(self) -> Scale:
         """The scale of the answers: similar and not similar, unless `lookalike judge` was given another."""
         return self.terms().scale
+
+    def screened(self) -> list[str]:
+        """People of a crowd whom gold pairs screened out: their votes are kept, and do not count."""
+        return read_screened(self._record_path)
+
+    def counted_votes(self) -> Votes:
+        """The votes that count: those of people, but not of those who were screened out."""
+        votes, screened = self.votes(), self.screened()
+        return votes[~np.isin(votes.experts, screened)] if screened else votes
 
     def append_votes(self, votes: Votes, *, again: bool = True) -> Votes:
         """Add votes, all or none; when this returns they are on disk. Returns those that were added.

@@ -18,6 +18,9 @@ from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.rules import judge_by
 from lookalike.discovery.scale import Scale
 from lookalike.judging.pages.statistics import disagreements
+from lookalike.judging.store.crowd import crowd_link, join_crowd, open_crowd
+from lookalike.judging.store.gates import CrowdTerms
+from lookalike.judging.store.practice import Practice, PracticePair, set_practice
 from lookalike.judging.store.remarks import all_verdicts
 from lookalike.judging.store.scale import set_scale
 from lookalike.judging.store.types import Answer
@@ -125,6 +128,31 @@ def test_verdicts_are_grades_of_the_scale(graded: World, tmp_path: Path) -> None
         WORDS[1], f'"{WORDS[1]}"', "\"'" + WORDS[1].replace('"', '""') + '"', '"' + WORDS[1].replace('"', '""') + '"',
     )  # fmt: skip
     assert organiser.client.get("/organise/export.qrels?rule=verdict").text.split()[-1] == "1"
+
+
+def test_practice_is_on_the_scale(graded: World) -> None:
+    query, item = graded.study.pool().pairs[0]
+    set_practice(graded.store, Practice((PracticePair(query, item, 2, "So it is."),)))
+    browser = graded.expert("bob")
+    page = browser.client.get("/practice").text
+    assert re.findall(r'data-answer="(-?\d)"', page) == ["0", "1", "2", "3", "-1"]
+    assert json.loads(html.unescape(re.search(r'data-steps="([^"]*)"', page)[1])) == list(WORDS)  # type: ignore[index]
+    assert WORDS[1] not in page  # but escaped
+    with pytest.raises(ValueError, match="the answers of the practice are on the scale"):
+        set_scale(graded.store, Scale(("no", "yes")))
+    assert set_scale(graded.store, Scale(("no", "yes")), new_practice=True)
+
+
+def test_nobody_waits_for_a_crowd(graded: World) -> None:
+    open_crowd(graded.store, CrowdTerms("C0DE"))
+    for name in ("ann", "bob", "eve"):
+        (task,) = graded.store.claim(name, 1)
+        graded.store.vote(name, [Answer(f"{name} 1", task.pair, 1)])
+    before = graded.store.status()
+    member = join_crowd(graded.store, crowd_link(graded.store) or 0, None)
+    after = graded.store.status()
+    assert (after.complete, after.everybody_total) == (before.complete, before.everybody_total)
+    assert member.name not in graded.study.terms().experts
 
 
 def _variance(grades: list[int]) -> float:

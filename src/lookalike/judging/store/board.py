@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from lookalike.judging.store.gates import Gates
 from lookalike.judging.store.pairs import EVERYBODY, LONGEST, ReleasedPair, Seat, SeatRow, Voters
 from lookalike.judging.store.types import (
     LAST_MOMENT,
@@ -51,7 +52,8 @@ class Board:
         self.experts_per_pair = experts_per_pair
         self.unreleased = 0  # pairs that will be released later
         self.experts: dict[str, Expert] = {}
-        self.judging: frozenset[str] = frozenset()  # those who may judge: whose link was not taken back
+        self.gates = Gates()  # practice and the crowd
+        self.judging: frozenset[str] = frozenset()  # those with a link of their own who may judge
         self.pairs: dict[int, ReleasedPair] = {}
         self.ids: dict[tuple[str, str], int] = {}
         self.voters: dict[tuple[str, str], Voters] = {}  # of all pairs that have votes, also those not released
@@ -130,9 +132,13 @@ class Board:
             voters[expert] = counted
 
     def set_experts(self, experts: Iterable[Expert]) -> None:
-        """Take over who is an expert, of one name the last; pairs for everybody wait for those who may judge now."""
+        """Take over who is an expert, of one name the last; pairs for everybody wait for those who may judge now.
+
+        Nobody waits for people of the crowd: each judges some pairs only.
+        """
         self.experts = {expert.name: expert for expert in experts}
-        judging = frozenset(name for name, expert in self.experts.items() if expert.revoked is None)
+        known = self.experts.keys() - self.gates.crowd.keys()
+        judging = frozenset(name for name in known if self.experts[name].revoked is None)
         if judging == self.judging:
             return
         self.judging = judging
@@ -216,6 +222,12 @@ class Board:
                 numbers.append(one.id)
         return [self.task(number) for number in numbers]
 
+    def may_answer(self, expert: str, number: int) -> bool:
+        """Whether somebody of the crowd has pairs left to judge, or has judged this one; others always may."""
+        judged = self.judged.get(expert, {})
+        left = self.gates.left(expert, len(judged))
+        return left is None or left > 0 or (number in judged and not self.gates.is_screened(expert))
+
     def task(self, number: int) -> JudgingTask:
         """A pair as it is handed out."""
         pair = self.pairs[number]
@@ -287,11 +299,17 @@ class Board:
         else:
             open_to = self.open + self.unreleased - self._open_judged.get(expert, 0)
         gold = len(self._gold) - self._gold_judged.get(expert, 0)
+        judged = self.judged.get(expert, {})
+        left = self.gates.left(expert, len(judged))
+        if left is not None:  # of the crowd, who are shown how far they are, and nothing of others
+            left = min(left, open_to + gold)
+            return Progress(len(judged), left, len(judged), len(judged) + left)
         # gold pairs count too: if the count stood still after some pairs, experts would see which pairs are gold
         done = self.votes_done + sum(self._gold_judged.values())
         wanted = self.votes_wanted + len(self._gold) * len(self.judging)
-        sure = len(self.judging) <= self.experts_per_pair
-        return Progress(len(self.judged.get(expert, {})), open_to + gold, done, max(done, wanted), sure)
+        wanted += sum(self._gold_judged.get(name, 0) for name in self.gates.crowd)
+        sure = len(self.judging) <= self.experts_per_pair and not self.gates.crowd
+        return Progress(len(judged), open_to + gold, done, max(done, wanted), sure)
 
     @property
     def votes_done(self) -> int:
@@ -315,9 +333,15 @@ class Board:
 
     def _next(self, expert: str, queue: Queue, coming: Iterator[ReleasedPair], now: int) -> ReleasedPair | None:
         gold = self._next_gold(expert, queue)
-        if gold is not None and self._draw(expert, "turn", queue.turn + 1) < GOLD_SHARE:
+        if gold is not None and self._draw(expert, "turn", queue.turn + 1) < self._gold_share(expert, queue):
             return gold
         return next(coming, None) or gold or self._next_put_off(expert, now)
+
+    def _gold_share(self, expert: str, queue: Queue) -> float:
+        """The chance that an expert's next pair is a gold pair."""
+        in_hand = sum(self.pairs[number].gold for number in self.hands.get(expert, {}))
+        chance = self.gates.gold_chance(expert, queue.turn, self.gold_judged(expert) + in_hand)
+        return GOLD_SHARE if chance is None else chance
 
     def _coming(self, expert: str, queue: Queue, now: int) -> Iterator[ReleasedPair]:
         """The pairs with room for the expert: of the blocks begun so far, then of the next ones."""

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from lookalike.core.files import digest
 from lookalike.judging.store.board import Board
+from lookalike.judging.store.pairs import EVERYBODY
 from lookalike.judging.store.release import JudgingSettings, Released, Releases
 from lookalike.judging.store.schema import LATER, MISSING, PAIRS
 from lookalike.judging.store.work import StoreWork
@@ -95,6 +96,8 @@ def _change(plan: Plan, board: Board, pair: Ids, number: int) -> dict[str, Any]:
     """The block of a pair that stays, and how many experts it wants: none if it is no longer in the pool."""
     row = plan.releases.rows.get(pair)
     block, wanted = board.pairs[number].block, 0 if row is None else plan.settings.wanted
+    if 0 < wanted < EVERYBODY:  # votes that do not count leave their seats to others
+        wanted += len(board.gates.screened & board.pairs[number].voters.keys())
     if row is not None and plan.settings.order == "depth":
         block = int(plan.releases.depth_blocks[row])
     return {"number": number, "new_block": block, "new_wanted": None if pair in plan.gold_pairs else wanted}

@@ -94,7 +94,9 @@ class Releases:
         grades, undecided = np.full(len(self.pool), -1), self.is_gold.copy()
         for pair, number in board.ids.items():
             if pair in self.rows:
-                decided = sorted(answer for _, answer in board.pairs[number].voters.values() if answer >= 0)
+                voters = board.pairs[number].voters.items()
+                answers = sorted(answer for expert, (_, answer) in voters if not board.gates.is_screened(expert))
+                decided = [answer for answer in answers if answer >= 0]
                 middle = decided[(len(decided) - 1) // 2] if decided else 0
                 grades[self.rows[pair]] = middle >= rel  # as the median has it, and the majority: ties are negative
                 undecided[self.rows[pair]] |= not decided

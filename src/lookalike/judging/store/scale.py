@@ -16,10 +16,11 @@ if TYPE_CHECKING:
 __all__ = ["set_scale", "stored_scale"]
 
 
-def set_scale(store: "Store", scale: Scale, *, new_gold: bool = False) -> bool:
+def set_scale(store: "Store", scale: Scale, *, new_gold: bool = False, new_practice: bool = False) -> bool:
     """Let experts answer on a scale from now on; whether it is another than before.
 
-    Refused once there are votes, and where gold pairs have answers on the scale before, unless new ones come with it.
+    Refused once there are votes, and where gold pairs or the practice have answers on the scale before, unless new ones
+    come with it.
     Pages that are open must be loaded again: what they send until then is not kept.
     """
 
@@ -35,6 +36,10 @@ def set_scale(store: "Store", scale: Scale, *, new_gold: bool = False) -> bool:
             raise VoteRefusedError(
                 f"the answers of {len(gold):,} gold pairs are on the scale {str(before)!r}: give gold pairs of the new "
                 "scale too"
+            )
+        if not new_practice and "practice" in work.follower.meta:
+            raise VoteRefusedError(
+                f"the answers of the practice are on the scale {str(before)!r}: give a practice of the new scale too"
             )
         remake_votes(work.connection, scale)
         work.follower.begin_epoch(work.connection)
