@@ -47,6 +47,8 @@ NOT_READ = {  # options of commands
     "audit picture": "written",
     "data images": "written",
     "duplicates move": "written",
+    "encode text": "read as by the target onnx",
+    "encode tokenizer": "likewise",
     "evaluate curve": "written",
     "export file": "written",
     "finetune onnx": "written",

@@ -303,8 +303,9 @@ def use_decoder(path: Path) -> None:
 def use_onnx(path: Path) -> None:
     from lookalike.encoders import load
 
-    encoder = load(f"onnx:{path.parent / 'model.onnx'}", threads=1)
+    encoder = load(f"onnx:{path.parent / 'model.onnx'}", threads=1, text=path.parent / "text.onnx")
     encoder.version, encoder.n_features, encoder.encode(np.zeros((2, 20, 20, 3), np.uint8))
+    encoder.text.version, encoder.encode_text(["a red dress"])  # type: ignore[attr-defined]
 
 
 def use_finetuned(path: Path) -> None:

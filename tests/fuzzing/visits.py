@@ -182,6 +182,10 @@ def judge(rng: Random | None, seeds: Path, folder: Path) -> None:
             bodies = {
                 "/api/claim": {"n": 3, "recent": True}, "/api/votes": {"votes": [vote, vote | {"pair": pairs[-1]}]},
                 "/api/later": {"pair": pairs[0]}, "/api/missing": {"pair": pairs[0], "side": "item"},
+                "/api/note": {"client": CLIENT, "pair": pairs[0], "kind": "flag", "text": "it is\ncut off"},
+                "/organise/verdict": form(
+                    {"csrf": "CSRF", "query": "a", "item": "b", "answer": "1", "client": "c", "at": "0"}
+                ),
                 "/organise/add": form({"csrf": "CSRF", "name": "zoe", "days": "3"}),
                 "/organise/revoke": form({"csrf": "CSRF", "name": "bob"}),
                 "/organise/renew": form({"csrf": "CSRF", "name": "eve", "days": ""}),
@@ -189,7 +193,8 @@ def judge(rng: Random | None, seeds: Path, folder: Path) -> None:
             known = {
                 "token": [link.rpartition("/")[2] for link in links], "side": ["query", "item"], "page": ["1", "2"],
                 "given": re.findall(r"/picture/\w+/([^?\"']+)", pages) or ["1.x"], "path": ["judge.js", "page.css"],
-                "kind": ["csv", "parquet", "json", "qrels"], "rule": ["majority", "unanimous", "dawid-skene"],
+                "kind": ["csv", "parquet", "json", "qrels"], "rule": ["majority", "unanimous", "verdict"],
+                "at": ["0", "1"], "again": ["0", "1"], "machines": ["true"], "what": ["notes", "verdicts", ""],
             }  # fmt: skip
             for _ in range(AT_ONCE if rng is not None else 0):
                 request(rng, visitor, known, bodies, csrf)  # type: ignore[arg-type]
@@ -216,19 +221,43 @@ def look(rng: Random | None, seeds: Path, folder: Path) -> None:
         taken = visitor.ask("POST", "/pictures", visitor.own | FORM, form({"csrf": csrf}, whole))[1]
         brought = re.findall(r"picture=([^&]+)", taken["location"])
         visitor.get(f"/like?picture={brought[0]}&model=phash")
+        visitor.get("/like?words=bag/00.png+%2B+hat/01.png&model=colour")
         known = {
             "token": brought, "picture": brought, "item": ["0", "3", "bag/00.png", "hat/01.png"], "k": ["1", "12"],
             "model": ["phash", "colour", "colour-itq-8", "ranked"], "order": ["mixed", "listed"], "page": ["1", "2"],
-            "tag": ["nice", "other", ""], "number": ["0", "1"],
-            "q": ["bag", ""], "is.category": ["bag", "hat"], "path": ["page.css", "look.js"],
+            "tag": ["nice", "other", ""], "number": ["0", "1"], "q": ["bag", ""],
+            "words": ["bag/00.png + hat/01.png − 2*red", "hat/01.png"], "more": ["red"],
+            "by": ["looks"], "sign": ["+", "-"], "is.category": ["bag", "hat"], "path": ["page.css", "look.js"],
+            "near": ["8", "0.9"], "keep": ["largest", "first"], "way": ["move", "link"], "folder": [""],
         }  # fmt: skip
         ids = ["bag/00.png", "hat/01.png"]
         bodies = {
             "/pictures": form({"csrf": "CSRF"}, shown), "/basket/tags": {"ids": ids, "tag": "new", "remove": False},
-            "/basket/export": {"ids": ids, "form": "csv", "confirmed": True},
+            "/basket/export": {"ids": ids, "form": "csv", "confirmed": True}, **_reviewing(visitor, csrf),
         }  # fmt: skip
         for _ in range(AT_ONCE if rng is not None else 0):
             request(rng, visitor, known, bodies, csrf)  # type: ignore[arg-type]
+
+
+def _reviewing(visitor: Visitor, csrf: str) -> dict[str, Any]:
+    """What the page Duplicates sends: a search, a decision, and what is done then."""
+    search = {"model": "phash", "near": 8.0, "keep": "first", "skip": [0], "n": 3}
+    headers = visitor.own | {"x-csrf-token": csrf}
+    answer = visitor.ask("POST", "/duplicates/pairs", headers, json.dumps(search | {"skip": []}).encode())[2]
+    pairs = json.loads(answer)["pairs"] if answer.startswith(b"{") else []
+    first, second = (item["id"] for item in pairs[0]["items"]) if pairs else ("bag/00.png", "bag/01.png")
+    made = {"id": CLIENT, "kind": "drop", "first": first, "second": second}
+    visitor.ask("POST", "/duplicates/decide", headers, json.dumps(search | {"decisions": [made]}).encode())
+    plan = visitor.ask("GET", "/duplicates/plan", visitor.own)[2]
+    about = json.loads(plan) if plan.startswith(b"{") else {"folder": "/nowhere/x", "digest": "0" * 64}
+    return {
+        "/duplicates/pairs": search,
+        "/duplicates/decide": search | {"decisions": [made | {"id": CLIENT[::-1]}]},
+        "/duplicates/accept": {"batch": CLIENT},
+        "/duplicates/undo": search | {"batch": CLIENT},
+        "/duplicates/apply": {"way": "move", "folder": about["folder"], "digest": about["digest"]},
+        "/duplicates/put-back": {"name": "2024-05-01-100000-000000"},
+    }
 
 
 judge_plainly, look_plainly = functools.partial(judge, None), functools.partial(look, None)

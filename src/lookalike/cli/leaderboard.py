@@ -8,11 +8,23 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from lookalike.cli.counted import CountedVotes, CountOptions, counted_votes
 from lookalike.cli.errors import spelling
-from lookalike.cli.options import FORMAT, JSON, RULE, SEED, SMOOTHING, THREADS, UNLISTED, check_smoothing, chosen_format
+from lookalike.cli.options import (
+    FLAT,
+    FORMAT,
+    JSON,
+    RULE,
+    SEED,
+    SMOOTHING,
+    THREADS,
+    UNLISTED,
+    check_smoothing,
+    chosen_format,
+)
 from lookalike.cli.outputs import Output
 from lookalike.cli.paper_tables import Wanted, not_judged, recognise_alone, show_tables, with_tables
-from lookalike.cli.studies import judgements_of, open_judged, write_result
+from lookalike.cli.studies import open_judged, write_result
 from lookalike.cli.terminal import progress, remark, say_how_to_open, table, tables, tell
 from lookalike.core.endings import JUDGEMENT_FILES
 from lookalike.core.errors import FileError, InputError, StudyError
@@ -23,6 +35,7 @@ if TYPE_CHECKING:
     from lookalike.discovery import Agreement, Collection, Coverage, Judgements, Leaderboard, Pool
     from lookalike.discovery.bias import LeaveOneOut
     from lookalike.discovery.dawid_skene import GoldScore
+    from lookalike.discovery.machines import MachineAgreement
     from lookalike.metrics.metric import Metric
     from lookalike.study.study import Study
 
@@ -68,6 +81,7 @@ RULES = Annotated[
 ]
 COMPARE = Annotated[str | None, Parameter(help="a metric by which every pair of models is compared, such as AUC")]
 RESAMPLES = Annotated[int, Parameter(help="of the bootstrap behind the intervals")]
+COUNTING = Annotated[CountOptions, FLAT]
 OUTPUT = Annotated[Path | None, Parameter(help="also write everything to this .json file"), Output()]
 REPORT = Annotated[Path | None, Parameter(help="also write a page to look at, .html"), Output(".html")]
 
@@ -87,6 +101,7 @@ def leaderboard(
     one_per_identity: ONE_PER_IDENTITY = None,
     negatives: NEGATIVES = 100,
     with_random: WITH_RANDOM = False,
+    counting: COUNTING = CountOptions(),  # noqa: B008  # it never changes
     unlisted: UNLISTED = "below",
     leave_one_out: LEAVE_ONE_OUT = None,
     p: P = "exact",
@@ -120,7 +135,7 @@ def leaderboard(
     if identification and folder is not None and (alone := not_judged(folder)) is not None:
         recognise_alone(alone, output, report, printed, resamples=resamples, seed=seed, threads=threads)
         return
-    contest = _contest_of(folder, run, qrels, rule, smoothing)
+    contest = _contest_of(folder, run, qrels, (rule, smoothing), counting)
     _check_contest(contest, with_random=with_random, rules=rules)
     leaves_out = _leaves_one_out(leave_one_out, contest, report, p)
     checks = _Checks(chosen, metric, rules, "crowd" if smoothing is None else smoothing, leaves_out, p)
@@ -143,6 +158,7 @@ class _Contestants:
     judgements: "Judgements"
     pool: "Pool | None" = None
     study: "Study | None" = None
+    counted: "CountedVotes | None" = None
 
 
 def _check_contest(contest: _Contestants, *, with_random: bool, rules: bool) -> None:
@@ -176,7 +192,9 @@ class _Outcome:
     compared: Any
     coverage: "Coverage | None"
     agreement: "Agreement | None"
+    machines: "MachineAgreement | None"
     wanted: Wanted
+    counted: "CountedVotes | None"
 
     def facts(self) -> dict[str, Any]:
         """Everything, for other programs."""
@@ -188,6 +206,8 @@ class _Outcome:
             and {name: {**vars(score), "accuracy": score.accuracy} for name, score in self.on_gold.items()},
             "coverage": self.coverage and self.coverage.to_dict(),
             "agreement": self.agreement and self.agreement.to_dict(),
+            "machines": self.machines and self.machines.to_list(),
+            **({} if self.counted is None else self.counted.facts()),
         }
         return self.board.to_dict() | {name: part for name, part in parts.items() if part is not None}
 
@@ -232,21 +252,23 @@ def _compare_models(contest: _Contestants, checks: _Checks, wanted: Wanted, opti
     if by is not None and by not in board.metrics:  # what is compared is measured too, beside the usual metrics
         board = _with_metric(board, by, contest, options)
     board = with_tables(board, contest.models, contest.judgements, pool, wanted, options)
-    without_own = by_rule = on_gold = coverage = agreement = None
+    without_own = by_rule = on_gold = coverage = agreement = machines = None
     leaves_out = checks.leave_one_out
     if leaves_out is None:  # nobody asked, but a page shows it where it can be
         leaves_out = pool is not None and len(board.contest.as_judged(pool).models) > 1
     if leaves_out and pool is not None:
         without_own = discovery.leave_one_out(board.contest, pool, checks.metrics or OWN_OUT, p=checks.p)
     compared = board.compare(by) if by is not None else None
-    if study is not None:
-        votes, gold = study.votes(), study.gold()
+    counted = contest.counted
+    if study is not None and counted is not None:
+        votes, gold = counted.votes, study.gold()
         if checks.rules:
-            by_rule = discovery.by_rule(board.contest, votes, pool=pool, smoothing=checks.smoothing)
-            on_gold = None if gold is None else discovery.gold_scores(votes, gold, smoothing=checks.smoothing)
+            how: dict[str, Any] = {"smoothing": checks.smoothing, "verdicts": counted.verdicts}
+            by_rule = discovery.by_rule(board.contest, votes, pool=pool, **how)
+            on_gold = None if gold is None else discovery.gold_scores(votes, gold, **how)
         coverage = discovery.coverage(votes, pool) if pool is not None else None
-        agreement = discovery.agreement(votes, gold)
-    return _Outcome(board, without_own, by_rule, on_gold, compared, coverage, agreement, wanted)
+        agreement, machines = discovery.agreement(votes, gold), counted.machine_agreement(gold)
+    return _Outcome(board, without_own, by_rule, on_gold, compared, coverage, agreement, machines, wanted, counted)
 
 
 def _with_metric(board: "Leaderboard", by: "Metric", contest: _Contestants, options: dict[str, Any]) -> "Leaderboard":
@@ -274,7 +296,7 @@ def _write_page(page: Path, contest: _Contestants, outcome: _Outcome) -> None:
         pool=contest.pool,
         loo=outcome.without_own,
         study=study,
-        votes=study.votes() if study else None,
+        votes=contest.counted.votes if contest.counted else None,
         judgements=contest.judgements,
     )
 
@@ -293,7 +315,10 @@ def _show(outcome: _Outcome, *, every_metric: bool, page: Path | None) -> None:
     if outcome.compared is not None:
         say(f"\n{outcome.compared}")
     if outcome.agreement is not None:
-        say("\n" + "\n".join(str(part) for part in (outcome.agreement, outcome.coverage) if part is not None))
+        parts = (outcome.agreement, outcome.machines, outcome.coverage)
+        say("\n" + "\n".join(str(part) for part in parts if part is not None))
+    if outcome.counted is not None:
+        outcome.counted.say_flagged()
     for warning in outcome.board.warnings:
         remark(warning)
     if page is not None:
@@ -320,18 +345,21 @@ def _contest_of(
     folder: Path | None,
     run: list[str] | None,
     qrels: Path | None,
-    rule: str,
-    smoothing: float | Literal["crowd"] | None,
+    rule: tuple[str, float | Literal["crowd"] | None],
+    counting: CountOptions,
 ) -> _Contestants:
-    """The models and judgements of a study, or of files."""
+    """The models and judgements of a study, or of files. rule: its name, its smoothing."""
+    counting.check_study(folder)
     if folder is None:
-        return _contest_of_runs(run, qrels, rule)
+        return _contest_of_runs(run, qrels, rule[0])
     if run is not None or qrels is not None:
         raise InputError("pass a study, or --run and --qrels")
-    return _contest_of_study(folder, rule, smoothing)
+    return _contest_of_study(folder, rule, counting)
 
 
-def _contest_of_study(folder: Path, rule: str, smoothing: float | Literal["crowd"] | None) -> _Contestants:
+def _contest_of_study(
+    folder: Path, rule: tuple[str, float | Literal["crowd"] | None], counting: CountOptions
+) -> _Contestants:
     """The models, judgements and pool of a study."""
     from lookalike.study.models_in_turn import ModelsInTurn
 
@@ -340,7 +368,8 @@ def _contest_of_study(folder: Path, rule: str, smoothing: float | Literal["crowd
     if not models:
         raise StudyError(f"the study has no model yet: lookalike study add {folder} NAME FILE")
     pool = study.pool() if study.pool_path.exists() else None
-    return _Contestants(models, study.collection, judgements_of(study, rule, smoothing), pool, study)
+    counted = counted_votes(study, counting)
+    return _Contestants(models, study.collection, counted.judgements(study, *rule), pool, study, counted)
 
 
 def _contest_of_runs(run: list[str] | None, qrels: Path | None, rule: str) -> _Contestants:

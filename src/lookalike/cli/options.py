@@ -22,8 +22,8 @@ SEED = Annotated[
 ]
 STUDY = Annotated[Path, Parameter(help="the folder of the study")]
 RULE = Annotated[
-    Literal["majority", "unanimous", "dawid-skene"],
-    Parameter(help="how votes become judgements (docs/guide/discovery.md)"),
+    Literal["majority", "unanimous", "dawid-skene", "verdict"],
+    Parameter(help="how votes become judgements (docs/guide/discovery.md); verdict: verdicts first, else the majority"),
 ]
 SMOOTHING = Annotated[
     float | Literal["crowd"] | None,

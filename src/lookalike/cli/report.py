@@ -53,6 +53,10 @@ NEAR = Annotated[
     str | None,
     Parameter(help='in a study, which items are near-duplicates, by model: such as "phash=6 dino=0.97"'),
 ]
+STUDY_RULE = Annotated[
+    Literal["majority", "unanimous", "dawid-skene", "verdict"] | None,
+    Parameter(help="in a study that experts judged, how votes become judgements: majority by default"),
+]
 TITLE = Annotated[str | None, Parameter(help="of the report; by default the name of the data")]
 OUTPUT = Annotated[Path, Parameter(help="where to write the report"), Output(".html")]
 COLUMNS = Annotated[LabelOptions, FLAT]
@@ -73,6 +77,7 @@ def report(
     fit: FIT = None,
     similarity: SIMILARITY = None,
     near: NEAR = None,
+    rule: STUDY_RULE = None,
     title: TITLE = None,
     output: OUTPUT = PAGE,
     setting: SETTING = None,
@@ -103,10 +108,9 @@ def report(
         of_files = {"codes": codes, "fit": fit, "title": title, "similarity": similarity, **named_columns}
         _refuse("is not for a study, whose models and labels are known", **of_images, **of_files)
         chosen = choose_all(hashers or "ITQ", bits or STUDY_LENGTHS, seed) if (hashers, bits) != (None, None) else None
-        report_study(Path(data), output, chosen, limits(near), seed, printed)
+        report_study(Path(data), output, chosen, limits(near), seed, printed, rule or "majority")
         return
-    _refuse("is for a study, in which near-duplicates are looked for", near=near)
-    others = list(map(_named_codes, codes or []))
+    others = _checked_codes(codes, near, rule)
     if gallery is None:
         _check_data_set(data, {"fit": fit, **named_columns})
         task, _ = task_and_shape(data, source, labels, setting, seed, features or "pixels")
@@ -128,6 +132,13 @@ def _check_data_set(data: str, of_files: dict[str, Any]) -> None:
     if is_items(data):
         raise InputError(f"pass two files, queries and gallery: {data} is one of them")
     _refuse("is for files of embeddings, not for a data set, which has its own training part", **of_files)
+
+
+def _checked_codes(codes: list[str] | None, near: str | None, rule: str | None) -> list[tuple[str, str, str]]:
+    """The codes that were made elsewhere; raises where an option of a study was passed, and there is none."""
+    _refuse("is for a study, in which near-duplicates are looked for", near=near)
+    _refuse("is for a study, in which experts vote", rule=rule)
+    return list(map(_named_codes, codes or []))
 
 
 def _refuse(why: str, **options: Any) -> None:

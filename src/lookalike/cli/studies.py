@@ -3,8 +3,9 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from lookalike.cli.counted import CountOptions, counted_votes
 from lookalike.cli.terminal import remark
-from lookalike.core.errors import FileError, InputError, StudyError
+from lookalike.core.errors import FileError, InputError
 
 if TYPE_CHECKING:
     from lookalike.discovery import Judgements, Votes
@@ -12,6 +13,8 @@ if TYPE_CHECKING:
     from lookalike.study.study import Study
 
 __all__ = [
+    "check_vote_ids",
+    "ids_of",
     "judgements_of",
     "keep_gold",
     "open_judged",
@@ -63,28 +66,27 @@ def release_again(study: "Study") -> None:
 
 
 def judgements_of(study: "Study", rule: str, smoothing: "float | Literal['crowd'] | None" = None) -> "Judgements":
-    """What a rule makes of the votes of a study; `smoothing` is that of dawid-skene."""
-    from lookalike.discovery.dawid_skene import judge_by
-
-    votes = study.votes()
-    if not len(votes):
-        name = study.path.name
-        raise StudyError(
-            f"the study {study.name!r} has no votes yet: lookalike judge {name} --expert NAME lets people judge in "
-            f"the browser, lookalike study votes {name} FILE adds what they said elsewhere"
-        )
-    return judge_by(rule, votes, "crowd" if smoothing is None else smoothing)
+    """What a rule makes of the votes of people in a study; `smoothing` is that of dawid-skene."""
+    return counted_votes(study).judgements(study, rule, smoothing)
 
 
 def read_votes(study: "Study", file: Path, expert: str | None) -> "Votes":
     """Votes of a file, or its judgements as votes of one expert, on queries and items of the study."""
     from lookalike.discovery import Judgements, Votes
     from lookalike.discovery.formats import read_judgements
+    from lookalike.discovery.vote_files import read_vote_columns
 
-    ids = _ids(study)
+    ids = ids_of(study)
     if expert is None:
+        marked = read_vote_columns(file).get("machine")
+        if marked is not None and marked.any():
+            raise FileError(
+                f"{file} has {int(marked.sum()):,} votes of machines, which count nowhere unless asked: lookalike "
+                "judge import keeps them apart",
+                path=file,
+            )
         votes = Votes.read(file)
-        _check_ids(file, votes, ids)
+        check_vote_ids(file, votes, ids)
     else:
         answers = Judgements.of(read_judgements(file, **ids))
         votes = Votes(answers.queries, answers.items, [expert] * len(answers), (answers.grades > 0).astype(int))
@@ -96,7 +98,7 @@ def keep_gold(study: "Study", file: Path) -> int:
     """Keep the judgements of a file as gold pairs; how many."""
     from lookalike.discovery.formats import read_judgements
 
-    pairs = read_judgements(file, **_ids(study))
+    pairs = read_judgements(file, **ids_of(study))
     study.set_gold(pairs)
     return len(pairs)
 
@@ -109,28 +111,42 @@ def write_export(
     *,
     with_random: bool = False,
     raw: bool = False,
+    counting: CountOptions = CountOptions(),  # noqa: B008  # it never changes
 ) -> "Exported":
-    """Write votes, or the judgements of them, to a file, and say what was left out. rule: its name, its smoothing."""
-    from lookalike.discovery.exports import export_judgements, export_votes
+    """Write votes, the judgements of them, notes or verdicts to a file, and say what was left out.
 
+    rule: its name, its smoothing. counting: which votes judgements are made of; all votes are written with their
+    experts, those of machines too.
+    """
+    from lookalike.discovery.exports import Exported, export_judgements, export_votes
+
+    if what != "judgements" and with_random:
+        raise InputError("--with-random is for judgements: all votes are written, with a column that says source")
+    if what != "judgements" and counting.with_machines:
+        raise InputError(f"--with-machines is for judgements: {what} are written with those of machines")
+    if what in ("notes", "verdicts"):
+        record = study.notes() if what == "notes" else study.verdicts()
+        record.write(file, raw=raw)
+        return Exported(len(record.rows))
     pool = study.pool() if study.pool_path.exists() else None
     if what == "votes":
-        if with_random:
-            raise InputError("--with-random is for judgements: all votes are written, with a column that says source")
-        return export_votes(file, study.votes(), pool, raw=raw)
-    exported = export_judgements(file, judgements_of(study, *rule), pool, with_random=with_random, raw=raw)
+        votes = counted_votes(study, CountOptions(True, counting.without_flagged)).votes
+        return export_votes(file, votes, pool, raw=raw, machines=study.machines())
+    counted = counted_votes(study, counting)
+    exported = export_judgements(file, counted.judgements(study, *rule), pool, with_random=with_random, raw=raw)
+    counted.say_flagged()
     if exported.random_left_out:
         pairs = f"{exported.random_left_out:,} judged pairs that chance alone drew are"
         remark(f"{pairs} left out of {file.name}, since no metric counts them: --with-random writes them too")
     return exported
 
 
-def _ids(study: "Study") -> dict[str, set[str]]:
+def ids_of(study: "Study") -> dict[str, set[str]]:
     """The ids of the queries and of the items of a study."""
     return {"queries": set(study.queries.ids.tolist()), "items": set(study.catalogue.ids.tolist())}
 
 
-def _check_ids(file: Path, votes: "Votes", ids: dict[str, set[str]]) -> None:
+def check_vote_ids(file: Path, votes: "Votes", ids: dict[str, set[str]]) -> None:
     """Raise for a vote on a query or an item that the study does not have, with its line."""
     from lookalike.core.csv_files import read_csv
 

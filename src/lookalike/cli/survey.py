@@ -32,6 +32,7 @@ def report_study(
     near: dict[str, float],
     seed: int,
     printed: str,
+    rule: str = "majority",
 ) -> None:
     """Survey a study, and where experts voted, compare its models on what they said."""
     from lookalike.report.collection import write_collection
@@ -45,7 +46,7 @@ def report_study(
         )
     with progress():
         surveyed = survey(study, near=near, hashers=chosen, seed=seed)
-        judged = _judged(study, seed) if len(study.votes()) else None
+        judged = _judged(study, seed, rule) if len(study.votes()) else None
     everything: dict[str, Any] = {"survey": surveyed.to_dict()}
     if judged is not None:
         everything["leaderboard"] = judged.board.to_dict()
@@ -70,12 +71,12 @@ def report_study(
     tell(printed, lambda: everything | {"report": str(output)}, in_tables, show)
 
 
-def _judged(study: "Study", seed: int) -> "JudgedStudy":
-    """The leaderboard of a study, and what it is made of."""
+def _judged(study: "Study", seed: int, rule: str) -> "JudgedStudy":
+    """The leaderboard of a study, and what it is made of. rule: how votes become judgements."""
     from lookalike import discovery
     from lookalike.report.collection import JudgedStudy
 
-    judgements = judgements_of(study, "majority")
+    judgements = judgements_of(study, rule)
     pool = study.pool() if study.pool_path.exists() else None
     models = {name: study.model(name).given for name in study.models()}
     board = discovery.leaderboard(models, judgements, study.collection, pool=pool, seed=seed)

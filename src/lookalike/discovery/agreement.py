@@ -24,6 +24,7 @@ __all__ = [
     "Kappas",
     "agreement",
     "cohen_kappa",
+    "figure_cells",
     "gwet_ac1",
     "krippendorff_alpha",
 ]
@@ -114,20 +115,7 @@ class Agreement:
 
     def __str__(self) -> str:
         head = ["expert", "votes", "decided", "can't tell", "similar", "as others", "seconds", "changed", "gold"]
-        table = [
-            [
-                f.expert,
-                f"{f.votes:,}",
-                f"{f.decided:,}",
-                percent(f.cant_tell),
-                percent(f.similar),
-                percent(f.with_others),
-                "-" if np.isnan(f.median_seconds) else f"{f.median_seconds:.1f}",
-                f"{f.changed:,}",
-                f"{f.gold_right}/{f.gold_asked}" if f.gold_asked else "-",
-            ]
-            for f in self.figures
-        ]
+        table = [figure_cells(figures) for figures in self.figures]
         kappas, between = self.kappas, ""
         if kappas is not None:
             between = f", Cohen's kappa {shown(kappas.low)} to {shown(kappas.high)}{kappas.note}"
@@ -142,6 +130,21 @@ class Agreement:
         )
 
     __repr__ = __str__
+
+
+def figure_cells(f: ExpertFigures) -> list[str]:
+    """The figures of an expert as the cells of a table in text."""
+    return [
+        f.expert,
+        f"{f.votes:,}",
+        f"{f.decided:,}",
+        percent(f.cant_tell),
+        percent(f.similar),
+        percent(f.with_others),
+        "-" if np.isnan(f.median_seconds) else f"{f.median_seconds:.1f}",
+        f"{f.changed:,}",
+        f"{f.gold_right}/{f.gold_asked}" if f.gold_asked else "-",
+    ]
 
 
 def agreement(votes: Votes, gold: Any = None) -> Agreement:

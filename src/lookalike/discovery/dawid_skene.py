@@ -11,6 +11,7 @@ import numpy as np
 from lookalike.core.errors import InputError, InputTypeError, Option
 from lookalike.core.text_table import aligned, percent
 from lookalike.discovery.judgements import Judgements, majority, unanimous
+from lookalike.discovery.verdicts import VERDICT, Verdicts, by_verdict
 from lookalike.discovery.votes import CANT_TELL, NOT_SIMILAR, SIMILAR, Votes, numbered
 from lookalike.evaluation.results import as_table
 
@@ -291,15 +292,25 @@ RULES: dict[str, Callable[[Votes], Judgements]] = {
 }
 
 
-def judge_by(rule: str, votes: Votes, smoothing: float | Literal["crowd"] = "crowd") -> Judgements:
-    """What a rule makes of votes; `smoothing` is that of dawid-skene."""
+def judge_by(
+    rule: str, votes: Votes, smoothing: float | Literal["crowd"] = "crowd", verdicts: Verdicts | None = None
+) -> Judgements:
+    """What a rule makes of votes; `smoothing` is that of dawid-skene, `verdicts` are for the rule verdict."""
+    if rule == VERDICT:
+        return by_verdict(votes, verdicts or Verdicts())
     return dawid_skene(votes, smoothing=smoothing) if rule == "dawid-skene" else RULES[rule](votes)
 
 
-def judge_by_all(votes: Votes, smoothing: float | Literal["crowd"] = "crowd") -> dict[str, Judgements]:
-    """What each rule makes of votes; without dawid-skene where fewer than three experts voted: it needs three."""
+def judge_by_all(
+    votes: Votes, smoothing: float | Literal["crowd"] = "crowd", verdicts: Verdicts | None = None
+) -> dict[str, Judgements]:
+    """What each rule makes of votes.
+
+    Without dawid-skene where fewer than three experts voted: it needs three. With the rule verdict if there are any.
+    """
     few = len(votes.ballots.experts) < 3
-    return {rule: judge_by(rule, votes, smoothing) for rule in RULES if not (few and rule == "dawid-skene")}
+    rules = [rule for rule in RULES if not (few and rule == "dawid-skene")]
+    return {rule: judge_by(rule, votes, smoothing, verdicts) for rule in [*rules, *([VERDICT] if verdicts else [])]}
 
 
 @dataclass(frozen=True)
@@ -315,7 +326,13 @@ class GoldScore:
         return self.right / self.decided if self.decided else float("nan")
 
 
-def gold_scores(votes: Votes, gold: Any, *, smoothing: float | Literal["crowd"] = "crowd") -> dict[str, GoldScore]:
+def gold_scores(
+    votes: Votes,
+    gold: Any,
+    *,
+    smoothing: float | Literal["crowd"] = "crowd",
+    verdicts: Verdicts | None = None,
+) -> dict[str, GoldScore]:
     """How each rule does on gold pairs, whose answers are known: judgements, or rows (query, item, grade).
 
     >>> votes = Votes(["q"] * 6, list("aaabbb"), ["ann", "bob", "eve"] * 2, [1, 1, 0, 0, 0, 0])
@@ -324,7 +341,7 @@ def gold_scores(votes: Votes, gold: Any, *, smoothing: float | Literal["crowd"] 
     """
     known = Judgements.of(gold).by_pair
     scores = {}
-    for rule, judgements in judge_by_all(votes, smoothing).items():
+    for rule, judgements in judge_by_all(votes, smoothing, verdicts).items():
         answers = [(grade > 0) == (known[pair] > 0) for pair, grade in judgements.by_pair.items() if pair in known]
         scores[rule] = GoldScore(decided=len(answers), right=sum(answers))
     return scores

@@ -18,9 +18,15 @@ class Exported(NamedTuple):
     random_left_out: int = 0
 
 
-def export_votes(path: str | Path, votes: Votes, pool: Pool | None, *, raw: bool = False) -> Exported:
-    """Write every vote to .csv or .parquet; with a pool, a column `source` says why its pair was to be judged."""
-    votes.write(path, raw=raw, sources=None if pool is None else pool.sources(votes.queries, votes.items))
+def export_votes(
+    path: str | Path, votes: Votes, pool: Pool | None, *, raw: bool = False, machines: frozenset[str] = frozenset()
+) -> Exported:
+    """Write every vote to .csv or .parquet; with a pool, a column `source` says why its pair was to be judged.
+
+    machines: names of experts that are machines; if there are any, a column `machine` marks their votes.
+    """
+    sources = None if pool is None else pool.sources(votes.queries, votes.items)
+    votes.write(path, raw=raw, sources=sources, machines=machines)
     return Exported(len(votes))
 
 

@@ -19,24 +19,52 @@ from lookalike.discovery.vote_columns import WORDS, answer_column, seconds_colum
 __all__ = ["read_vote_columns", "write_vote_columns"]
 
 _NEEDED = ("query", "item", "expert", "answer")
-_COLUMNS = (*_NEEDED, "time", "seconds")
+_COLUMNS = (*_NEEDED, "time", "seconds", "why", "machine")
+_MARKS = {"": False, "no": False, "false": False, "0": False, "yes": True, "true": True, "1": True}
 
 
-def read_vote_columns(path: str | Path) -> dict[str, np.ndarray | None]:
-    """The checked columns of a .csv or .parquet file by name; None for times or seconds that it does not have."""
+def read_vote_columns(path: str | Path, *, machine: str | None = None) -> dict[str, np.ndarray | None]:
+    """The checked columns of a .csv or .parquet file by name; None for times or seconds that it does not have.
+
+    machine: whose votes they are; then the file need not name experts, and names no other. The columns "why", texts,
+    and "machine", whether a vote is a machine's, are there only if the file has them.
+    """
     path = Path(path)
     if path.suffix not in TABLES:
         raise FileError(f"cannot read {path}: the name must end in {either(TABLES)}", path=path)
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
-    columns, error = _read_csv(path) if path.suffix == ".csv" else _read_parquet(path)
+    needed = _NEEDED if machine is None else tuple(name for name in _NEEDED if name != "expert")
+    columns, error = _read_csv(path, needed) if path.suffix == ".csv" else _read_parquet(path, needed)
+    if machine is not None:
+        columns = {**columns, "expert": _one_expert(columns, machine, error)}
     checked: dict[str, np.ndarray | None] = {
         name: text_ids(columns[name], name, error) for name in ("query", "item", "expert")
     }
     checked["answer"] = answer_column(columns["answer"], error)
     checked["time"] = time_column(columns["time"], error) if "time" in columns else None
     checked["seconds"] = seconds_column(columns["seconds"], error) if "seconds" in columns else None
+    if "why" in columns:
+        checked["why"] = np.array(["" if text is None else str(text) for text in columns["why"]], str)
+    if "machine" in columns:
+        checked["machine"] = np.array([_is_machine(mark, row, error) for row, mark in enumerate(columns["machine"])])
     return checked
+
+
+def _one_expert(columns: Mapping[str, Sequence[Any]], machine: str, error: RowError) -> list[str]:
+    """The name of a machine for every vote; an error where the file has votes of others."""
+    for row, name in enumerate(columns.get("expert", ())):
+        if name != machine:
+            raise error(row, f"this vote is of {name!r}, not of the machine {machine!r}: leave the column expert out")
+    return [machine] * len(columns["answer"])
+
+
+def _is_machine(mark: Any, row: int, error: RowError) -> bool:
+    """Whether a mark says that a vote is a machine's."""
+    text = str("" if mark is None else mark).strip().lower()
+    if text not in _MARKS:
+        raise error(row, f"machine is yes for the votes of machines, and empty for others, got {mark!r}")
+    return _MARKS[text]
 
 
 def write_vote_columns(path: str | Path, columns: Mapping[str, np.ndarray], digest: str, *, raw: bool) -> None:
@@ -50,8 +78,8 @@ def write_vote_columns(path: str | Path, columns: Mapping[str, np.ndarray], dige
         raise FileError(f"cannot write {path}: the name must end in {either(TABLES)}", path=path)
 
 
-def _read_csv(path: Path) -> tuple[Mapping[str, Sequence[Any]], RowError]:
-    table = read_csv(path, _NEEDED)
+def _read_csv(path: Path, needed: Sequence[str]) -> tuple[Mapping[str, Sequence[Any]], RowError]:
+    table = read_csv(path, needed)
 
     def error(row: int, problem: str) -> FileError:
         line = table.lines[row]
@@ -60,7 +88,7 @@ def _read_csv(path: Path) -> tuple[Mapping[str, Sequence[Any]], RowError]:
     return table.columns, error
 
 
-def _read_parquet(path: Path) -> tuple[Mapping[str, Sequence[Any]], RowError]:
+def _read_parquet(path: Path, needed: Sequence[str]) -> tuple[Mapping[str, Sequence[Any]], RowError]:
     import pyarrow.parquet as pq
 
     def error(row: int, problem: str) -> FileError:
@@ -71,7 +99,7 @@ def _read_parquet(path: Path) -> tuple[Mapping[str, Sequence[Any]], RowError]:
         raise FileError(f"{path} holds {about['lookalike']}, not votes", path=path)
     names = pq.read_schema(path).names
     for name in _COLUMNS:
-        if names.count(name) != 1 and (name in _NEEDED or name in names):
+        if names.count(name) != 1 and (name in needed or name in names):
             listed = ", ".join(map(repr, names)) or "nothing"
             raise FileError(f"{path} must have one column {name!r}, got {listed}", path=path)
     with reading(path, PARQUET):

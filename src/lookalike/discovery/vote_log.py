@@ -20,7 +20,16 @@ NEWEST = 2  # the form that `lookalike.judging` makes of it, with more tables an
 APPLICATION = 0x4C4B414C  # "LKAL", which marks the file as one of ours
 WAIT = 60.0  # seconds to wait for other processes
 
-__all__ = ["append_votes", "check_record", "create_record", "read_votes", "rows_of", "votes_of"]
+__all__ = [
+    "append_votes",
+    "check_record",
+    "create_record",
+    "read_machines",
+    "read_votes",
+    "rows_of",
+    "rows_of_table",
+    "votes_of",
+]
 
 Row = tuple[str, str, str, int, int | None, float | None]
 
@@ -45,6 +54,7 @@ CREATE TRIGGER votes_are_new BEFORE INSERT ON votes WHEN EXISTS (SELECT 1 FROM v
 """
 
 _ALL = "SELECT query, item, expert, answer, time, seconds FROM votes ORDER BY number"
+_OF_PEOPLE = _ALL.replace(" ORDER", " WHERE expert NOT IN (SELECT name FROM machines) ORDER")
 
 
 def create_record(path: Path) -> None:
@@ -84,10 +94,27 @@ def append_votes(path: Path, votes: Votes, *, again: bool = True) -> Votes:
     return added
 
 
-def read_votes(path: Path) -> Votes:
-    """All votes, in the order in which they came."""
+def read_votes(path: Path, *, machines: bool = False) -> Votes:
+    """All votes of people, in the order in which they came. machines: those of machines too."""
     with _to_read(path) as uri, _opened(path, uri) as connection:
-        return votes_of(connection.execute(_ALL).fetchall(), path)
+        of_people = not machines and _has_table(connection, "machines")
+        return votes_of(connection.execute(_OF_PEOPLE if of_people else _ALL).fetchall(), path)
+
+
+def read_machines(path: Path) -> frozenset[str]:
+    """The names in a record of votes under which machines judge, not people."""
+    return frozenset(str(name) for (name,) in rows_of_table(path, "machines", "SELECT name FROM machines"))
+
+
+def rows_of_table(path: Path, table: str, statement: str) -> list[Any]:
+    """What a statement finds in a table; nothing where the record has no such table."""
+    with _to_read(path) as uri, _opened(path, uri) as connection:
+        return connection.execute(statement).fetchall() if _has_table(connection, table) else []
+
+
+def _has_table(connection: sqlite3.Connection, name: str) -> bool:
+    statement = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+    return connection.execute(statement, (name,)).fetchone() is not None
 
 
 def rows_of(votes: Votes) -> list[Row]:

@@ -1,5 +1,6 @@
 """Votes: every answer of every expert, and the last answer of each expert on each pair."""
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,8 @@ from lookalike.discovery.vote_columns import (
     time_column,
 )
 from lookalike.discovery.vote_files import read_vote_columns, write_vote_columns
+
+logger = logging.getLogger(__name__)
 
 __all__ = ["CANT_TELL", "NOT_SIMILAR", "SIMILAR", "WORDS", "Ballots", "Votes", "as_pairs", "numbered"]
 
@@ -146,13 +149,16 @@ class Votes:
                 f"first that of {expert!r} on query {query!r} and item {item!r}"
             )
 
-    def write(self, path: str | Path, *, raw: bool = False, sources: Any = None) -> None:
+    def write(self, path: str | Path, *, raw: bool = False, sources: Any = None, machines: Any = ()) -> None:
         """Write to a .csv or .parquet file with the columns query, item, expert, answer, time, seconds.
 
         raw: in CSV, leave text as it is that a spreadsheet takes for a formula. sources: a further column, as
-        `Pool.sources` gives it; reading ignores it.
+        `Pool.sources` gives it; reading ignores it. machines: names of experts that are machines; if there are any, a
+        further column `machine` says yes for their votes.
         """
         more = {} if sources is None else {"source": np.asarray(sources)}
+        if machines:
+            more["machine"] = np.where(np.isin(self.experts, sorted(machines)), "yes", "")
         write_vote_columns(path, self._columns | more, self.digest, raw=raw)
 
     @classmethod
@@ -160,8 +166,20 @@ class Votes:
         """Read a .csv or .parquet file with columns query, item, expert, answer and, if known, time and seconds.
 
         Answers are words or 1, 0, -1. Times are ISO 8601, in UTC where they name no zone. Other columns are ignored.
+        There is a warning if a column `machine` says that votes are a machine's: here they count as all others do.
         """
-        return cls(*read_vote_columns(path).values())
+        columns = read_vote_columns(path)
+        votes = cls(*(columns[name] for name in ("query", "item", "expert", "answer", "time", "seconds")))
+        marked = columns.get("machine")
+        if marked is not None and marked.any():
+            logger.warning(
+                "%s has %d votes of machines, such as %s, which count here like those of experts: lookalike judge "
+                "import keeps them apart",
+                path,
+                int(marked.sum()),
+                votes.experts[marked][0],
+            )
+        return votes
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,8 +17,10 @@ from lookalike.discovery.catalogue import Catalogue
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.formats import read_judgements, write_judgements
 from lookalike.discovery.judgements import Judgements
+from lookalike.discovery.notes import Notes, read_notes
 from lookalike.discovery.pool import RANDOM, Pool
-from lookalike.discovery.vote_log import append_votes, create_record, read_votes
+from lookalike.discovery.verdicts import Verdicts, read_verdicts
+from lookalike.discovery.vote_log import append_votes, create_record, read_machines, read_votes
 from lookalike.discovery.votes import Votes
 from lookalike.study.folder import UNFINISHED, check_name, finish_new_study, new_study, wait_for_lock
 from lookalike.study.items import StudyItems, collection_of, queries_from_catalogue, queries_from_elsewhere
@@ -262,6 +264,10 @@ class Study:
         """The file with the hasher of a model, if its codes are hashed embeddings of another."""
         return self._model_files.hasher_path(name)
 
+    def text_path(self, name: str) -> Path:
+        """The file that says where the text side of a model is; see `lookalike.study.text_sides`."""
+        return self._model_files.text_path(name)
+
     def hasher_digest(self, name: str) -> str:
         """The fingerprint of the hasher of a model."""
         return self._model_files.hasher_digest(name)
@@ -315,9 +321,25 @@ class Study:
 
     # Votes and gold pairs
 
-    def votes(self) -> Votes:
-        """All votes, in the order in which they came."""
-        return read_votes(self.path / "votes.sqlite")
+    def votes(self, *, machines: bool = False) -> Votes:
+        """All votes of people, in the order in which they came. machines: those of machines too."""
+        return read_votes(self._record_path, machines=machines)
+
+    @property
+    def _record_path(self) -> Path:
+        return self.path / "votes.sqlite"
+
+    def machines(self) -> frozenset[str]:
+        """The names under which machines judge, not people."""
+        return read_machines(self._record_path)
+
+    def notes(self) -> Notes:
+        """What experts wrote of pairs, and the pairs that they flag as broken."""
+        return read_notes(self._record_path)
+
+    def verdicts(self) -> Verdicts:
+        """What the organiser says of pairs on which experts disagree."""
+        return read_verdicts(self._record_path)
 
     def append_votes(self, votes: Votes, *, again: bool = True) -> Votes:
         """Add votes, all or none; when this returns they are on disk. Returns those that were added.
@@ -325,7 +347,12 @@ class Study:
         again: whether to add votes that are there already, of the same query, item, expert, answer and time.
         """
         self.check_pairs(votes.queries, votes.items, "voted")
-        return append_votes(self.path / "votes.sqlite", votes, again=again)
+        if machines := self.machines().intersection(votes.experts.tolist()):
+            raise StudyError(
+                f"{min(machines)!r} is a machine in the study {self.name!r}, and these votes would be a person's: "
+                "lookalike judge import adds votes of machines"
+            )
+        return append_votes(self._record_path, votes, again=again)
 
     def check_pairs(self, queries: np.ndarray, items: np.ndarray, what: str) -> None:
         """Raise if a pair is not of a query and an item of the study, or is of a query with itself."""

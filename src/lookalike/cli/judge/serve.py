@@ -45,6 +45,14 @@ DATABASE = Annotated[
 ]
 QUESTION = Annotated[str | None, Parameter(help="what experts are asked, in one line")]
 GUIDE = Annotated[Path | None, Parameter(help="a text file: how they are to judge, shown at first and with the keys")]
+LAYOUT = Annotated[
+    Literal["pairs", "sheet"] | None,
+    Parameter(help="show pairs one after the other, or a query with all its candidates: as before, or pairs"),
+]
+SHEET_SIZE = Annotated[
+    int | None,
+    Parameter(help="candidates on a sheet, at most: as before, or 12", validator=validators.Number(gte=2, lte=24)),
+]
 PORT = Annotated[
     int | None,
     Parameter(
@@ -75,6 +83,8 @@ def serve(
     database: DATABASE = None,
     question: QUESTION = None,
     guide: GUIDE = None,
+    layout: LAYOUT = None,
+    sheet_size: SHEET_SIZE = None,
     port: PORT = None,
     host: HOST = "127.0.0.1",
     allow_host: ALLOW_HOST = (),
@@ -100,6 +110,7 @@ def serve(
         with open_store(study, database) as store:
             _configure(store, experts_per_pair, order, budget)
             store.brief(question, text)
+            _set_layout(store, layout, sheet_size)
             site = _open_site(store, doors, stack)
             links = _links(store, study, expert, expires, site.address)
             status = store.status()
@@ -200,6 +211,15 @@ def _configure(store: "Store", experts_per_pair: int | None, order: str | None, 
     elif settings["budget"] is not None and settings["budget"] < 1:
         raise InputError(f"--budget must be a number of pairs from 1, or all, got {settings['budget']}")
     store.configure(**settings)
+
+
+def _set_layout(store: "Store", layout: Literal["pairs", "sheet"] | None, sheet_size: int | None) -> None:
+    """Set how pages show pairs; a size without sheets is a mistake."""
+    from lookalike.judging.store.sheets import read_layout, set_layout
+
+    if sheet_size is not None and (layout or read_layout(store).name) != "sheet":
+        raise InputError("--sheet-size is for sheets, and pairs are shown one after the other: add --layout sheet")
+    set_layout(store, layout, sheet_size)
 
 
 def _text(path: Path) -> str:

@@ -15,11 +15,15 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
+from lookalike.core.errors import InputError
 from lookalike.judging.pages.images import Images
 from lookalike.judging.pages.links import Keys
 from lookalike.judging.pages.organiser import Organising, sentence
-from lookalike.judging.pages.requests import Given, SentClaim, SentMissing, SentPair, SentVotes, parsed
+from lookalike.judging.pages.requests import Given, SentClaim, SentMissing, SentNote, SentPair, SentVotes, parsed
 from lookalike.judging.pages.sessions import Sessions, expert_link, organiser_link
+from lookalike.judging.pages.settling import Settling
+from lookalike.judging.store.remarks import Remark, add_note
+from lookalike.judging.store.sheets import read_layout
 from lookalike.judging.store.types import Answer, ExpertError, JudgingTask, Progress, StoreAwayError, StoreFullError
 from lookalike.web.guard import RequestRefusedError
 from lookalike.web.server import Pages, add_frequent, create_app
@@ -40,6 +44,11 @@ NOT_KEPT = {
     "unknown": "The pair is no longer among those to judge.",
     "changed": "An answer with the same mark was kept before.",
     "often": "You changed your answers very often within a minute. The one before counts; wait a minute to change it.",
+}
+NOTE_REFUSED = {
+    "unknown": (404, "The pair is no longer among those to judge."),
+    "changed": (409, "A note with the same mark was kept before."),
+    "often": (429, "That are very many notes within a minute: this one is kept in your browser and sent again."),
 }
 
 logger = logging.getLogger(__name__)
@@ -66,9 +75,10 @@ class Judging:
         """The page on which an expert judges."""
         name = self.sessions.expert(request)
         box = self.sessions.keys.proof("box", name)[:16]  # where the browser keeps answers of this expert to this study
-        briefing = self.store.briefing()
+        briefing, layout = self.store.briefing(), read_layout(self.store)
         return self.pages.answer(
-            "judge.html",
+            "sheet.html" if layout.name == "sheet" else "judge.html",
+            sheet_size=layout.sheet_size,
             name=name,
             box=box,
             csrf=self.sessions.token(request),
@@ -80,14 +90,17 @@ class Judging:
     async def claim(self, request: Request) -> Response:
         """Pairs to judge."""
         visitor, sent = self.sessions.bearer(request), parsed(SentClaim, await request.body())
-        name, recent = visitor.name, RECENT if sent.recent else 0
-        handed = await asyncio.wrap_future(self.store.hand_out(name, visitor.number, sent.n, recent=recent))
+        name, recent = visitor.name, max(RECENT, sent.sheet or 0) if sent.recent else 0
+        handed = await asyncio.wrap_future(
+            self.store.hand_out(name, visitor.number, sent.n, sheet=sent.sheet or 1, recent=recent)
+        )
+        tiles = sent.sheet is not None
 
         def shown() -> dict[str, Any]:
-            answer: dict[str, Any] = {"tasks": [self._shown(name, task) for task in handed.tasks]}
+            answer: dict[str, Any] = {"tasks": [self._shown(name, task, tiles) for task in handed.tasks]}
             if sent.recent:
                 answer["recent"] = [
-                    {**self._shown(name, task), "answered": answered} for task, answered in handed.recent
+                    {**self._shown(name, task, tiles), "answered": answered} for task, answered in handed.recent
                 ]
             return answer | {"progress": _progress(handed.progress)}
 
@@ -121,15 +134,29 @@ class Judging:
             raise RequestRefusedError(404, "There is no such pair.")
         return {}
 
-    def _shown(self, name: str, task: JudgingTask) -> dict[str, Any]:
+    def note(self, name: str, sent: SentNote) -> dict[str, Any]:
+        """Keep a note or a flag; it is on disk when this returns."""
+        try:
+            remark = Remark(sent.client, self._pair(name, sent.pair), sent.kind, sent.text)
+        except InputError as error:
+            raise RequestRefusedError(422, sentence(error)) from error
+        outcome = add_note(self.store, name, remark)
+        if outcome in NOTE_REFUSED:
+            raise RequestRefusedError(*NOTE_REFUSED[outcome])
+        return {"status": outcome}
+
+    def _shown(self, name: str, task: JudgingTask, tile: bool = False) -> dict[str, Any]:
         """A pair as its page gets it: addresses of images, and nothing of what they are or where they come from.
+
+        tile: whether the page also needs the candidate as one of many.
 
         Its number is disguised, for each expert in another way: numbers follow ranks, and nobody is to answer what was
         never handed out.
         """
         query, item = self.images.address(name, "query", task.query), self.images.address(name, "item", task.item)
         number = self.sessions.keys.disguised(f"pair {name}", task.pair)
-        return {"pair": number, "query": query, "item": item, "answered": None}
+        small = {"tile": self.images.address(name, "tile", task.item)} if tile else {}
+        return {"pair": number, "query": query, "item": item, "answered": None, **small}
 
     def _pair(self, name: str, number: int) -> int:
         """The pair that was handed to an expert by this number."""
@@ -171,8 +198,11 @@ def create_judge_app(
         running=able_to_draw,
     )
     _answer_errors(app, pages)
-    _add_expert_routes(app, Judging(store, sessions, images, pages))
-    _add_organiser_routes(app, Organising(study, store, sessions, images, pages))
+    judging = Judging(store, sessions, images, pages)
+    _add_expert_routes(app, judging)
+    organising = Organising(study, store, sessions, images, pages)
+    _add_organiser_routes(app, organising)
+    add_remark_routes(app, judging, Settling(organising))
     return app
 
 
@@ -248,8 +278,34 @@ def _add_organiser_routes(app: FastAPI, organising: Organising) -> None:
         )
 
     @app.get("/organise/export.{kind}")
-    def export(kind: str, request: Request, rule: str = "majority") -> Response:
-        return organising.export(request, kind, rule)
+    def export(kind: str, request: Request, rule: str = "majority", what: str = "") -> Response:
+        return organising.export(request, kind, rule, what)
+
+
+def add_remark_routes(app: FastAPI, judging: Judging, settling: Settling) -> None:
+    """The routes of notes and flags, and of verdicts on disagreements."""
+
+    @app.post("/api/note")
+    async def note(request: Request) -> Response:
+        return await judging.api(request, SentNote, judging.note)
+
+    @app.get("/organise/notes")
+    def notes(request: Request, page: Annotated[int, Query(ge=1)] = 1, machines: bool = False) -> Response:
+        return settling.notes(request, page, machines=machines)
+
+    @app.get("/organise/verdicts")
+    def verdicts(
+        request: Request, at: Annotated[int, Query(ge=0)] = 0, again: Annotated[int, Query(ge=0)] = 0
+    ) -> Response:
+        return settling.page(request, at, again)
+
+    @app.post("/organise/verdict")
+    async def verdict(request: Request) -> Response:
+        return await settling.give(request)
+
+    @app.get("/organise/view/{side}/{given}")
+    async def view(side: str, given: str, request: Request) -> Response:
+        return await anyio.to_thread.run_sync(settling.view, side, given, request, limiter=judging.images.drawing)
 
 
 def _blocks(guide: str) -> list[tuple[str, list[str]]]:

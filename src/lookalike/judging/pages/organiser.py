@@ -14,12 +14,15 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from lookalike.core.errors import InputError
-from lookalike.discovery.dawid_skene import RULES
+from lookalike.discovery.dawid_skene import RULES, judge_by
 from lookalike.discovery.exports import export_judgements, export_votes
+from lookalike.discovery.verdicts import VERDICT
 from lookalike.discovery.votes import WORDS
+from lookalike.judging.pages.beside import Beside
 from lookalike.judging.pages.images import Images
 from lookalike.judging.pages.sessions import Sessions, expert_link, now_ms
 from lookalike.judging.pages.statistics import Figures, reading
+from lookalike.judging.store.remarks import all_notes, all_verdicts, machines
 from lookalike.judging.store.types import Expert, ExpertError, check_expert_name
 from lookalike.web.guard import RequestRefusedError
 from lookalike.web.server import Pages, Sent, read_form
@@ -79,6 +82,7 @@ class Organising:
             now=now_ms(),
             thumbnail=self.images.thumbnail_address,
             csrf=self.sessions.token(request),
+            beside=Beside.of(self.store, figures.disagreements, self.study.gold()),
         )
 
     def figures(self) -> Figures:
@@ -140,32 +144,42 @@ class Organising:
         self.store.revoke(name)
         return f"The link of {name} was revoked"
 
-    def export(self, request: Request, kind: str, rule: str) -> Response:
-        """Votes, each with its expert, or the judgements that a rule makes of them, as a file."""
+    def export(self, request: Request, kind: str, rule: str, what: str) -> Response:
+        """Votes, each with its expert, the judgements that a rule makes of them, notes or verdicts, as a file."""
         self.sessions.organiser(request)
         if kind not in EXPORTS:
             raise RequestRefusedError(404, f"There is no such export: there are {', '.join(EXPORTS)}.")
-        if rule not in RULES:
-            raise RequestRefusedError(422, f"There is no such rule: there are {', '.join(RULES)}.")
-        votes = self.store.votes()
-        what, media = EXPORTS[kind]
+        if rule not in (*RULES, VERDICT):
+            raise RequestRefusedError(422, f"There is no such rule: there are {', '.join((*RULES, VERDICT))}.")
+        usual, media = EXPORTS[kind]
+        what = what or usual
+        if what != usual and not (usual == "votes" and what in ("notes", "verdicts")):
+            raise RequestRefusedError(422, "There is no such export: notes and verdicts are csv or parquet.")
         with tempfile.TemporaryDirectory(prefix="lookalike-") as folder:
             path = Path(folder) / f"export.{kind}"
-            pool = self.study.pool() if self.study.pool_path.exists() else None
-            if what == "votes":
-                export_votes(path, votes, pool)
-            else:
-                judgements = RULES[rule](votes) if len(votes) else None
-                if judgements is None or not len(judgements):
-                    raise RequestRefusedError(404, "Nothing has been judged yet: there is nothing to export.")
-                try:
-                    export_judgements(path, judgements, pool)
-                except InputError as error:  # an id that the format cannot hold
-                    raise RequestRefusedError(422, sentence(error)) from error
+            self._write(path, what, rule)
             body = path.read_bytes()
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.study.name).strip("-.")[:60] or "study"
         headers = {"content-disposition": f'attachment; filename="{name}-{what}.{kind}"', "cache-control": "no-store"}
         return Response(body, media_type=media, headers=headers)
+
+    def _write(self, path: Path, what: str, rule: str) -> None:
+        """Write what there is to a file."""
+        if what in ("notes", "verdicts"):
+            (all_notes(self.store) if what == "notes" else all_verdicts(self.store)).write(path)
+            return
+        pool = self.study.pool() if self.study.pool_path.exists() else None
+        if what == "votes":
+            export_votes(path, self.store.votes(machines=True), pool, machines=machines(self.store))
+            return
+        votes = self.store.votes()
+        judgements = judge_by(rule, votes, verdicts=all_verdicts(self.store)) if len(votes) else None
+        if judgements is None or not len(judgements):
+            raise RequestRefusedError(404, "Nothing has been judged yet: there is nothing to export.")
+        try:
+            export_judgements(path, judgements, pool)
+        except InputError as error:  # an id that the format cannot hold
+            raise RequestRefusedError(422, sentence(error)) from error
 
 
 def _state(expert: Expert) -> str:

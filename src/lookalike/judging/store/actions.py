@@ -12,28 +12,32 @@ __all__ = ["Claim", "claim_pairs", "recent_answers", "take_answer"]
 
 @dataclass(frozen=True)
 class Claim:
-    """A wish of an expert for n pairs in hand. now: milliseconds since 1970; length: for how many they are held."""
+    """A wish of an expert for n pairs in hand. now: milliseconds since 1970; length: for how many they are held.
+
+    sheet: how many pairs of one query come at once, at most.
+    """
 
     expert: str
     n: int
     now: int
     length: int
+    sheet: int = 1
 
 
 def claim_pairs(work: StoreWork, releases: StudyReleases, claim: Claim) -> list[JudgingTask]:
-    """The pairs in an expert's hand, filled up to n.
+    """The pairs in an expert's hand, filled up to n or, by the last sheet, beyond.
 
     The adaptive order releases more pairs when few are open, or none to this expert.
     """
     board = work.board
     if work.follower.settings.order != "adaptive":
-        return board.claim(claim.expert, claim.n, claim.now, claim.length)
+        return board.claim(claim.expert, claim.n, claim.now, claim.length, claim.sheet)
     judging = sum(expert.revoked is None for expert in board.experts.values())
     if (short := 2 * claim.n * judging - board.open) > 0:
         _release_more(work, releases, short)
-    tasks = board.claim(claim.expert, claim.n, claim.now, claim.length)
+    tasks = board.claim(claim.expert, claim.n, claim.now, claim.length, claim.sheet)
     while len(tasks) < claim.n and _release_more(work, releases, claim.n - len(tasks)):
-        tasks = board.claim(claim.expert, claim.n, claim.now, claim.length)
+        tasks = board.claim(claim.expert, claim.n, claim.now, claim.length, claim.sheet)
     return tasks
 
 

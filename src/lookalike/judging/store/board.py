@@ -57,6 +57,7 @@ class Board:
         self.hands: dict[str, dict[int, Seat]] = {}
         self.judged: dict[str, dict[int, None]] = {}  # by expert, in the order of their votes
         self.put_off: dict[str, dict[int, int]] = {}
+        self._of_query: dict[str, list[int]] = {}  # pairs by query
         self._blocks: list[list[int]] = []
         self._block_numbers: list[int] = []
         self._gold: list[int] = []
@@ -88,6 +89,7 @@ class Board:
         """Add a pair that is released. Pairs must come in the order of their blocks."""
         pair = ReleasedPair(number, query, item, block, wanted, self.voters.setdefault((query, item), {}))
         self.pairs[number], self.ids[query, item] = pair, number
+        self._of_query.setdefault(query, []).append(number)
         if wanted is None:
             self._gold.append(number)
         elif self._block_numbers and self._block_numbers[-1] == block:
@@ -175,10 +177,10 @@ class Board:
             expert.check(now, link)
         return expert
 
-    def claim(self, expert: str, n: int, now: int, length: int) -> list[JudgingTask]:
-        """The pairs in an expert's hand, filled up to n."""
+    def claim(self, expert: str, n: int, now: int, length: int, sheet: int = 1) -> list[JudgingTask]:
+        """The pairs in an expert's hand, filled up to n by sheets: up to so many pairs of one query at once."""
         hand = self.hands.setdefault(expert, {})
-        seats = sorted(hand.items(), key=lambda entry: entry[1].turn)[:n]
+        seats = sorted(hand.items(), key=lambda entry: entry[1].turn)[: n if sheet == 1 else None]
         for number, seat in seats:
             if not now + length // 2 <= seat.until <= now + LONGEST:
                 self._note(number, seat.slot)
@@ -187,8 +189,9 @@ class Board:
         queue = self._queues.setdefault(expert, Queue())
         coming = self._coming(expert, queue, now)
         while len(hand) < n and (pair := self._next(expert, queue, coming, now)) is not None:
-            self._give(pair, expert, now + length, now)
-            numbers.append(pair.id)
+            for one in [pair] if sheet == 1 else self._sheet(expert, pair, sheet, now):
+                self._give(one, expert, now + length, now)
+                numbers.append(one.id)
         return [self.task(number) for number in numbers]
 
     def task(self, number: int) -> JudgingTask:
@@ -314,6 +317,27 @@ class Board:
             if expert not in pair.seats and expert not in pair.voters and pair.has_room(now):
                 return pair
         return None
+
+    def _sheet(self, expert: str, first: ReleasedPair, most: int, now: int) -> list[ReleasedPair]:
+        """A pair with others of its query that wait for the expert, whatever their blocks, in a random order.
+
+        Where they are more than a sheet holds, they come on sheets of about the same size. Pairs that were put off come
+        with others that were.
+        """
+        put_off = self.put_off.get(expert, {})
+        others = [
+            number
+            for number in self._of_query[first.query]
+            if number != first.id
+            and (number in put_off) == (first.id in put_off)
+            and expert not in (pair := self.pairs[number]).voters
+            and expert not in pair.seats
+            and pair.has_room(now)
+        ]
+        n_sheets = -(-(1 + len(others)) // most)
+        size = -(-(1 + len(others)) // n_sheets)
+        chosen = [first.id, *self._shuffled(expert, others)[: size - 1]]
+        return [self.pairs[number] for number in self._shuffled(expert, chosen)]
 
     def _shuffled(self, expert: str, numbers: list[int]) -> list[int]:
         return sorted(numbers, key=lambda number: self._draw(expert, "pair", number))

@@ -12,6 +12,7 @@ from lookalike.judging.store.schema import (
     ALL_EXPERTS,
     LATER,
     META,
+    OF_PEOPLE,
     PAIRS,
     SEATS,
     VOTE_ROWS,
@@ -31,7 +32,11 @@ def _meta(key: str) -> sa.ScalarSelect[Any]:
 
 
 _STATE = sa.select(_meta("revision"), _meta("epoch"), sa.select(sa.func.max(VOTES.c.number)).scalar_subquery())
-_VOTES = sa.select(VOTES.c.query, VOTES.c.item, VOTES.c.expert, VOTES.c.answer, VOTES.c.time).order_by(VOTES.c.number)
+_VOTES = (  # those of machines take no seat, and the board knows nothing of them
+    sa.select(VOTES.c.query, VOTES.c.item, VOTES.c.expert, VOTES.c.answer, VOTES.c.time)
+    .where(OF_PEOPLE)
+    .order_by(VOTES.c.number)
+)
 _NEW_VOTES = _VOTES.where(VOTES.c.number > sa.bindparam("last"))
 _SEATS = sa.select(SEATS.c.pair, SEATS.c.slot, SEATS.c.expert, SEATS.c.until, SEATS.c.turn, SEATS.c.voted).order_by(
     SEATS.c.pair, SEATS.c.slot

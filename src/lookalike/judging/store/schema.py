@@ -13,10 +13,14 @@ __all__ = [
     "ALL_VOTES",
     "EXPERTS",
     "LATER",
+    "MACHINES",
     "META",
     "MISSING",
+    "NOTES",
+    "OF_PEOPLE",
     "PAIRS",
     "SEATS",
+    "VERDICTS",
     "VOTES",
     "VOTE_ROWS",
     "make_newest",
@@ -93,6 +97,36 @@ MISSING = sa.Table(
     sa.Column("side", sa.Text, primary_key=True),
     sa.Column("at", _TIME, nullable=False),
 )
+MACHINES = sa.Table(
+    "machines",
+    _TABLES,
+    sa.Column("name", sa.Text, primary_key=True),  # votes of an expert of this name are a machine's
+    sa.Column("since", _TIME, nullable=False),
+)
+NOTES = sa.Table(
+    "notes",
+    _TABLES,
+    sa.Column("number", _NUMBER, primary_key=True),
+    sa.Column("query", sa.Text, nullable=False),
+    sa.Column("item", sa.Text, nullable=False),
+    sa.Column("expert", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, sa.CheckConstraint("kind IN ('note', 'flag', 'unflag')"), nullable=False),
+    sa.Column("text", sa.Text, nullable=False),
+    sa.Column("time", _TIME, nullable=False),
+    sa.Column("client", sa.Text, unique=True, nullable=False),
+    sqlite_autoincrement=True,
+)
+VERDICTS = sa.Table(
+    "verdicts",
+    _TABLES,
+    sa.Column("number", _NUMBER, primary_key=True),
+    sa.Column("query", sa.Text, nullable=False),
+    sa.Column("item", sa.Text, nullable=False),
+    sa.Column("answer", sa.Integer, sa.CheckConstraint("answer >= -2"), nullable=False),  # -2: taken back
+    sa.Column("time", _TIME, nullable=False),
+    sa.Column("client", sa.Text, unique=True, nullable=False),
+    sqlite_autoincrement=True,
+)
 
 ALL_EXPERTS = sa.select(EXPERTS.c.name, EXPERTS.c.link_number, EXPERTS.c.expires, EXPERTS.c.revoked).order_by(
     EXPERTS.c.name
@@ -100,6 +134,7 @@ ALL_EXPERTS = sa.select(EXPERTS.c.name, EXPERTS.c.link_number, EXPERTS.c.expires
 ALL_VOTES = sa.select(
     VOTES.c.query, VOTES.c.item, VOTES.c.expert, VOTES.c.answer, VOTES.c.time, VOTES.c.seconds
 ).order_by(VOTES.c.number)
+OF_PEOPLE = VOTES.c.expert.not_in(sa.select(MACHINES.c.name))  # votes that are not of machines
 VOTE_ROWS = sa.select(*(VOTES.c[name] for name in VoteRow._fields)).order_by(VOTES.c.number)
 
 _APPEND_ONLY = """
@@ -107,6 +142,31 @@ CREATE FUNCTION votes_stay() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN RAISE EXCEPTION 'votes are never changed or deleted: add a new one' USING ERRCODE = 'integrity_constraint_violation'; END $$;
 CREATE TRIGGER votes_stay BEFORE UPDATE OR DELETE OR TRUNCATE ON votes FOR EACH STATEMENT EXECUTE FUNCTION votes_stay();
 """  # noqa: E501
+
+
+_ONLY_ADDED = {  # by kind of database: the statements that let it refuse to change, replace or delete rows of a table
+    "sqlite": [
+        """CREATE TRIGGER %(table)s_stay BEFORE UPDATE ON %(table)s
+        BEGIN SELECT RAISE(ABORT, '%(table)s are never changed: add a new one'); END""",
+        """CREATE TRIGGER %(table)s_remain BEFORE DELETE ON %(table)s
+        BEGIN SELECT RAISE(ABORT, '%(table)s are never deleted'); END""",
+        """CREATE TRIGGER %(table)s_are_new BEFORE INSERT ON %(table)s
+        WHEN EXISTS (SELECT 1 FROM %(table)s WHERE number = NEW.number OR client = NEW.client)
+        BEGIN SELECT RAISE(ABORT, '%(table)s are never replaced: add a new one'); END""",
+    ],
+    "postgresql": [
+        """CREATE FUNCTION %(table)s_stay() RETURNS trigger LANGUAGE plpgsql AS $$
+        BEGIN RAISE EXCEPTION '%(table)s are never changed or deleted: add a new one'
+        USING ERRCODE = 'integrity_constraint_violation'; END $$""",
+        """CREATE TRIGGER %(table)s_stay BEFORE UPDATE OR DELETE OR TRUNCATE ON %(table)s
+        FOR EACH STATEMENT EXECUTE FUNCTION %(table)s_stay()""",
+    ],
+}
+for _table in (NOTES, VERDICTS):
+    for _kind, _statements in _ONLY_ADDED.items():
+        for _statement in _statements:
+            _ddl: sa.DDL = sa.DDL(_statement)  # type: ignore[no-untyped-call]
+            sa.event.listen(_table, "after_create", _ddl.execute_if(dialect=_kind))
 
 
 def make_newest(connection: sa.Connection, where: str) -> None:
@@ -119,6 +179,8 @@ def make_newest(connection: sa.Connection, where: str) -> None:
         _begin_meta(connection)
     elif (schema := int(read_meta(connection)["schema"])) > NEWEST:
         raise FileError(f"{where} was written by a newer lookalike, in form {schema}: upgrade to read it", path=where)
+    else:
+        _TABLES.create_all(connection)  # those that came later
 
 
 def _is_ours(connection: sa.Connection, where: str) -> bool:
@@ -144,6 +206,8 @@ def _make_newest_sqlite(connection: sa.Connection, where: str) -> None:
         _TABLES.create_all(connection, [table for table in _TABLES.sorted_tables if table is not VOTES])
         _begin_meta(connection)
         connection.exec_driver_sql(f"PRAGMA user_version = {NEWEST}")
+    else:
+        _TABLES.create_all(connection)  # those that came later
 
 
 def _begin_meta(connection: sa.Connection) -> None:

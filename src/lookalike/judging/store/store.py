@@ -28,12 +28,20 @@ from lookalike.judging.store.schema import (
     EXPERTS,
     LATER,
     MISSING,
+    OF_PEOPLE,
     PAIRS,
     SEATS,
 )
 from lookalike.judging.store.status import find_faults, read_status
 from lookalike.judging.store.stored_settings import StoredSettings
-from lookalike.judging.store.transfer import bring_links, bring_settings, bring_votes, own_record, prepare
+from lookalike.judging.store.transfer import (
+    bring_links,
+    bring_remarks,
+    bring_settings,
+    bring_votes,
+    own_record,
+    prepare,
+)
 from lookalike.judging.store.types import (
     Answer,
     Expert,
@@ -48,7 +56,7 @@ from lookalike.judging.store.types import (
     VoteRefusedError,
     check_expert_name,
 )
-from lookalike.judging.store.work import StoreWork, set_expert
+from lookalike.judging.store.work import StoreWork, refuse_machines, set_expert
 from lookalike.judging.store.write_queue import Operation, Writer
 from lookalike.study.study import Study
 
@@ -149,6 +157,7 @@ class Store(StoredSettings):
         def run(work: StoreWork) -> Expert:
             expert = work.board.experts.get(name)
             if expert is None:
+                refuse_machines(work, {name})
                 return set_expert(work, Expert(name, 1, expires))
             if expires is None or expires == expert.expires:
                 return expert
@@ -193,13 +202,16 @@ class Store(StoredSettings):
 
     # What an expert does
 
-    def claim(self, expert: str, n: int, now: int | None = None, seconds: float = 600) -> list[JudgingTask]:
+    def claim(
+        self, expert: str, n: int, now: int | None = None, seconds: float = 600, *, sheet: int = 1
+    ) -> list[JudgingTask]:
         """The pairs in this expert's hand, filled up to n, those from before first; fewer if there are no more.
 
         The expert has a seat at each pair for `seconds` (at most 3,600). It is renewed here when half of that has
-        passed. After that somebody else may get it.
+        passed. After that somebody else may get it. sheet: up to how many pairs of one query come at once; the last of
+        them may come beyond n.
         """
-        claim = Claim(expert, n, milliseconds(now), hold_length(n, seconds))
+        claim = Claim(expert, n, milliseconds(now), hold_length(n, seconds), sheet)
 
         def run(work: StoreWork) -> list[JudgingTask]:
             work.board.check_expert(expert, claim.now)
@@ -208,13 +220,21 @@ class Store(StoredSettings):
         return self.do(run)
 
     def hand_out(
-        self, expert: str, link: int, n: int, *, recent: int = 0, now: int | None = None, seconds: float = 600
+        self,
+        expert: str,
+        link: int,
+        n: int,
+        *,
+        sheet: int = 1,
+        recent: int = 0,
+        now: int | None = None,
+        seconds: float = 600,
     ) -> "Future[Handed]":
         """Everything that an expert's page asks for at once: `claim`, `recent` and `progress`.
 
         link: the number of the link by which the expert came, which is checked too.
         """
-        claim = Claim(expert, n, milliseconds(now), hold_length(n, seconds))
+        claim = Claim(expert, n, milliseconds(now), hold_length(n, seconds), sheet)
 
         def run(work: StoreWork) -> Handed:
             work.board.check_expert(expert, claim.now, link)
@@ -301,10 +321,11 @@ class Store(StoredSettings):
 
     # What the organiser does
 
-    def votes(self) -> Votes:
-        """All votes, in the order in which they came."""
+    def votes(self, *, machines: bool = False) -> Votes:
+        """All votes of people, in the order in which they came. machines: those of machines too."""
         with self.reading() as connection:
-            return votes_of(connection.execute(ALL_VOTES).all(), "the database of votes")
+            chosen = ALL_VOTES if machines else ALL_VOTES.where(OF_PEOPLE)
+            return votes_of(connection.execute(chosen).all(), "the database of votes")
 
     def import_votes(self, votes: Votes, *, add_experts: bool = False) -> Imported:
         """Add votes that were made elsewhere, all or none; those that are there already are not added again.
@@ -326,6 +347,7 @@ class Store(StoredSettings):
             with self.reading() as ours, own.writing() as theirs:
                 bring_links(ours, theirs)
                 bring_settings(ours, theirs)
+                bring_remarks(ours, theirs)
                 return bring_votes(ours, theirs)
 
     def status(self) -> Status:

@@ -1,4 +1,4 @@
-"""Judging that moves between two databases of one study: votes, each once, with links, settings and texts."""
+"""Judging that moves between two databases of one study: votes and remarks, each once, links, settings, texts."""
 
 import contextlib
 import hashlib
@@ -13,14 +13,28 @@ import sqlalchemy as sa
 
 from lookalike.core.errors import StudyError
 from lookalike.judging.store.databases import Database, PostgreSQL, SQLite
-from lookalike.judging.store.schema import ALL_EXPERTS, EXPERTS, VOTE_ROWS, VOTES, make_newest, read_meta, write_meta
+from lookalike.judging.store.schema import (
+    ALL_EXPERTS,
+    EXPERTS,
+    MACHINES,
+    NOTES,
+    OF_PEOPLE,
+    VERDICTS,
+    VOTE_ROWS,
+    VOTES,
+    make_newest,
+    read_meta,
+    write_meta,
+)
+from lookalike.judging.store.sheets import LAYOUT_NAMES
 from lookalike.judging.store.types import Expert, VoteRow
+from lookalike.judging.store.work import machine_names
 from lookalike.study.study import Study
 
-SETTINGS = ("experts_per_pair", "order", "budget", "seed", "question", "guide", "address", "port")
+SETTINGS = ("experts_per_pair", "order", "budget", "seed", "question", "guide", "address", "port", *LAYOUT_NAMES)
 BROUGHT = "content:"  # how the id begins that a vote without a client's gets where it is brought to
 
-__all__ = ["bring_links", "bring_settings", "bring_votes", "own_record", "prepare"]
+__all__ = ["bring_links", "bring_remarks", "bring_settings", "bring_votes", "own_record", "prepare"]
 
 
 def prepare(database: Database, study: Study) -> None:
@@ -31,6 +45,7 @@ def prepare(database: Database, study: Study) -> None:
             _check_study(connection, study, database.words)
     if isinstance(database, PostgreSQL):
         with own_record(study) as (_, own), own.reading() as theirs, database.writing() as ours:
+            bring_remarks(theirs, ours)
             bring_votes(theirs, ours)
             bring_links(theirs, ours)
             if "order" not in read_meta(ours):
@@ -82,6 +97,38 @@ def _named_votes(connection: sa.Connection) -> Iterator[VoteRow]:
             copies[name] += 1
             vote = vote._replace(client=f"{name}:{copies[name]}")
         yield vote
+
+
+def bring_remarks(source: sa.Connection, target: sa.Connection) -> None:
+    """Add the notes, flags and verdicts of the source to the target, each once, and the names of machines.
+
+    Raises where a name is that of a machine in one of them, and of a person in the other.
+    """
+    _bring_machines(source, target)
+    for table in (NOTES, VERDICTS):
+        clients = set(target.execute(sa.select(table.c.client)).scalars())
+        columns = [column for column in table.c if column.name != "number"]
+        rows = source.execute(sa.select(*columns).order_by(table.c.number)).mappings()
+        if new_rows := [dict(row) for row in rows if row["client"] not in clients]:
+            target.execute(sa.insert(table), new_rows)
+
+
+def _bring_machines(source: sa.Connection, target: sa.Connection) -> None:
+    theirs, ours = machine_names(source), machine_names(target)
+    if mixed := (theirs & _people(target)) | (ours & _people(source)):
+        raise StudyError(
+            f"{min(mixed)!r} is a machine in one database of this study, and a person in the other: their votes cannot "
+            "be brought together"
+        )
+    rows = source.execute(sa.select(MACHINES.c.name, MACHINES.c.since)).mappings()
+    if new_rows := [dict(row) for row in rows if row["name"] not in ours]:
+        target.execute(sa.insert(MACHINES), new_rows)
+
+
+def _people(connection: sa.Connection) -> set[str]:
+    """The names of experts, and of people who have voted."""
+    voted = sa.select(VOTES.c.expert).where(OF_PEOPLE).distinct()
+    return set(connection.execute(sa.select(EXPERTS.c.name)).scalars()) | set(connection.execute(voted).scalars())
 
 
 def bring_links(source: sa.Connection, target: sa.Connection) -> None:

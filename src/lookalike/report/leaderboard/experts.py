@@ -9,6 +9,7 @@ import numpy as np
 
 from lookalike.core.decode import default_limit, fitted
 from lookalike.discovery.agreement import Agreement, agreement
+from lookalike.discovery.machines import machine_agreement
 from lookalike.discovery.votes import CANT_TELL, NOT_SIMILAR, SIMILAR
 from lookalike.report.html import Card, cards, data_table, text
 from lookalike.report.inline_images import PIXELATED, uri
@@ -34,7 +35,27 @@ def agreement_section(votes: "Votes | None", study: "Study | None") -> str:
         "chance would give. AC1 stays fair where most answers are the same. Can’t tell counts for neither side.</p>"
         f"{cards('Agreement in short', _cards(agreed))}"
         '<div class="scroll fit plain" tabindex="0" role="region" aria-label="Experts">'
-        f"{_experts(agreed)}</div>{_kappas(agreed)}</section>"
+        f"{_experts(agreed)}</div>{_kappas(agreed)}{_machines(votes, study)}</section>"
+    )
+
+
+def _machines(votes: "Votes", study: "Study | None") -> str:
+    """How far machines agree with people; nothing without machines, or where their votes count like people's."""
+    names = frozenset() if study is None else study.machines() - set(votes.experts.tolist())
+    if study is None or not names:
+        return ""
+    everything = study.votes(machines=True)
+    compared = machine_agreement(votes, everything[np.isin(everything.experts, sorted(names))], study.gold())
+    head = ["machine", "votes", "decided", "can’t tell", "similar", "as people", "Cohen’s kappa with each person"]
+    rows = []
+    for machine in compared.machines:
+        f, kappas = machine.figures, ", ".join(f"{name} {number(kappa)}" for name, _, kappa in machine.kappas)
+        shares = (percent(f.cant_tell), percent(f.similar), percent(f.with_others))
+        rows.append((f.expert, f"{f.votes:,}", f"{f.decided:,}", *shares, kappas))
+    return (
+        '<p class="reading">The votes of machines count nowhere. This is how far they agree with people.</p>'
+        '<div class="scroll fit plain" tabindex="0" role="region" aria-label="Machines">'
+        f"{data_table(head, rows)}</div>"
     )
 
 

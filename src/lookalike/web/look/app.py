@@ -18,14 +18,17 @@ from starlette.responses import RedirectResponse, Response
 
 from lookalike.core.decode import ImageError
 from lookalike.core.errors import InputError, LookalikeError, StudyError
+from lookalike.search.expressions import named, written
 from lookalike.study.finder import NearestGroup, grouped, nearness
-from lookalike.web.guard import RequestRefusedError, Tokens
+from lookalike.web.guard import LOOPBACK, RequestRefusedError, Tokens
 from lookalike.web.image_responses import image_response, not_modified, with_version
 from lookalike.web.look.basket import ShownTags, add_basket_routes
+from lookalike.web.look.duplicates import add_duplicates
 from lookalike.web.look.map import MapMaker, ShownMaps
 from lookalike.web.look.map_routes import add_map_routes
 from lookalike.web.look.snapshot import Shelf, Shelves, ShownModel
 from lookalike.web.look.uploads import Upload, Uploads
+from lookalike.web.look.words import like_words, with_more
 from lookalike.web.server import LIMIT, Pages, Sent, create_app, read_form
 from lookalike.web.thumbnails import THUMBNAIL, VIEW, Drawing, Drawn, Thumbnails, able_to_draw, lent, shown, version_of
 
@@ -40,6 +43,7 @@ Made = TypeVar("Made")
 PER_PAGE = 60
 MOST_MODELS = 3
 COUNTS = (12, 24, 48, 96)
+LONGEST = 2_000  # letters of an expression
 FILTER = "is."  # before the names of columns, which may be anything
 
 
@@ -138,7 +142,9 @@ class SearchAnswer:
 class Looking:
     """A study in a browser: everything that its pages show."""
 
-    def __init__(self, study: "Study", thumbnails: Thumbnails | None = None) -> None:
+    def __init__(self, study: "Study", thumbnails: Thumbnails | None = None, *, alone: bool = False) -> None:
+        """alone: whether this machine alone can open the pages."""
+        self.alone = alone
         self.shelves, self.uploads = Shelves(study), Uploads()
         self.thumbnails = Thumbnails() if thumbnails is None else thumbnails
         self.drawing, self.tokens = Drawing(), Tokens()
@@ -151,7 +157,7 @@ class Looking:
         """The catalogue, a page at a time."""
         shelf, state = self.settled(state)
         mask = self._mask(shelf, state.search, state)
-        items = shelf.mixed if state.order == "mixed" else np.arange(len(shelf))
+        items = shelf.mixed if state.order == "mixed" and not state.search else np.arange(len(shelf))
         items = items if mask is None else items[mask[items]]
         n_pages = max(1, -(-len(items) // PER_PAGE))
         if state.page > n_pages:
@@ -160,6 +166,7 @@ class Looking:
             )
         shown = items[(state.page - 1) * PER_PAGE : state.page * PER_PAGE].tolist()
         values = {"items": shown, "total": len(items), "n_pages": n_pages, "like": state.but(page=1)}
+        values["copies"] = shelf.copies.words(items)
         return self.page("grid.html", shelf, state, here=("/", {}), **values)
 
     def like_item(self, name: str, state: State) -> Response:
@@ -168,7 +175,7 @@ class Looking:
         item = shelf.position(name)
         if item is None:
             raise RequestRefusedError(404, f"The study has no item {name[:200]!r}.")
-        answers = self._answers(shelf, state, item)
+        answers = self.answers(shelf, state, item)
         values = {"item": item, "upload": None, "token": None, "answers": answers}
         return self.page("like.html", shelf, state, here=("/like", {"item": name}), **values)
 
@@ -177,7 +184,7 @@ class Looking:
         upload = self.upload(token)
         shelf, state = self.settled(state)
         with lent(upload.body) as path:
-            answers = self._answers(shelf, state, path)
+            answers = self.answers(shelf, state, path)
         values = {"item": None, "upload": upload, "token": token, "answers": answers}
         return self.page("like.html", shelf, state, here=("/like", {"picture": token}), **values)
 
@@ -225,6 +232,15 @@ class Looking:
             )
         return upload
 
+    def view(self, shelf: Shelf, item: int) -> str:
+        """The address of an item's picture that fills a screen."""
+        return _address(shelf, item, "views", VIEW)
+
+    def place(self, shelf: Shelf, item: int) -> str:
+        """The whole path of an item's file; for others than this machine, its id."""
+        path = shelf.path(item)
+        return str(path.resolve()) if self.alone and path is not None else str(shelf.catalogue.ids[item])
+
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
         """While the server runs."""
@@ -254,7 +270,8 @@ class Looking:
         """The items that fit the search, the filters and the tag of a state; None for all."""
         return self._mask(shelf, state.search, state)
 
-    def _answers(self, shelf: Shelf, state: State, query: Any) -> list[SearchAnswer]:
+    def answers(self, shelf: Shelf, state: State, query: Any) -> list[SearchAnswer]:
+        """What each model of a state finds. query: the position of an item, the file of a picture, or ingredients."""
         among = self._mask(shelf, "", state)
         models = {model.name: model for model in shelf.models}
         chosen = state.models or tuple(models)[:1]
@@ -265,10 +282,11 @@ class Looking:
             return SearchAnswer(model, problem=model.problem)
         try:
             finder = shelf.finder(model.name)
-            if not isinstance(query, int) and not finder.can_encode:
+            if not isinstance(query, int | list) and not finder.can_encode:
                 words = "was added from a file, without an encoder: it can search by items, not by new pictures."
                 return SearchAnswer(model, problem=f"{model.name} {words}")
-            looks = shelf.looks(model.name, query, k, among)
+            find = shelf.like_parts if isinstance(query, list) else shelf.looks
+            looks = find(model.name, query, k, among)
         except (LookalikeError, OSError, MemoryError) as error:
             return SearchAnswer(model, problem=_problem(error, "this picture"))
         item = query if isinstance(query, int) else None
@@ -288,29 +306,46 @@ class Looking:
             here=lambda state: state.at(path, **more),
             action=path,
             kept=more,
+            named=lambda name: written([named(name)]),
             counts=sorted({*COUNTS, state.k}),
             tags=self.tags.now(),
             thumbnail=lambda item: _address(shelf, item, "thumbnails", THUMBNAIL),
-            view=lambda item: _address(shelf, item, "views", VIEW),
-            **values,
+            view=lambda item: self.view(shelf, item),
+            place=lambda item: self.place(shelf, item),
+            **{"words": "", **values},
         )
 
 
 def create_look_app(study: "Study", *, hosts: Iterable[str] = (), thumbnails: Thumbnails | None = None) -> FastAPI:
     """The app of a study's page; hosts: names it answers to beside those of the loopback."""
-    looking = Looking(study, thumbnails)
+    hosts = tuple(hosts)
+    looking = Looking(study, thumbnails, alone=set(hosts) <= LOOPBACK)
     app = create_app(looking.pages, tokens=looking.tokens, hosts=hosts, running=looking.running)
     add_map_routes(app, looking, state_of)
     add_basket_routes(app, looking)
 
     @app.get("/")
-    def grid(state: Stated) -> Response:
+    def grid(state: Stated, by: Literal["names", "looks"] = "names") -> Response:
+        if by == "looks" and state.search:
+            return RedirectResponse(state.but(search="", page=1).at("/like", words=state.search), 303)
         return looking.grid(state)
 
     @app.get("/like")
-    async def like(state: Stated, item: str | None = None, picture: str | None = None) -> Response:
-        if (item is None) == (picture is None):
-            raise RequestRefusedError(422, "The address must name an item or a picture.")
+    async def like(
+        state: Stated,
+        item: str | None = None,
+        picture: str | None = None,
+        words: Annotated[str | None, Query(max_length=LONGEST)] = None,
+        more: Annotated[str, Query(max_length=500)] = "",
+        sign: Literal["+", "-"] = "+",
+    ) -> Response:
+        if [item, picture, words].count(None) != 2:
+            raise RequestRefusedError(422, "The address must name an item, a picture or words.")
+        if words is not None and more.strip():
+            together = with_more(looking.shelves.now(), words, more, 1 if sign == "+" else -1)
+            return RedirectResponse(state.at("/like", words=together), 303)
+        if words is not None:
+            return await looking.draw(like_words, looking, words, state)
         if picture is not None:
             return await looking.draw(looking.like_picture, picture, state)
         return await run_in_threadpool(looking.like_item, str(item), state)
@@ -331,6 +366,7 @@ def create_look_app(study: "Study", *, hosts: Iterable[str] = (), thumbnails: Th
     async def view(item: str, request: Request) -> Response:
         return await looking.draw(looking.picture, item, request, VIEW)
 
+    add_duplicates(app, looking)
     return app
 
 

@@ -1,0 +1,116 @@
+"""Which votes count: without those of machines, and with those on flagged pairs, unless the options say otherwise."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from cyclopts import Parameter
+
+from lookalike.cli.terminal import remark
+from lookalike.core.errors import InputError, StudyError
+
+if TYPE_CHECKING:
+    from lookalike.discovery import Judgements, Votes
+    from lookalike.discovery.machines import MachineAgreement
+    from lookalike.discovery.verdicts import Verdicts
+    from lookalike.study.study import Study
+
+__all__ = ["CountOptions", "CountedVotes", "counted_votes", "flags_in_words"]
+
+Smoothing = float | Literal["crowd"] | None
+
+
+@dataclass(frozen=True)
+class CountOptions:
+    """Which votes count."""
+
+    with_machines: Annotated[
+        bool, Parameter(negative=(), help="count the votes of machines like those of people; else they never count")
+    ] = False
+    without_flagged: Annotated[
+        bool, Parameter(negative=(), help="leave out the pairs that an expert flags as broken; else they count")
+    ] = False
+
+    def check_study(self, folder: object) -> None:
+        """Raise where the options are given, and there is no study."""
+        if folder is None and self != CountOptions():
+            raise InputError("--with-machines and --without-flagged are for the votes of a study: pass one")
+
+
+@dataclass(frozen=True)
+class CountedVotes:
+    """The votes of a study that count, and what goes with them.
+
+    machines: the votes of machines that do not count. flagged: judged pairs that somebody flags as broken; left_out:
+    whether these do not count.
+    """
+
+    votes: "Votes"
+    verdicts: "Verdicts"
+    machines: "Votes"
+    flagged: int
+    left_out: bool
+
+    def judgements(self, study: "Study", rule: str, smoothing: Smoothing = None) -> "Judgements":
+        """What a rule makes of the votes; `smoothing` is that of dawid-skene."""
+        from lookalike.discovery.dawid_skene import judge_by
+
+        if not len(self.votes):
+            raise _no_votes(study, self)
+        if rule == "verdict" and not len(self.verdicts):
+            remark("there are no verdicts yet, so the rule verdict says what the majority says")
+        return judge_by(rule, self.votes, "crowd" if smoothing is None else smoothing, self.verdicts)
+
+    def machine_agreement(self, gold: Any) -> "MachineAgreement | None":
+        """How far machines whose votes do not count agree with people; None if there are none."""
+        from lookalike.discovery.machines import machine_agreement
+
+        return machine_agreement(self.votes, self.machines, gold) if len(self.machines) else None
+
+    def facts(self) -> dict[str, int]:
+        """How many judged pairs are flagged, for other programs; nothing if none is."""
+        return {"flagged_left_out" if self.left_out else "flagged": self.flagged} if self.flagged else {}
+
+    def say_flagged(self) -> None:
+        """Say how many judged pairs are flagged, if any."""
+        if self.flagged:
+            remark(flags_in_words(self.flagged, left_out=self.left_out))
+
+
+def flags_in_words(n: int, *, left_out: bool = False) -> str:
+    """How many judged pairs are flagged, and whether they count."""
+    pairs = "1 judged pair is" if n == 1 else f"{n:,} judged pairs are"
+    if left_out:
+        return f"{pairs} flagged as broken by an expert, and left out"
+    counts = "counts" if n == 1 else "count"
+    return f"{pairs} flagged as broken by an expert, and {counts} all the same: --without-flagged leaves such pairs out"
+
+
+def counted_votes(study: "Study", options: CountOptions = CountOptions()) -> CountedVotes:  # noqa: B008  # it never changes
+    """The votes of a study that count by these options."""
+    import numpy as np
+
+    everything, names, verdicts = study.votes(machines=True), study.machines(), study.verdicts()
+    of_machines = np.isin(everything.experts, sorted(names)) if names else np.zeros(len(everything), bool)
+    counts = np.ones(len(everything), bool) if options.with_machines else ~of_machines
+    flagged = study.notes().flagged
+    on_flagged = np.fromiter((pair in flagged for pair in everything.pairs), bool, len(everything))
+    judged = {pair for pair, flag in zip(everything[counts].pairs, on_flagged[counts], strict=True) if flag}
+    if options.without_flagged:
+        counts, of_machines, verdicts = counts & ~on_flagged, of_machines & ~on_flagged, verdicts.without(flagged)
+    apart = everything[of_machines & ~counts]
+    return CountedVotes(everything[counts], verdicts, apart, len(judged), options.without_flagged)
+
+
+def _no_votes(study: "Study", counted: CountedVotes) -> StudyError:
+    name = study.path.name
+    if counted.left_out and counted.flagged:
+        return StudyError("every pair that somebody judged is flagged as broken: leave --without-flagged out")
+    if len(counted.machines):
+        return StudyError(
+            f"only machines have voted in the study {study.name!r}, and they do not count unless you pass "
+            f"--with-machines: lookalike judge {name} --expert NAME lets people judge"
+        )
+    return StudyError(
+        f"the study {study.name!r} has no votes yet: lookalike judge {name} --expert NAME lets people judge in "
+        f"the browser, lookalike study votes {name} FILE adds what they said elsewhere"
+    )
