@@ -50,6 +50,7 @@ NOT_READ = {  # options of commands
     "encode text": "read as by the target onnx",
     "encode tokenizer": "likewise",
     "evaluate curve": "written",
+    "experts file": "written",
     "export file": "written",
     "finetune onnx": "written",
     "finetune checkpoint": "read as by train",

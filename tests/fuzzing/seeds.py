@@ -332,6 +332,10 @@ def studies(folder: Path) -> None:
     rows = [f"{query},{item},{n % 2},because" for n, (query, item) in enumerate(pairs[:6])]
     (place / "answers.csv").write_text("\n".join(["query,item,answer,why", *rows]) + "\n")
     Votes(*zip(*pairs[6:8], strict=True), ["ann", "dan"], [1, 0], times[:2], np.ones(2)).write(place / "votes.csv")
+    practised = [
+        f"{query},{item},{answer},so" for (query, item), answer in zip(pairs[8:10], (1, "not similar"), strict=True)
+    ]
+    (place / "practice.csv").write_text("\n".join(["query,item,answer,why", *practised, ""]))
     write_judgements(place / "gold.qrels", *zip(*pairs[:2], strict=True), [1, 0])
     shutil.copytree(study.path, folder / "databases" / "shop")
     (folder / "databases" / "shop" / "judging" / "database").write_text("postgresql://me:secret@127.0.0.1:1/votes\n")

@@ -256,7 +256,15 @@ def use_study(path: Path) -> None:
     from lookalike.study.tags import read_tags
 
     study = Study.open(next(parent for parent in path.parents if parent.name == "shop"))
-    str(study), study.recipes(), study.pool(), study.votes(), study.gold(), read_votes(study.path / "votes.sqlite")
+    (
+        str(study),
+        study.recipes(),
+        study.pool(),
+        study.votes(),
+        study.counted_votes(),
+        study.gold(),
+        read_votes(study.path / "votes.sqlite"),
+    )
     read_files(study.path / "images.csv")
     read_tags(study).counts(study.catalogue), read_map(study, "phash", study.model("phash"))
     for name in study.models():

@@ -151,12 +151,29 @@ def request(rng: Random, visitor: Visitor, known: dict[str, list[str]], bodies: 
     visitor.ask(method, f"{address}?{query}" if query else address, headers, body)
 
 
+def _with_crowd(store: Any, study: Any, *, practised: bool) -> Any:
+    """Open a link for anybody, and ask for practice; ann and bob are let through, or not."""
+    from lookalike.judging.store.crowd import admit, open_crowd
+    from lookalike.judging.store.gates import CrowdTerms
+    from lookalike.judging.store.practice import Practice, PracticePair, set_practice
+
+    query, item = study.queries.ids[0], study.catalogue.ids[-1]
+    practice = Practice((PracticePair(str(query), str(item), 1, "They are alike."),))
+    set_practice(store, practice)
+    store.brief(guide=f"# Look\n\n![alike](item:{item}) ![not](item:gone)\n\n- **so** and *so*")
+    open_crowd(store, CrowdTerms("C0DE", 4, 3))
+    for name in ("ann", "bob") if practised else ():
+        admit(store, name)
+    return practice
+
+
 def judge(rng: Random | None, seeds: Path, folder: Path) -> None:
     """Some requests to a study that is judged, by an expert, the organiser, both or a stranger."""
     from starlette.testclient import TestClient
 
     from lookalike.judging.pages.app import create_judge_app, expert_link, organiser_link
     from lookalike.judging.pages.links import Keys
+    from lookalike.judging.pages.sessions import open_link
     from lookalike.judging.store.store import Store
     from lookalike.study.study import Study
     from lookalike.web.thumbnails import Thumbnails
@@ -168,6 +185,8 @@ def judge(rng: Random | None, seeds: Path, folder: Path) -> None:
         ann = store.expert("ann")
         assert ann is not None
         links = [expert_link(keys, ann, ""), organiser_link(keys, store.organiser(), "")]
+        practice = _with_crowd(store, study, practised=rng is None or rng.random() < 0.5)
+        links.append(open_link(keys, 1, ""))
         with TestClient(app) as client:
             visitor = Visitor(app, client, folder)
             who = [0, 1] if rng is None else rng.choice([[0], [0], [1], [1], [0, 1], []])
@@ -186,6 +205,9 @@ def judge(rng: Random | None, seeds: Path, folder: Path) -> None:
                 "/organise/verdict": form(
                     {"csrf": "CSRF", "query": "a", "item": "b", "answer": "1", "client": "c", "at": "0"}
                 ),
+                "/api/practice": {"round": 2},
+                "/api/practice/answer": {"mark": practice.mark, "round": 1, "place": 0, "answer": 1},
+                "/crowd/{token}": form({"csrf": "CSRF"}), "/organise/admit": form({"csrf": "CSRF", "name": "bob"}),
                 "/organise/add": form({"csrf": "CSRF", "name": "zoe", "days": "3"}),
                 "/organise/revoke": form({"csrf": "CSRF", "name": "bob"}),
                 "/organise/renew": form({"csrf": "CSRF", "name": "eve", "days": ""}),
@@ -195,6 +217,7 @@ def judge(rng: Random | None, seeds: Path, folder: Path) -> None:
                 "given": re.findall(r"/picture/\w+/([^?\"']+)", pages) or ["1.x"], "path": ["judge.js", "page.css"],
                 "kind": ["csv", "parquet", "json", "qrels"], "rule": ["majority", "unanimous", "verdict"],
                 "at": ["0", "1"], "again": ["0", "1"], "machines": ["true"], "what": ["notes", "verdicts", ""],
+                "participant": ["p-1"],
             }  # fmt: skip
             for _ in range(AT_ONCE if rng is not None else 0):
                 request(rng, visitor, known, bodies, csrf)  # type: ignore[arg-type]

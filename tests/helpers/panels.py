@@ -86,6 +86,7 @@ class Server:
         self.organiser: str = facts["organiser"]
         self.experts: dict[str, str] = facts["experts"]
         self.workers: list[int] = facts["workers"]
+        self.open: str = facts.get("open", "")  # the link for everybody
 
     @property
     def said(self) -> str:

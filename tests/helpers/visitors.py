@@ -132,6 +132,12 @@ EXPERTS_ONLY: dict[tuple[str, str], Callable[[Browser], Any]] = {
     ("POST", "/api/later"): lambda browser: browser.post("/api/later", {"pair": 1}),
     ("POST", "/api/missing"): lambda browser: browser.post("/api/missing", {"pair": 1, "side": "query"}),
     ("POST", "/api/note"): lambda browser: browser.post("/api/note", note(1)),
+    ("GET", "/practice"): lambda browser: browser.client.get("/practice"),
+    ("POST", "/api/practice"): lambda browser: browser.post("/api/practice", {}),
+    ("POST", "/api/practice/answer"): lambda browser: browser.post(
+        "/api/practice/answer", {"mark": "0" * 16, "round": 1, "place": 0, "answer": 1}
+    ),
+    ("GET", "/end"): lambda browser: browser.client.get("/end"),
     ("GET", "/picture/{side}/{given}"): lambda browser: browser.client.get(f"/picture/query/0.{'A' * 43}"),
 }
 ORGANISER_ONLY: dict[tuple[str, str], Callable[[Browser], Any]] = {
@@ -139,6 +145,8 @@ ORGANISER_ONLY: dict[tuple[str, str], Callable[[Browser], Any]] = {
     ("POST", "/organise/add"): lambda browser: browser.form("/organise/add", name="mallory"),
     ("POST", "/organise/revoke"): lambda browser: browser.form("/organise/revoke", name="bob"),
     ("POST", "/organise/renew"): lambda browser: browser.form("/organise/renew", name="bob"),
+    ("POST", "/organise/admit"): lambda browser: browser.form("/organise/admit", name="bob"),
+    ("GET", "/organise/experts.csv"): lambda browser: browser.client.get("/organise/experts.csv"),
     ("GET", "/organise/picture/{side}/{given}"): lambda browser: browser.client.get("/organise/picture/query/0"),
     ("GET", "/organise/view/{side}/{given}"): lambda browser: browser.client.get("/organise/view/query/0"),
     ("GET", "/organise/notes"): lambda browser: browser.client.get("/organise/notes"),

@@ -1,4 +1,4 @@
-"""Which votes count: without those of machines, and with those on flagged pairs, unless the options say otherwise."""
+"""Which votes count: no machines, nobody who was screened out, but flagged pairs, unless options say otherwise."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -41,7 +41,7 @@ class CountedVotes:
     """The votes of a study that count, and what goes with them.
 
     machines: the votes of machines that do not count. flagged: judged pairs that somebody flags as broken; left_out:
-    whether these do not count.
+    whether these do not count. screened: how many votes are of people whom gold pairs screened out.
     """
 
     votes: "Votes"
@@ -49,11 +49,17 @@ class CountedVotes:
     machines: "Votes"
     flagged: int
     left_out: bool
+    screened: int = 0
 
     def judgements(self, study: "Study", rule: str, smoothing: Smoothing = None) -> "Judgements":
         """What a rule makes of the votes; `smoothing` is that of dawid-skene."""
         from lookalike.discovery.dawid_skene import judge_by
 
+        if self.screened:
+            remark(
+                f"{self.screened:,} votes of people whom gold pairs screened out do not count: lookalike judge status "
+                f"{study.path.name} names them"
+            )
         if not len(self.votes):
             raise _no_votes(study, self)
         if rule == "verdict" and not len(self.verdicts):
@@ -85,11 +91,17 @@ def flags_in_words(n: int, *, left_out: bool = False) -> str:
     return f"{pairs} flagged as broken by an expert, and {counts} all the same: --without-flagged leaves such pairs out"
 
 
-def counted_votes(study: "Study", options: CountOptions = CountOptions()) -> CountedVotes:  # noqa: B008  # it never changes
-    """The votes of a study that count by these options."""
+def counted_votes(
+    study: "Study",
+    options: CountOptions = CountOptions(),  # noqa: B008  # it never changes
+    *,
+    all_people: bool = False,
+) -> CountedVotes:
+    """The votes of a study that count by these options. all_people: also of those who were screened out."""
     import numpy as np
 
-    everything, names, verdicts = study.votes(machines=True), study.machines(), study.verdicts()
+    recorded, names, verdicts = study.votes(machines=True), study.machines(), study.verdicts()
+    everything = recorded if all_people else recorded[~np.isin(recorded.experts, study.screened())]
     of_machines = np.isin(everything.experts, sorted(names)) if names else np.zeros(len(everything), bool)
     counts = np.ones(len(everything), bool) if options.with_machines else ~of_machines
     flagged = study.notes().flagged
@@ -98,7 +110,8 @@ def counted_votes(study: "Study", options: CountOptions = CountOptions()) -> Cou
     if options.without_flagged:
         counts, of_machines, verdicts = counts & ~on_flagged, of_machines & ~on_flagged, verdicts.without(flagged)
     apart = everything[of_machines & ~counts]
-    return CountedVotes(everything[counts], verdicts, apart, len(judged), options.without_flagged)
+    n_screened = len(recorded) - len(everything)
+    return CountedVotes(everything[counts], verdicts, apart, len(judged), options.without_flagged, n_screened)
 
 
 def _no_votes(study: "Study", counted: CountedVotes) -> StudyError:

@@ -220,7 +220,7 @@ def _to_judge(study: "Study", top_up: str | None, n: int | None, order: str, thr
     from lookalike.discovery import next_pairs
     from lookalike.discovery.dawid_skene import RULES
 
-    votes = study.votes()
+    votes = study.counted_votes()
     pooled = study.pool() if top_up is None else study.top_up(top_up, threads=threads)
     judged = RULES["majority"](votes).by_pair if len(votes) else {}
     asked = set(votes.pairs)  # what nobody could decide is not asked again

@@ -65,7 +65,7 @@ def search(
     ingredients = _ingredients(opened, query)
     finder = Finder(opened, model or _model_for(opened, ingredients))
     _check_words(finder, ingredients)
-    looks = like_parts(finder, ingredients, k, among=_among(opened, where, tag))
+    looks = like_parts(finder, ingredients, k, among=_searched(opened, where, tag))
     if html:
         from lookalike.report.search_results import write_looks
 
@@ -148,14 +148,16 @@ def _part_facts(ingredient: "Ingredient") -> dict[str, Any]:
     return {"kind": kind, "text": ingredient.name or part.text, "sign": part.sign, "weight": part.weight}
 
 
-def _among(opened: "Study", where: str | None, tag: str | None) -> Any:
-    """The items to search: those with a value, with a tag, or with both; None for all."""
-    masks = [_with_value(opened, where)] if where is not None else []
-    masks += [_tagged(opened, tag)] if tag is not None else []
-    return None if not masks else masks[0] & masks[-1]
+def _searched(opened: "Study", where: str | None, tag: str | None) -> Any:
+    """Which items are searched, a mask; None for all. An error where both options fit no item together."""
+    masks = ([] if where is None else [_among(opened, where)]) + ([] if tag is None else [_tagged(opened, tag)])
+    among = masks[0] & masks[-1] if masks else None
+    if among is not None and not among.any():
+        raise StudyError(f"no item has {where} and the tag {tag!r}: leave one of them out")
+    return among
 
 
-def _with_value(opened: "Study", where: str) -> Any:
+def _among(opened: "Study", where: str) -> Any:
     column, equals, value = where.partition("=")
     if not equals:
         raise InputError(f"--where must be COLUMN=VALUE, such as category=shoes, got {where!r}")

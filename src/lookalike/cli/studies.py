@@ -130,7 +130,7 @@ def write_export(
         return Exported(len(record.rows))
     pool = study.pool() if study.pool_path.exists() else None
     if what == "votes":
-        votes = counted_votes(study, CountOptions(True, counting.without_flagged)).votes
+        votes = counted_votes(study, CountOptions(True, counting.without_flagged), all_people=True).votes
         return export_votes(file, votes, pool, raw=raw, machines=study.machines())
     counted = counted_votes(study, counting)
     exported = export_judgements(file, counted.judgements(study, *rule), pool, with_random=with_random, raw=raw)

@@ -300,7 +300,7 @@ def show(folder: STUDY, /, *, as_json: JSON = False, form: FORMAT = None) -> Non
     kinds, problems = _kinds(opened)
     for problem in problems.values():
         remark(problem)
-    record = opened.votes()
+    record = opened.counted_votes()
     pool = opened.pool() if opened.pool_path.exists() else None
     agreed = agreement(record, opened.gold()) if len(record) else None
     positives = None

@@ -46,7 +46,7 @@ def report_study(
         )
     with progress():
         surveyed = survey(study, near=near, hashers=chosen, seed=seed)
-        judged = _judged(study, seed, rule) if len(study.votes()) else None
+        judged = _judged(study, seed, rule) if len(study.counted_votes()) else None
     everything: dict[str, Any] = {"survey": surveyed.to_dict()}
     if judged is not None:
         everything["leaderboard"] = judged.board.to_dict()
@@ -83,7 +83,7 @@ def _judged(study: "Study", seed: int, rule: str) -> "JudgedStudy":
     board = with_tables(board, models, judgements, pool, Wanted(page=True), {"seed": seed})
     several = pool is not None and len(pool.models) > 1
     loo = discovery.leave_one_out(board.contest, pool) if several and pool is not None else None
-    return JudgedStudy(board, pool, loo, study.votes(), judgements)
+    return JudgedStudy(board, pool, loo, study.counted_votes(), judgements)
 
 
 def limits(near: str | None) -> dict[str, float]:

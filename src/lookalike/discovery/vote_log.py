@@ -25,6 +25,7 @@ __all__ = [
     "check_record",
     "create_record",
     "read_machines",
+    "read_screened",
     "read_votes",
     "rows_of",
     "rows_of_table",
@@ -204,3 +205,12 @@ def check_record(connection: sqlite3.Connection, path: Path) -> int:
     if schema > NEWEST:
         raise FileError(f"{path} was written by a newer lookalike, in form {schema}: upgrade to read it", path=path)
     return int(schema)
+
+
+def read_screened(path: Path) -> list[str]:
+    """Experts whose votes are kept but do not count: they came by an open link, and gold pairs screened them out."""
+    with _to_read(path) as uri, _opened(path, uri) as connection:
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'crowd'").fetchone() is None:
+            return []
+        rows = connection.execute("SELECT expert FROM crowd WHERE screened IS NOT NULL ORDER BY expert").fetchall()
+    return [str(row[0]) for row in rows]

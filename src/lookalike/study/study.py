@@ -20,7 +20,7 @@ from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.notes import Notes, read_notes
 from lookalike.discovery.pool import RANDOM, Pool
 from lookalike.discovery.verdicts import Verdicts, read_verdicts
-from lookalike.discovery.vote_log import append_votes, create_record, read_machines, read_votes
+from lookalike.discovery.vote_log import append_votes, create_record, read_machines, read_screened, read_votes
 from lookalike.discovery.votes import Votes
 from lookalike.study.folder import UNFINISHED, check_name, finish_new_study, new_study, wait_for_lock
 from lookalike.study.items import StudyItems, collection_of, queries_from_catalogue, queries_from_elsewhere
@@ -340,6 +340,15 @@ class Study:
     def verdicts(self) -> Verdicts:
         """What the organiser says of pairs on which experts disagree."""
         return read_verdicts(self._record_path)
+
+    def screened(self) -> list[str]:
+        """People of a crowd whom gold pairs screened out: their votes are kept, and do not count."""
+        return read_screened(self._record_path)
+
+    def counted_votes(self) -> Votes:
+        """The votes that count: those of people, but not of those who were screened out."""
+        votes, screened = self.votes(), self.screened()
+        return votes[~np.isin(votes.experts, screened)] if screened else votes
 
     def append_votes(self, votes: Votes, *, again: bool = True) -> Votes:
         """Add votes, all or none; when this returns they are on disk. Returns those that were added.

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter, validators
 
 from lookalike.cli.browser import allowed_hosts, open_page
+from lookalike.cli.judge.crowd import CROWD, NOTHING_SAID, PASS, PRACTICE, set_crowd, set_practice_of
 from lookalike.cli.judge.links import link_lines, moment
 from lookalike.cli.judge.status import progress_of, warn_of_too_few_experts
 from lookalike.cli.judge.store import needs_packages, open_store
@@ -85,6 +86,9 @@ def serve(
     guide: GUIDE = None,
     layout: LAYOUT = None,
     sheet_size: SHEET_SIZE = None,
+    practice: PRACTICE = None,
+    pass_share: PASS = None,
+    crowd: CROWD = NOTHING_SAID,
     port: PORT = None,
     host: HOST = "127.0.0.1",
     allow_host: ALLOW_HOST = (),
@@ -102,7 +106,7 @@ def serve(
     study = _study_with_images(folder)
     doors = _Doors(host, port, allow_host, address)
     doors.names(address)  # refused before anything is written
-    text = None if guide is None else _text(guide)
+    text = None if guide is None else _guide(guide, study)
     if gold is not None:
         keep_gold(study, gold)
     with contextlib.ExitStack() as stack:
@@ -111,10 +115,13 @@ def serve(
             _configure(store, experts_per_pair, order, budget)
             store.brief(question, text)
             _set_layout(store, layout, sheet_size)
+            set_practice_of(store, study, practice, pass_share)
+            set_crowd(store, crowd)
             site = _open_site(store, doors, stack)
             links = _links(store, study, expert, expires, site.address)
             status = store.status()
-        warn_of_too_few_experts(status)
+        if "open" not in links:
+            warn_of_too_few_experts(status)
         service, started = _start(study, site, workers, stack)
         if as_json:
             _say_json(site.address, links, started.pids if started else None)
@@ -222,12 +229,21 @@ def _set_layout(store: "Store", layout: Literal["pairs", "sheet"] | None, sheet_
     set_layout(store, layout, sheet_size)
 
 
+def _guide(path: Path, study: "Study") -> str:
+    """The text of a guide, whose images the study has."""
+    from lookalike.judging.pages.guide import check_guide
+
+    text = _text(path)
+    check_guide(text, study, str(path))
+    return text.strip()
+
+
 def _text(path: Path) -> str:
     """The text of a file in UTF-8."""
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     try:
-        return path.read_text(encoding="utf-8-sig").strip()
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise FileError(f"{path} is not a text in UTF-8: {error}", path=path) from error
 
@@ -237,18 +253,22 @@ def _links(
 ) -> dict[str, Any]:
     """The organiser's link and those of experts, by name."""
     from lookalike.judging.pages.links import Keys
-    from lookalike.judging.pages.sessions import expert_link, organiser_link
+    from lookalike.judging.pages.sessions import expert_link, open_link, organiser_link
+    from lookalike.judging.store.crowd import crowd_link, crowd_members
 
     keys, until = Keys.of(study.path), moment(expires)
     for name in names:
         store.add_expert(name, until)
-    links = {}
+    links, crowd, number = {}, {member.expert for member in crowd_members(store)}, crowd_link(store)
     for judge in store.experts():
+        if judge.name in crowd and judge.name not in names:
+            continue
         if judge.name in names and judge.revoked is not None:
             remark(f"the link of {judge.name} was taken back: lookalike judge renew {study.path.name} {judge.name}")
         elif judge.revoked is None and (not names or judge.name in names):
             links[judge.name] = expert_link(keys, judge, address)
-    return {"organiser": organiser_link(keys, store.organiser(), address), "experts": links}
+    anybody = {} if number is None else {"open": open_link(keys, number, address)}
+    return {"organiser": organiser_link(keys, store.organiser(), address), "experts": links} | anybody
 
 
 def _check_images(study: "Study") -> None:
@@ -278,7 +298,9 @@ def _say(study: "Study", address: str, links: dict[str, Any], status: "Status") 
     say(f"\nthe organiser's page, for you alone:\n{links['organiser']}")
     if links["experts"]:
         say(f"\nfor each expert, a link of their own:\n{link_lines(links['experts'])}")
-    if not links["experts"]:
+    if "open" in links:
+        say(f"\none link for all, by which anybody may judge:\n{links['open']}")
+    elif not links["experts"]:
         say("nobody judges yet: add experts with --expert NAME, or on the organiser's page")
     if address.startswith("http://") and host_of(address.partition("//")[2]) not in LOOPBACK:
         remark("links and answers travel unencrypted: put it behind https before it leaves your network")

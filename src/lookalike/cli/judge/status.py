@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
 from lookalike.cli.counted import flags_in_words
+from lookalike.cli.judge.crowd import say_participants
 from lookalike.cli.judge.store import needs_packages, open_store
 from lookalike.cli.options import FORMAT, JSON, STUDY, chosen_format
 from lookalike.cli.terminal import remark, rich_table, tables, tell
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from lookalike.discovery.machines import MachineAgreement
     from lookalike.discovery.notes import Notes
     from lookalike.discovery.verdicts import Verdicts
+    from lookalike.judging.store.participants import Participants
     from lookalike.judging.store.types import Status
     from lookalike.study.study import Study
 
@@ -34,7 +36,7 @@ def status(folder: STUDY, /, *, as_json: JSON = False, form: FORMAT = None) -> N
     printed = chosen_format(form, as_json)
     study = Study.open(folder)
     needs_packages()
-    state, votes, wrong, beside = _state(study)
+    state, votes, wrong, beside, people = _state(study)
     covered = coverage(votes, study.pool()) if study.pool_path.exists() else None
     agreed = agreement(votes, study.gold()) if len(votes) else None
     facts = {
@@ -45,18 +47,18 @@ def status(folder: STUDY, /, *, as_json: JSON = False, form: FORMAT = None) -> N
     }
     tell(
         printed,
-        lambda: ({} if state is None else asdict(state)) | facts,
+        lambda: ({} if state is None else asdict(state)) | facts | _facts_of(people),
         lambda: [
             _expert_table(state),
             *([] if agreed is None else [ResultTable.of_rows(agreed.rows(), title="agreement")]),
         ],
-        lambda: _show(study, state, covered, agreed, wrong, lambda: beside.show(votes, study.gold())),
+        lambda: _show(study, (state, people), covered, agreed, wrong, lambda: beside.show(votes, study.gold())),
     )
 
 
 def _show(
     study: "Study",
-    state: "Status | None",
+    now: "tuple[Status | None, Participants | None]",
     covered: "Coverage | None",
     agreed: "Agreement | None",
     wrong: list[str],
@@ -64,6 +66,7 @@ def _show(
 ) -> None:
     """Print how far the judging is, and what is wrong."""
     say = tables().print
+    state, people = now
     if state is None:
         remark(f"{study.path} can only be read: what experts have in hand, and their links, are not shown")
     else:
@@ -71,10 +74,12 @@ def _show(
     say(f"no pool yet: lookalike pool {study.path}" if covered is None else str(covered))
     if state is not None:
         say(rich_table(_expert_table(state)))
+    if people is not None:
+        say_participants(people)
     if agreed is not None:
         say(f"\n{agreed}")
     show_beside()
-    if state is not None:
+    if state is not None and (people is None or people.link is None):
         warn_of_too_few_experts(state)
     for image in state.missing if state is not None else []:
         say(f"{image['expert']} could not see the {image['side']} of {image['query']} and {image['item']}")
@@ -82,8 +87,8 @@ def _show(
         remark(f"the database is not whole: {sentence}")
 
 
-def _state(study: "Study") -> tuple["Status | None", "Votes", list[str], "_Beside"]:
-    """How far the judging is, all votes of people, what is wrong with the database, and what is beside the votes.
+def _state(study: "Study") -> tuple["Status | None", "Votes", list[str], "_Beside", "Participants | None"]:
+    """How far the judging is, the votes that count, what is wrong, what is beside the votes, and who takes part.
 
     The store is opened for writing. Where a study may only be read, its record is all that is known.
     """
@@ -91,7 +96,9 @@ def _state(study: "Study") -> tuple["Status | None", "Votes", list[str], "_Besid
 
     if not study.can_change and remembered_database(study) is None:
         beside = _Beside(study.notes(), study.verdicts(), study.machines(), study.votes(machines=True))
-        return None, study.votes(), [], beside
+        return None, study.counted_votes(), [], beside, None
+    from lookalike.judging.store.crowd import counted_votes
+    from lookalike.judging.store.participants import participants_of
     from lookalike.judging.store.remarks import all_notes, all_verdicts, machines
     from lookalike.judging.store.sheets import count_votes_on_sheets
 
@@ -103,7 +110,8 @@ def _state(study: "Study") -> tuple["Status | None", "Votes", list[str], "_Besid
             store.votes(machines=True),
             count_votes_on_sheets(store),
         )
-        return store.status(), store.votes(), store.check(), beside
+        votes = counted_votes(store, store.votes())
+        return store.status(), votes, store.check(), beside, participants_of(store)
 
 
 @dataclass(frozen=True)
@@ -156,6 +164,17 @@ class _Beside:
     def _flagged(self, people: "Votes") -> int:
         """Pairs that are flagged, of those that people judged."""
         return len(self.notes.flagged.intersection(people.pairs))
+
+
+def _facts_of(people: "Participants | None") -> dict[str, Any]:
+    """Practice and the crowd for other programs; nothing where there is neither."""
+    facts: dict[str, Any] = {}
+    if people is not None and people.practice is not None:
+        facts["practice"] = [asdict(one) for one in people.practisers.values()]
+    if people is not None and people.terms is not None:
+        terms = asdict(people.terms) | {"open": people.link is not None}
+        facts["crowd"] = {"terms": terms, "people": [asdict(member) for member in people.members.values()]}
+    return facts
 
 
 def _expert_table(state: "Status | None") -> ResultTable:

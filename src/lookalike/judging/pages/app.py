@@ -6,22 +6,27 @@ import logging
 import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from itertools import groupby
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
 from fastapi import FastAPI, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from lookalike.core.errors import InputError
+from lookalike.judging.pages.crowd import CrowdPages, add_crowd_routes
+from lookalike.judging.pages.guide import shown_guide
 from lookalike.judging.pages.images import Images
 from lookalike.judging.pages.links import Keys
 from lookalike.judging.pages.organiser import Organising, sentence
+from lookalike.judging.pages.practice import Practising, add_practice_routes
 from lookalike.judging.pages.requests import Given, SentClaim, SentMissing, SentNote, SentPair, SentVotes, parsed
 from lookalike.judging.pages.sessions import Sessions, expert_link, organiser_link
 from lookalike.judging.pages.settling import Settling
+from lookalike.judging.store.crowd import member_of
+from lookalike.judging.store.practice import needed_practice
 from lookalike.judging.store.remarks import Remark, add_note
 from lookalike.judging.store.sheets import read_layout
 from lookalike.judging.store.types import Answer, ExpertError, JudgingTask, Progress, StoreAwayError, StoreFullError
@@ -38,6 +43,7 @@ __all__ = ["create_judge_app", "expert_link", "organiser_link"]
 LIMIT = 64_000  # bytes of a request
 RATE = 40.0  # requests a second of one session; five answers a second with all that goes with them are 20
 RECENT = 20  # judged pairs that a page knows when it is opened, for undoing
+STEPS = ["Not similar", "Similar"]  # answers by grade
 QUESTION = "Do they look alike?"  # where the organiser asks nothing else
 NOT_KEPT = {
     "enough": "Enough others had judged the pair meanwhile.",
@@ -74,16 +80,19 @@ class Judging:
     def page(self, request: Request) -> Response:
         """The page on which an expert judges."""
         name = self.sessions.expert(request)
+        if needed_practice(self.store, name) is not None:
+            return RedirectResponse("/practice", 303)
         box = self.sessions.keys.proof("box", name)[:16]  # where the browser keeps answers of this expert to this study
         briefing, layout = self.store.briefing(), read_layout(self.store)
         return self.pages.answer(
             "sheet.html" if layout.name == "sheet" else "judge.html",
             sheet_size=layout.sheet_size,
             name=name,
+            crowd=member_of(self.store, name) is not None,
             box=box,
             csrf=self.sessions.token(request),
             question=briefing.question or QUESTION,
-            guide=_blocks(briefing.guide),
+            guide=shown_guide(briefing.guide, self.images.study, partial(self.images.address, name)),
             briefing=hashlib.sha256(repr(briefing).encode()).hexdigest()[:16],
         )
 
@@ -102,6 +111,8 @@ class Judging:
                 answer["recent"] = [
                     {**self._shown(name, task, tiles), "answered": answered} for task, answered in handed.recent
                 ]
+            if handed.closed is not None:
+                answer["elsewhere"] = f"/{handed.closed}"
             return answer | {"progress": _progress(handed.progress)}
 
         return _json(await run_in_threadpool(shown))
@@ -203,6 +214,8 @@ def create_judge_app(
     organising = Organising(study, store, sessions, images, pages)
     _add_organiser_routes(app, organising)
     add_remark_routes(app, judging, Settling(organising))
+    add_practice_routes(app, Practising(store, sessions, images, pages), QUESTION, STEPS)
+    add_crowd_routes(app, CrowdPages(store, sessions, pages), QUESTION)
     return app
 
 
@@ -271,6 +284,14 @@ def _add_organiser_routes(app: FastAPI, organising: Organising) -> None:
     async def renew(request: Request) -> Response:
         return await organising.change(request, organising.renew)
 
+    @app.post("/organise/admit")
+    async def admit(request: Request) -> Response:
+        return await organising.change(request, organising.admit)
+
+    @app.get("/organise/experts.csv")
+    def experts(request: Request) -> Response:
+        return organising.experts(request)
+
     @app.get("/organise/picture/{side}/{given}")
     async def picture(side: str, given: str, request: Request) -> Response:
         return await anyio.to_thread.run_sync(
@@ -306,27 +327,6 @@ def add_remark_routes(app: FastAPI, judging: Judging, settling: Settling) -> Non
     @app.get("/organise/view/{side}/{given}")
     async def view(side: str, given: str, request: Request) -> Response:
         return await anyio.to_thread.run_sync(settling.view, side, given, request, limiter=judging.images.drawing)
-
-
-def _blocks(guide: str) -> list[tuple[str, list[str]]]:
-    r"""A guide in parts: each ("text", [paragraph]) or ("list", its entries).
-
-    >>> _blocks("Look at the shape,\nnot the colour.\n\nSimilar are:\n- cups\n- mugs")
-    [('text', ['Look at the shape, not the colour.']), ('text', ['Similar are:']), ('list', ['cups', 'mugs'])]
-    """
-    blocks: list[tuple[str, list[str]]] = []
-    for filled, group in groupby(map(str.strip, guide.splitlines()), bool):
-        begun = False  # whether there is something that a line can go on with
-        for line in group if filled else ():
-            kind = "list" if line.startswith("- ") else "text"
-            if kind == "text" and begun:
-                blocks[-1][1][-1] += f" {line}"
-            elif kind == "list" and blocks and blocks[-1][0] == "list":
-                blocks[-1][1].append(line[2:].strip())
-            else:
-                blocks.append((kind, [line.removeprefix("- ").strip()]))
-            begun = True
-    return blocks
 
 
 def _json(content: dict[str, Any]) -> Response:

@@ -13,6 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from lookalike.core.csv_files import csv_text
 from lookalike.core.errors import InputError
 from lookalike.discovery.dawid_skene import RULES, judge_by
 from lookalike.discovery.exports import export_judgements, export_votes
@@ -20,8 +21,10 @@ from lookalike.discovery.verdicts import VERDICT
 from lookalike.discovery.votes import WORDS
 from lookalike.judging.pages.beside import Beside
 from lookalike.judging.pages.images import Images
-from lookalike.judging.pages.sessions import Sessions, expert_link, now_ms
+from lookalike.judging.pages.sessions import Sessions, expert_link, now_ms, open_link
 from lookalike.judging.pages.statistics import Figures, reading
+from lookalike.judging.store.crowd import admit, counted_votes
+from lookalike.judging.store.participants import EXPERT_COLUMNS, expert_rows, participants_of
 from lookalike.judging.store.remarks import all_notes, all_verdicts, machines
 from lookalike.judging.store.types import Expert, ExpertError, check_expert_name
 from lookalike.web.guard import RequestRefusedError
@@ -63,7 +66,7 @@ class Organising:
     def page(self, request: Request, page: int, done: Done | None = None) -> Response:
         """The page, with the change that was just made, if any."""
         self.sessions.organiser(request)
-        figures = self.figures()
+        figures, people = self.figures(), participants_of(self.store)
         n_pages = max(1, -(-len(figures.disagreements) // PER_PAGE))
         page = min(page, n_pages)
         shown = figures.disagreements[(page - 1) * PER_PAGE : page * PER_PAGE]
@@ -73,7 +76,13 @@ class Organising:
             briefing=self.store.briefing(),
             done=done,
             reading=reading(figures.agreement.alpha),
-            links=[(expert, _state(expert), self._link(request, expert)) for expert in self.store.experts()],
+            people=people,
+            open_link=None if people.link is None else self._open_link(request, people.link),
+            links=[
+                (expert, _state(expert), self._link(request, expert))
+                for expert in self.store.experts()
+                if expert.name not in people.members
+            ],
             disagreements=shown,
             page=page,
             n_pages=n_pages,
@@ -90,7 +99,8 @@ class Organising:
         with self._counting:
             now = time.monotonic()
             if self._figures is None or now - self._figures[0] > FRESH:
-                figures = Figures.of(self.store.status(), self.store.votes(), self.study.gold(), now_ms())
+                votes = counted_votes(self.store, self.store.votes())
+                figures = Figures.of(self.store.status(), votes, self.study.gold(), now_ms())
                 self._figures = (time.monotonic(), figures)
             return self._figures[1]
 
@@ -100,8 +110,14 @@ class Organising:
         return self.images.thumbnail(side, given, request)
 
     def _link(self, request: Request, expert: Expert) -> str:
+        return expert_link(self.sessions.keys, expert, self._base(request))
+
+    def _open_link(self, request: Request, number: int) -> str:
+        return open_link(self.sessions.keys, number, self._base(request))
+
+    def _base(self, request: Request) -> str:
         scheme = "https" if self.sessions.is_secure(request) else "http"
-        return expert_link(self.sessions.keys, expert, f"{scheme}://{request.headers['host']}")
+        return f"{scheme}://{request.headers['host']}"
 
     async def change(self, request: Request, act: Callable[[str, int | None], str]) -> Response:
         """Do something to the expert whom a form names, and show the page anew; within an open page, say what was done.
@@ -144,6 +160,19 @@ class Organising:
         self.store.revoke(name)
         return f"The link of {name} was revoked"
 
+    def admit(self, name: str, _: int | None) -> str:
+        """Let somebody begin who has not passed the practice, or count again who was screened out."""
+        words = admit(self.store, name)
+        return f"{words[:1].upper()}{words[1:]}"
+
+    def experts(self, request: Request) -> Response:
+        """Every expert with what is known of them, as a CSV file."""
+        self.sessions.organiser(request)
+        rows = expert_rows(self.store, self.study)
+        text = csv_text([EXPERT_COLUMNS, *(row.values() for row in rows)])
+        headers = {"content-disposition": 'attachment; filename="experts.csv"', "cache-control": "no-store"}
+        return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
+
     def export(self, request: Request, kind: str, rule: str, what: str) -> Response:
         """Votes, each with its expert, the judgements that a rule makes of them, notes or verdicts, as a file."""
         self.sessions.organiser(request)
@@ -172,7 +201,7 @@ class Organising:
         if what == "votes":
             export_votes(path, self.store.votes(machines=True), pool, machines=machines(self.store))
             return
-        votes = self.store.votes()
+        votes = counted_votes(self.store, self.store.votes())
         judgements = judge_by(rule, votes, verdicts=all_verdicts(self.store)) if len(votes) else None
         if judgements is None or not len(judgements):
             raise RequestRefusedError(404, "Nothing has been judged yet: there is nothing to export.")

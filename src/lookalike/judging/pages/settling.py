@@ -14,6 +14,7 @@ from lookalike.judging.pages.beside import Beside
 from lookalike.judging.pages.organiser import Organising, sentence
 from lookalike.judging.pages.sessions import now_ms
 from lookalike.judging.pages.statistics import Disagreement
+from lookalike.judging.store.crowd import counted_votes
 from lookalike.judging.store.remarks import give_verdict
 from lookalike.web.guard import RequestRefusedError
 from lookalike.web.server import read_form
@@ -72,7 +73,7 @@ class Settling:
 
     def _answers(self, query: str, item: str) -> tuple[tuple[str, int], ...]:
         """The last answers to a pair that is no disagreement any more."""
-        votes = self.store.votes().last()
+        votes = counted_votes(self.store, self.store.votes()).last()
         here = (votes.queries == query) & (votes.items == item)
         return tuple(zip(votes.experts[here].tolist(), votes.answers[here].tolist(), strict=True))
 

@@ -1,6 +1,6 @@
 """What an expert does, within a transaction: claim pairs, vote, and look at earlier answers."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lookalike.judging.store.board import Board
 from lookalike.judging.store.release import AT_ONCE, StudyReleases
@@ -30,9 +30,14 @@ def claim_pairs(work: StoreWork, releases: StudyReleases, claim: Claim) -> list[
     The adaptive order releases more pairs when few are open, or none to this expert.
     """
     board = work.board
+    left = board.gates.left(claim.expert, len(board.judged.get(claim.expert, {})))
+    if left == 0 or board.gates.needs_practice(claim.expert):
+        return []
+    if left is not None:
+        claim = replace(claim, n=min(claim.n, left), sheet=min(claim.sheet, left))
     if work.follower.settings.order != "adaptive":
         return board.claim(claim.expert, claim.n, claim.now, claim.length, claim.sheet)
-    judging = sum(expert.revoked is None for expert in board.experts.values())
+    judging = board.judging + sum(bool(board.hands.get(name)) for name in board.gates.crowd)
     if (short := 2 * claim.n * judging - board.open) > 0:
         _release_more(work, releases, short)
     tasks = board.claim(claim.expert, claim.n, claim.now, claim.length, claim.sheet)
@@ -58,6 +63,8 @@ def take_answer(work: StoreWork, expert: str, answer: Answer, now: int) -> Verdi
         pair = work.board.pairs.get(answer.pair)
         same = pair is not None and earlier[:4] == (pair.query, pair.item, expert, answer.answer)
         return "known" if same else "changed"
+    if not work.board.may_answer(expert, answer.pair):
+        return "unknown"
     verdict = work.board.vote(expert, answer, now)
     if verdict == "kept":
         work.by_client[answer.client] = work.board.new_votes[-1]

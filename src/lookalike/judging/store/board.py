@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+from lookalike.judging.store.gates import Gates
 from lookalike.judging.store.pairs import LONGEST, ReleasedPair, Seat, SeatRow, Voters
 from lookalike.judging.store.types import (
     LAST_MOMENT,
@@ -51,6 +52,7 @@ class Board:
         self.experts_per_pair = experts_per_pair
         self.unreleased = 0  # pairs that will be released later
         self.experts: dict[str, Expert] = {}
+        self.gates = Gates()  # practice and the crowd
         self.pairs: dict[int, ReleasedPair] = {}
         self.ids: dict[tuple[str, str], int] = {}
         self.voters: dict[tuple[str, str], Voters] = {}  # of all pairs that have votes, also those not released
@@ -194,6 +196,12 @@ class Board:
                 numbers.append(one.id)
         return [self.task(number) for number in numbers]
 
+    def may_answer(self, expert: str, number: int) -> bool:
+        """Whether somebody of the crowd has pairs left to judge, or has judged this one; others always may."""
+        judged = self.judged.get(expert, {})
+        left = self.gates.left(expert, len(judged))
+        return left is None or left > 0 or (number in judged and not self.gates.is_screened(expert))
+
     def task(self, number: int) -> JudgingTask:
         """A pair as it is handed out."""
         pair = self.pairs[number]
@@ -262,12 +270,23 @@ class Board:
         """How far an expert and everybody has come."""
         open_to = self.open + self.unreleased - self._open_judged.get(expert, 0)
         gold = len(self._gold) - self._gold_judged.get(expert, 0)
-        judging = sum(someone.revoked is None for someone in self.experts.values())
+        judging, judged = self.judging, self.judged.get(expert, {})
+        left = self.gates.left(expert, len(judged))
+        if left is not None:  # of the crowd, who are shown how far they are, and nothing of others
+            left = min(left, open_to + gold)
+            return Progress(len(judged), left, len(judged), len(judged) + left)
         # gold pairs count too: if the count stood still after some pairs, experts would see which pairs are gold
         done = self.collected + sum(self._gold_judged.values())
         wanted = self.wanted + self.unreleased * self.experts_per_pair + len(self._gold) * judging
-        sure = judging <= self.experts_per_pair
-        return Progress(len(self.judged.get(expert, {})), open_to + gold, done, max(done, wanted), sure)
+        wanted += sum(self._gold_judged.get(name, 0) for name in self.gates.crowd)
+        sure = judging <= self.experts_per_pair and not self.gates.crowd
+        return Progress(len(judged), open_to + gold, done, max(done, wanted), sure)
+
+    @property
+    def judging(self) -> int:
+        """How many experts with links of their own may judge."""
+        crowd = self.gates.crowd
+        return sum(someone.revoked is None and name not in crowd for name, someone in self.experts.items())
 
     def gold_judged(self, expert: str) -> int:
         """How many gold pairs an expert has judged."""
@@ -277,9 +296,15 @@ class Board:
 
     def _next(self, expert: str, queue: Queue, coming: Iterator[ReleasedPair], now: int) -> ReleasedPair | None:
         gold = self._next_gold(expert, queue)
-        if gold is not None and self._draw(expert, "turn", queue.turn + 1) < GOLD_SHARE:
+        if gold is not None and self._draw(expert, "turn", queue.turn + 1) < self._gold_share(expert, queue):
             return gold
         return next(coming, None) or gold or self._next_put_off(expert, now)
+
+    def _gold_share(self, expert: str, queue: Queue) -> float:
+        """The chance that an expert's next pair is a gold pair."""
+        in_hand = sum(self.pairs[number].gold for number in self.hands.get(expert, {}))
+        chance = self.gates.gold_chance(expert, queue.turn, self.gold_judged(expert) + in_hand)
+        return GOLD_SHARE if chance is None else chance
 
     def _coming(self, expert: str, queue: Queue, now: int) -> Iterator[ReleasedPair]:
         """The pairs with room for the expert: of the blocks begun so far, then of the next ones."""

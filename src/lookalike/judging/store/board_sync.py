@@ -7,13 +7,16 @@ from typing import Any
 import sqlalchemy as sa
 
 from lookalike.judging.store.board import Board
+from lookalike.judging.store.gates import CrowdMember, CrowdTerms, Gates
 from lookalike.judging.store.release import JudgingSettings
 from lookalike.judging.store.schema import (
     ALL_EXPERTS,
+    CROWD,
     LATER,
     META,
     OF_PEOPLE,
     PAIRS,
+    PRACTISED,
     SEATS,
     VOTE_ROWS,
     VOTES,
@@ -47,6 +50,7 @@ _PAIRS = sa.select(PAIRS.c.id, PAIRS.c.query, PAIRS.c.item, PAIRS.c.block, PAIRS
     PAIRS.c.block, PAIRS.c.id
 )
 _NEW_PAIRS = _PAIRS.where(PAIRS.c.id > sa.bindparam("last"))
+_CROWD = sa.select(*(CROWD.c[name] for name in CrowdMember.__dataclass_fields__))
 _LATER = sa.select(LATER.c.pair, LATER.c.expert, LATER.c.at)
 _SENT_VOTES = VOTE_ROWS.order_by(None).where(VOTES.c.client.in_(sa.bindparam("clients", expanding=True)))
 _ADD_VOTE = sa.insert(VOTES)
@@ -94,6 +98,7 @@ class Follower:
         self.meta = read_meta(connection)
         self.settings = settings_of(self.meta)
         board = Board(self.settings.seed, self.settings.experts_per_pair)
+        board.gates = Gates("practice" in self.meta, terms=CrowdTerms.of(self.meta))
         self._last_pair = 0
         self._add_pairs(connection, board)
         for vote in connection.execute(_VOTES):
@@ -145,6 +150,8 @@ class Follower:
 
     def _read_people(self, connection: sa.Connection, board: Board) -> None:
         board.experts = {row.name: Expert(*row) for row in connection.execute(ALL_EXPERTS)}
+        board.gates.practised = set(connection.execute(sa.select(PRACTISED.c.expert)).scalars())
+        board.gates.crowd = {row.expert: CrowdMember(*row) for row in connection.execute(_CROWD)}
         board.put_off = {}
         for pair, expert, at in connection.execute(_LATER):
             if pair in board.pairs:

@@ -95,6 +95,8 @@ def _change(plan: Plan, board: Board, pair: Ids, number: int) -> dict[str, Any]:
     """The block of a pair that stays, and how many experts it wants: none if it is no longer in the pool."""
     row = plan.releases.rows.get(pair)
     block, wanted = board.pairs[number].block, 0 if row is None else plan.settings.experts_per_pair
+    if wanted:  # votes that do not count leave their seats to others
+        wanted += len(board.gates.screened & board.pairs[number].voters.keys())
     if row is not None and plan.settings.order == "depth":
         block = int(plan.releases.depth_blocks[row])
     return {"number": number, "new_block": block, "new_wanted": None if pair in plan.gold_pairs else wanted}

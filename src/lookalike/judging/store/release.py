@@ -82,7 +82,8 @@ class Releases:
         grades, undecided = np.full(len(self.pool), -1), self.is_gold.copy()
         for pair, number in board.ids.items():
             if pair in self.rows:
-                answers = [answer for _, answer in board.pairs[number].voters.values()]
+                voters = board.pairs[number].voters.items()
+                answers = [answer for expert, (_, answer) in voters if not board.gates.is_screened(expert)]
                 similar, different = answers.count(1), answers.count(0)
                 grades[self.rows[pair]] = similar > different  # as the majority has it, ties are negative
                 undecided[self.rows[pair]] |= similar + different == 0

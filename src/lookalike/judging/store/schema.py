@@ -11,6 +11,7 @@ from lookalike.judging.store.types import VoteRow
 __all__ = [
     "ALL_EXPERTS",
     "ALL_VOTES",
+    "CROWD",
     "EXPERTS",
     "LATER",
     "MACHINES",
@@ -19,6 +20,8 @@ __all__ = [
     "NOTES",
     "OF_PEOPLE",
     "PAIRS",
+    "PRACTICE",
+    "PRACTISED",
     "SEATS",
     "VERDICTS",
     "VOTES",
@@ -127,6 +130,50 @@ VERDICTS = sa.Table(
     sa.Column("client", sa.Text, unique=True, nullable=False),
     sqlite_autoincrement=True,
 )
+PRACTICE = sa.Table(  # every answer of practice; rows are only added
+    "practice",
+    _TABLES,
+    sa.Column("number", _NUMBER, primary_key=True),
+    sa.Column("expert", sa.Text, nullable=False),
+    sa.Column("mark", sa.Text, nullable=False),  # of the pairs that were practised
+    sa.Column("round", sa.Integer, nullable=False),
+    sa.Column("place", sa.Integer, nullable=False),  # in the round
+    sa.Column("query", sa.Text, nullable=False),
+    sa.Column("item", sa.Text, nullable=False),
+    sa.Column("answer", sa.Integer, nullable=False),
+    sa.Column("correct", sa.Integer, nullable=False),
+    sa.Column("at", _TIME, nullable=False),
+    sa.UniqueConstraint("expert", "mark", "round", "place"),
+)
+PRACTISED = sa.Table(
+    "practised",
+    _TABLES,
+    sa.Column("expert", sa.Text, primary_key=True),
+    sa.Column("how", sa.Text, nullable=False),  # passed, admitted by the organiser, or before: judging had begun
+    sa.Column("at", _TIME, nullable=False),
+)
+CROWD = sa.Table(  # people who came by the open link
+    "crowd",
+    _TABLES,
+    sa.Column("expert", sa.Text, primary_key=True),
+    sa.Column("participant", sa.Text, unique=True),
+    sa.Column("joined", _TIME, nullable=False),
+    sa.Column("completed", _TIME),
+    sa.Column("screened", _TIME),
+    sa.Column("correct", sa.Integer),  # of the gold pairs by which it was decided
+    sa.Column("asked", sa.Integer),
+    sa.Column("changed", _TIME, nullable=False),
+)
+_STAYS = "answers of practice are never changed or deleted"
+_RAISES = f"BEGIN RAISE EXCEPTION '{_STAYS}' USING ERRCODE = 'integrity_constraint_violation'; END"
+_ALWAYS = "BEFORE UPDATE OR DELETE OR TRUNCATE ON practice FOR EACH STATEMENT EXECUTE FUNCTION practice_stays()"
+for _dialect, _statement in (
+    ("sqlite", f"CREATE TRIGGER practice_stays BEFORE UPDATE ON practice BEGIN SELECT RAISE(ABORT, '{_STAYS}'); END"),
+    ("sqlite", f"CREATE TRIGGER practice_remains BEFORE DELETE ON practice BEGIN SELECT RAISE(ABORT, '{_STAYS}'); END"),
+    ("postgresql", f"CREATE FUNCTION practice_stays() RETURNS trigger LANGUAGE plpgsql AS $${_RAISES}$$"),
+    ("postgresql", f"CREATE TRIGGER practice_stays {_ALWAYS}"),
+):
+    sa.event.listen(PRACTICE, "after_create", sa.DDL(_statement).execute_if(dialect=_dialect))  # type: ignore[no-untyped-call]
 
 ALL_EXPERTS = sa.select(EXPERTS.c.name, EXPERTS.c.link_number, EXPERTS.c.expires, EXPERTS.c.revoked).order_by(
     EXPERTS.c.name

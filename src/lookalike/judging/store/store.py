@@ -14,10 +14,11 @@ import sqlalchemy as sa
 from lookalike.core.errors import InputError
 from lookalike.discovery.vote_log import votes_of
 from lookalike.discovery.votes import Votes
-from lookalike.judging.store.actions import Claim, claim_pairs, recent_answers, take_answer
+from lookalike.judging.store.actions import Claim, claim_pairs, recent_answers
 from lookalike.judging.store.board_sync import Follower, settings_of, votes_by_client
 from lookalike.judging.store.clock import check_moment, hold_length, milliseconds
 from lookalike.judging.store.configure import configure, make_plan
+from lookalike.judging.store.crowd import closed_to, take_answers
 from lookalike.judging.store.databases import Database, PostgreSQL, SQLite, database_at
 from lookalike.judging.store.import_votes import check_votes, import_votes
 from lookalike.judging.store.location import remember_database, remembered_database
@@ -239,7 +240,8 @@ class Store(StoredSettings):
         def run(work: StoreWork) -> Handed:
             work.board.check_expert(expert, claim.now, link)
             tasks = claim_pairs(work, self._releases, claim)
-            return Handed(tasks, recent_answers(work.board, expert, recent), work.board.progress(expert))
+            closed = closed_to(work, expert, tasks, claim.now)
+            return Handed(tasks, recent_answers(work.board, expert, recent), work.board.progress(expert), closed)
 
         return self._writer.ask(run)
 
@@ -249,7 +251,7 @@ class Store(StoredSettings):
 
         def run(work: StoreWork) -> list[Verdict]:
             work.board.check_expert(expert, moment)
-            return [take_answer(work, expert, answer, moment) for answer in batch]
+            return take_answers(work, self._study, expert, batch, moment)
 
         return self.do(run, [answer.client for answer in batch])
 
@@ -262,7 +264,7 @@ class Store(StoredSettings):
 
         def run(work: StoreWork) -> Taken:
             work.board.check_expert(expert, moment, link)
-            verdicts = [take_answer(work, expert, answer, moment) for answer in batch]
+            verdicts = take_answers(work, self._study, expert, batch, moment)
             return Taken(verdicts, work.board.progress(expert))
 
         return self._writer.ask(run, [answer.client for answer in batch])

@@ -13,12 +13,16 @@ import sqlalchemy as sa
 
 from lookalike.core.errors import StudyError
 from lookalike.judging.store.databases import Database, PostgreSQL, SQLite
+from lookalike.judging.store.gates import CrowdTerms
 from lookalike.judging.store.schema import (
     ALL_EXPERTS,
+    CROWD,
     EXPERTS,
     MACHINES,
     NOTES,
     OF_PEOPLE,
+    PRACTICE,
+    PRACTISED,
     VERDICTS,
     VOTE_ROWS,
     VOTES,
@@ -31,7 +35,11 @@ from lookalike.judging.store.types import Expert, VoteRow
 from lookalike.judging.store.work import machine_names
 from lookalike.study.study import Study
 
-SETTINGS = ("experts_per_pair", "order", "budget", "seed", "question", "guide", "address", "port", *LAYOUT_NAMES)
+SETTINGS = (
+    *("experts_per_pair", "order", "budget", "seed", "question", "guide", "address", "port"),
+    *LAYOUT_NAMES,
+    *("practice", "practice_pass", "crowd_open", "crowd_link", *CrowdTerms("-").to_meta()),
+)
 BROUGHT = "content:"  # how the id begins that a vote without a client's gets where it is brought to
 
 __all__ = ["bring_links", "bring_remarks", "bring_settings", "bring_votes", "own_record", "prepare"]
@@ -141,9 +149,30 @@ def bring_links(source: sa.Connection, target: sa.Connection) -> None:
             target.execute(sa.delete(EXPERTS).where(EXPERTS.c.name == theirs.name))
             target.execute(sa.insert(EXPERTS), asdict(theirs))
             write_meta(target, revision=secrets.token_hex(16))  # servers of the target look at their experts again
+    _bring_people(source, target)
     numbers = [int(read_meta(connection).get("organiser", 0)) for connection in (source, target)]
     if numbers[0] > numbers[1]:
         write_meta(target, organiser=numbers[0])
+
+
+def _bring_people(source: sa.Connection, target: sa.Connection) -> None:
+    """Add what the source knows of the crowd and of practice; of the same person, what was decided last."""
+    here = {row.expert: row.changed for row in target.execute(sa.select(CROWD))}
+    crowd = [dict(row) for row in source.execute(sa.select(CROWD)).mappings()]
+    newer = [row for row in crowd if row["changed"] > here.get(row["expert"], -1)]
+    for row in newer:
+        target.execute(sa.delete(CROWD).where(CROWD.c.expert == row["expert"]))
+    known = set(target.execute(sa.select(PRACTISED.c.expert)).scalars())
+    practised = [dict(row) for row in source.execute(sa.select(PRACTISED)).mappings() if row["expert"] not in known]
+    kept = [column for column in PRACTICE.columns if column is not PRACTICE.c.number]
+    once = (PRACTICE.c.expert, PRACTICE.c.mark, PRACTICE.c.round, PRACTICE.c.place)
+    there = {tuple(row) for row in target.execute(sa.select(*once))}
+    answers = [dict(row) for row in source.execute(sa.select(*kept).order_by(PRACTICE.c.number)).mappings()]
+    answers = [row for row in answers if tuple(row[column.name] for column in once) not in there]
+    for table, rows in ((CROWD, newer), (PRACTISED, practised), (PRACTICE, answers)):
+        if rows:
+            target.execute(sa.insert(table), rows)
+            write_meta(target, revision=secrets.token_hex(16))
 
 
 def bring_settings(source: sa.Connection, target: sa.Connection) -> None:

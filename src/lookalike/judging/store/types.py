@@ -176,11 +176,15 @@ class Briefing:
 
 @dataclass(frozen=True)
 class Handed:
-    """What an expert's page shows next. recent: pairs judged last, newest first, with the answer that counts."""
+    """What an expert's page shows next. recent: pairs judged last, newest first, with the answer that counts.
+
+    closed: why there are no pairs: the expert has to practise, or has come to the end of what the open link offers.
+    """
 
     tasks: list[JudgingTask]
     recent: list[tuple[JudgingTask, int]]
     progress: Progress
+    closed: Literal["practice", "end"] | None = None
 
 
 @dataclass(frozen=True)

@@ -77,6 +77,7 @@ function brief() {
   help.querySelector("form button").textContent = "Begin";
   acts.keys();
 }
+for (const kind of ["open", "close"]) find("#guide")?.addEventListener(kind, look);
 help.addEventListener("close", () => {
   try { localStorage.setItem(briefed, page.briefing); } catch { /* then it is shown again next time */ }
   help.querySelector("form button").textContent = "Close";

@@ -6,6 +6,7 @@ const answered = new Set(); // pairs with an answer from this page
 const putOff = new Map(); // pairs put off → whether the server knows
 let progress = null;
 let ended = null; // why no more can be sent
+let leaving = false; // to the practice, or to the end
 let claimed = 0; // when the pairs in hand were last asked for
 
 function take(found, known) {
@@ -58,7 +59,7 @@ async function pump() {
     } while (again);
     failures = 0;
     trouble = "";
-    pause = tasks.length ? 0 : 6_000; // others may leave something
+    pause = tasks.length || leaving ? 0 : 6_000; // others may leave something
   } catch (error) {
     pause = failed(error);
   } finally {
@@ -111,6 +112,7 @@ async function claim() {
   const known = new Set([...putOff].filter(([, told]) => told).map(([pair]) => pair));
   const found = await post("/api/claim", { ...wish(), recent: past === null });
   claimed = performance.now();
+  if (found.elsewhere) { leaving = true; location.replace(found.elsewhere); return; }
   past ??= remembered((found.recent ?? []).reverse());
   heard(found.progress);
   take(found.tasks, known);

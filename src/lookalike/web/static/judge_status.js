@@ -54,6 +54,7 @@ function lasting(seconds) {
 }
 
 function tell() { // in place of a pair
+  if (leaving) return panel("spin", "One moment", "This page goes on elsewhere.");
   const n = waiting().length;
   const kept = n ? ` ${n === 1 ? "One answer waits" : `${n} answers wait`} in this browser` : "";
   if (ended) panel("", ended.title, ended.words + (kept ? `${kept}, to be sent when you open a link that works.` : ""));
