@@ -13,7 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.discovery.scale import Scale
 from lookalike.experiments.replicate import choose, replicate
+
+FUZZED = Scale(("no", "perhaps", "yes"))
 
 N_QUERIES, N_ITEMS = 4, 12
 KEY = bytes(range(32))  # of links and sessions
@@ -134,6 +137,9 @@ def discovery(folder: Path) -> None:
     for ending in ("csv", "parquet"):
         catalogue.write(place / f"catalogue.{ending}")
         votes.write(place / f"votes.{ending}")
+        Votes(votes.queries, votes.items, votes.experts, [2, 1, 0, -1] * 2, scale=FUZZED).write(
+            place / f"votes.scale.{ending}"
+        )
     for ending in ("csv", "parquet", "json", "qrels", "qrels.gz"):
         formats.write_judgements(place / f"judgements.{ending}", queries, others, grades)
     formats.write_metadata(

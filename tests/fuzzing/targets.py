@@ -20,7 +20,7 @@ import lookalike as la
 from fuzzing import visits
 from fuzzing.changing import changed
 from fuzzing.running import Target
-from fuzzing.seeds import train
+from fuzzing.seeds import FUZZED, train
 from lookalike.shards.dask import _address_in
 
 NOWHERE = (
@@ -221,7 +221,7 @@ def use_catalogue(path: Path) -> None:
 def use_votes(path: Path) -> None:
     from lookalike.discovery import Votes, agreement
 
-    found = Votes.read(path)
+    found = Votes.read(path, FUZZED if path.suffix == ".csv" and "scale" in path.name else None)
     str(found), str(agreement(found))
     found.write(path.with_name("again.csv"))
 

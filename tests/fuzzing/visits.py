@@ -198,6 +198,7 @@ def judge(rng: Random | None, seeds: Path, folder: Path) -> None:
             pages = visitor.get("/organise") + str(tasks)
             pairs = [task["pair"] for task in tasks] or [1]
             vote = {"client": CLIENT, "pair": pairs[0], "answer": 1, "seconds": 2.5, "at": 1_700_000_000_000}
+            vote |= {"scale": ""}
             bodies = {
                 "/api/claim": {"n": 3, "recent": True}, "/api/votes": {"votes": [vote, vote | {"pair": pairs[-1]}]},
                 "/api/later": {"pair": pairs[0]}, "/api/missing": {"pair": pairs[0], "side": "item"},

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from lookalike.cli.counted import HowToJudge
 from lookalike.cli.hashers import choose_all
 from lookalike.cli.items import is_items, open_items
-from lookalike.cli.options import FLAT, FORMAT, JSON, LABELS, SEED, SETTING, SOURCE, LabelOptions, chosen_format
+from lookalike.cli.options import FLAT, FORMAT, JSON, LABELS, REL, SEED, SETTING, SOURCE, LabelOptions, chosen_format
 from lookalike.cli.outputs import Output
 from lookalike.cli.survey import STUDY_LENGTHS, limits, report_study
 from lookalike.cli.tasks import level_of, task_and_shape
@@ -84,14 +85,14 @@ def report(
     source: SOURCE = None,
     labels: LABELS = None,
     columns: COLUMNS = LabelOptions(),  # noqa: B008  # it never changes
+    rel: REL = None,
     seed: SEED = 0,
     as_json: JSON = False,
     form: FORMAT = None,
 ) -> None:
     """Compare hashers on your data, or show what is in a study: one HTML file with numbers, charts and pictures.
 
-    Of a study: near-duplicates, look-alikes, models compared, what shorter codes cost; and once experts have voted, the
-    leaderboard.
+    Of a study: near-duplicates, look-alikes, models compared, what shorter codes cost; with votes, the leaderboard.
 
     Example: lookalike report photos/ --features efficientnet-lite0 --hashers "ITQ SH tie-aware-ap" --bits "32 64"
 
@@ -108,9 +109,9 @@ def report(
         of_files = {"codes": codes, "fit": fit, "title": title, "similarity": similarity, **named_columns}
         _refuse("is not for a study, whose models and labels are known", **of_images, **of_files)
         chosen = choose_all(hashers or "ITQ", bits or STUDY_LENGTHS, seed) if (hashers, bits) != (None, None) else None
-        report_study(Path(data), output, chosen, limits(near), seed, printed, rule or "majority")
+        report_study(Path(data), output, chosen, limits(near), seed, printed, HowToJudge(rule, None, rel))
         return
-    others = _checked_codes(codes, near, rule)
+    others = _checked_codes(codes, near, rule, rel)
     if gallery is None:
         _check_data_set(data, {"fit": fit, **named_columns})
         task, _ = task_and_shape(data, source, labels, setting, seed, features or "pixels")
@@ -134,10 +135,12 @@ def _check_data_set(data: str, of_files: dict[str, Any]) -> None:
     _refuse("is for files of embeddings, not for a data set, which has its own training part", **of_files)
 
 
-def _checked_codes(codes: list[str] | None, near: str | None, rule: str | None) -> list[tuple[str, str, str]]:
+def _checked_codes(
+    codes: list[str] | None, near: str | None, rule: str | None, rel: int | None
+) -> list[tuple[str, str, str]]:
     """The codes that were made elsewhere; raises where an option of a study was passed, and there is none."""
     _refuse("is for a study, in which near-duplicates are looked for", near=near)
-    _refuse("is for a study, in which experts vote", rule=rule)
+    _refuse("is for a study, in which experts vote", rule=rule, rel=rel)
     return list(map(_named_codes, codes or []))
 
 

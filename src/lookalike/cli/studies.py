@@ -1,14 +1,14 @@
 """Studies and their votes, as several commands use them."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
-from lookalike.cli.counted import CountOptions, counted_votes
+from lookalike.cli.counted import CountOptions, HowToJudge, counted_votes
 from lookalike.cli.terminal import remark
 from lookalike.core.errors import FileError, InputError
 
 if TYPE_CHECKING:
-    from lookalike.discovery import Judgements, Votes
+    from lookalike.discovery import Judgements, Scale, Votes
     from lookalike.discovery.exports import Exported
     from lookalike.study.study import Study
 
@@ -18,6 +18,7 @@ __all__ = [
     "judgements_of",
     "keep_gold",
     "open_judged",
+    "read_gold",
     "read_votes",
     "release_again",
     "write_export",
@@ -65,9 +66,9 @@ def release_again(study: "Study") -> None:
         remark(f"{error}; experts get the new pairs when lookalike judge is started again")
 
 
-def judgements_of(study: "Study", rule: str, smoothing: "float | Literal['crowd'] | None" = None) -> "Judgements":
-    """What a rule makes of the votes of people in a study; `smoothing` is that of dawid-skene."""
-    return counted_votes(study).judgements(study, rule, smoothing)
+def judgements_of(study: "Study", how: HowToJudge) -> "Judgements":
+    """What a rule makes of the votes of people in a study."""
+    return counted_votes(study).judgements(study, how)
 
 
 def read_votes(study: "Study", file: Path, expert: str | None) -> "Votes":
@@ -76,38 +77,47 @@ def read_votes(study: "Study", file: Path, expert: str | None) -> "Votes":
     from lookalike.discovery.formats import read_judgements
     from lookalike.discovery.vote_files import read_vote_columns
 
-    ids = ids_of(study)
+    ids, scale = ids_of(study), study.scale
     if expert is None:
-        marked = read_vote_columns(file).get("machine")
+        marked = read_vote_columns(file, scale)[0].get("machine")
         if marked is not None and marked.any():
             raise FileError(
                 f"{file} has {int(marked.sum()):,} votes of machines, which count nowhere unless asked: lookalike "
                 "judge import keeps them apart",
                 path=file,
             )
-        votes = Votes.read(file)
+        votes = Votes.read(file, scale)
         check_vote_ids(file, votes, ids)
     else:
         answers = Judgements.of(read_judgements(file, **ids))
-        votes = Votes(answers.queries, answers.items, [expert] * len(answers), (answers.grades > 0).astype(int))
+        grades = answers.grades if scale.graded else (answers.grades > 0).astype(int)
+        votes = Votes(answers.queries, answers.items, [expert] * len(answers), grades, scale=scale)
     study.check_pairs(votes.queries, votes.items, "voted")
     return votes
 
 
-def keep_gold(study: "Study", file: Path) -> int:
-    """Keep the judgements of a file as gold pairs; how many."""
+def read_gold(study: "Study", file: Path, scale: "Scale") -> "Judgements":
+    """The judgements of a file as gold pairs, whose grades must be those of a scale."""
+    from lookalike.discovery import Judgements
     from lookalike.discovery.formats import read_judgements
 
-    pairs = read_judgements(file, **ids_of(study))
-    study.set_gold(pairs)
-    return len(pairs)
+    gold = Judgements.of(read_judgements(file, **ids_of(study)))
+    study.check_gold(gold, scale)
+    return gold
+
+
+def keep_gold(study: "Study", file: Path) -> int:
+    """Keep the judgements of a file as gold pairs; how many."""
+    gold = read_gold(study, file, study.scale)
+    study.set_gold(gold)
+    return len(gold)
 
 
 def write_export(
     study: "Study",
     what: str,
     file: Path,
-    rule: "tuple[str, float | Literal['crowd'] | None]",
+    how: HowToJudge,
     *,
     with_random: bool = False,
     raw: bool = False,
@@ -115,7 +125,7 @@ def write_export(
 ) -> "Exported":
     """Write votes, the judgements of them, notes or verdicts to a file, and say what was left out.
 
-    rule: its name, its smoothing. counting: which votes judgements are made of; all votes are written with their
+    counting: which votes judgements are made of; all votes are written with their
     experts, those of machines too.
     """
     from lookalike.discovery.exports import Exported, export_judgements, export_votes
@@ -124,16 +134,21 @@ def write_export(
         raise InputError("--with-random is for judgements: all votes are written, with a column that says source")
     if what != "judgements" and counting.with_machines:
         raise InputError(f"--with-machines is for judgements: {what} are written with those of machines")
+    if what != "judgements" and counting.complete:
+        raise InputError(f"--complete is for judgements: all {what} are written")
     if what in ("notes", "verdicts"):
-        record = study.notes() if what == "notes" else study.verdicts()
-        record.write(file, raw=raw)
-        return Exported(len(record.rows))
+        notes, verdicts = study.notes(), study.verdicts()
+        if what == "notes":
+            notes.write(file, raw=raw)
+        else:
+            verdicts.write(file, raw=raw, scale=study.scale)
+        return Exported(len((notes if what == "notes" else verdicts).rows))
     pool = study.pool() if study.pool_path.exists() else None
     if what == "votes":
         votes = counted_votes(study, CountOptions(True, counting.without_flagged), all_people=True).votes
         return export_votes(file, votes, pool, raw=raw, machines=study.machines())
     counted = counted_votes(study, counting)
-    exported = export_judgements(file, counted.judgements(study, *rule), pool, with_random=with_random, raw=raw)
+    exported = export_judgements(file, counted.judgements(study, how), pool, with_random=with_random, raw=raw)
     counted.say_flagged()
     if exported.random_left_out:
         pairs = f"{exported.random_left_out:,} judged pairs that chance alone drew are"

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
+from lookalike.cli.counted import HowToJudge
 from lookalike.cli.items import is_items, open_items
 from lookalike.cli.options import (
     FLAT,
@@ -12,6 +13,7 @@ from lookalike.cli.options import (
     JSON,
     RANDOM_TOO,
     RAW,
+    REL,
     RULE,
     SEED,
     SIMILARITY,
@@ -260,8 +262,9 @@ def export(
     ],
     /,
     *,
-    rule: RULE = "majority",
+    rule: RULE = None,
     smoothing: SMOOTHING = None,
+    rel: REL = None,
     with_random: RANDOM_TOO = False,
     raw: RAW = False,
     as_json: JSON = False,
@@ -276,7 +279,8 @@ def export(
     check_smoothing(smoothing, rule)
     opened = open_judged(folder)
     if what in ("judgements", "votes"):
-        write_export(opened, what, file, (rule, smoothing), with_random=with_random, raw=raw)
+        how = HowToJudge(rule, smoothing, rel)
+        write_export(opened, what, file, how, with_random=with_random, raw=raw)
     elif with_random:
         raise InputError(f"--with-random is for judgements: the {what} is written as it is")
     elif what == "catalogue":
@@ -305,7 +309,7 @@ def show(folder: STUDY, /, *, as_json: JSON = False, form: FORMAT = None) -> Non
     agreed = agreement(record, opened.gold()) if len(record) else None
     positives = None
     if len(record) and pool is not None:
-        positives = prevalence(judgements_of(opened, "majority"), pool, seconds=pace(record) or SECONDS)
+        positives = prevalence(judgements_of(opened, HowToJudge()), pool, seconds=pace(record) or SECONDS)
     experts = [] if agreed is None else agreed.rows()
     facts = {"experts": experts, "prevalence": None if positives is None else positives.to_dict()}
     models = [(name, kinds.get(name) or f"cannot be read: {problems[name]}") for name in opened.models()]

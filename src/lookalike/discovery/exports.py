@@ -37,7 +37,11 @@ def export_judgements(
 
     Pairs that chance alone drew estimate how many positives there are. An evaluation must not count them, so they are
     left out unless with_random is true: the format of TREC and that of the released benchmark cannot mark them.
+    Grades of a scale are written as they are, but for the released benchmark's .json: that has 1 where a pair is
+    positive, and 0.
     """
+    if Path(path).suffix == ".json":
+        judgements = judgements.binary
     left_out = 0
     sources = None
     if pool is not None:

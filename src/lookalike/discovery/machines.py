@@ -34,9 +34,14 @@ class MachineFigures:
 
 @dataclass(frozen=True)
 class MachineAgreement:
-    """The figures of every machine beside people; empty where no machine judges."""
+    """The figures of every machine beside people; empty where no machine judges.
+
+    positive: what a positive answer is called. kappa: what kappas are called, which on a scale are weighted.
+    """
 
     machines: tuple[MachineFigures, ...] = ()
+    positive: str = "similar"
+    kappa: str = "Cohen's kappa"
 
     def __len__(self) -> int:
         return len(self.machines)
@@ -46,10 +51,10 @@ class MachineAgreement:
         return [machine.to_dict() for machine in self.machines]
 
     def __str__(self) -> str:
-        head = ["machine", "votes", "decided", "can't tell", "similar", "as people", "seconds", "changed", "gold"]
+        head = ["machine", "votes", "decided", "can't tell", self.positive, "as people", "seconds", "changed", "gold"]
         rows = [head, *(figure_cells(machine.figures) for machine in self.machines)]
         people = sorted({name for machine in self.machines for name, _, _ in machine.kappas})
-        kappas = [["Cohen's kappa", *people]]
+        kappas = [[self.kappa, *people]]
         for machine in self.machines:
             by_name = {name: shown(kappa) for name, _, kappa in machine.kappas}
             kappas.append([machine.name, *(by_name.get(name, "-") for name in people)])
@@ -58,10 +63,11 @@ class MachineAgreement:
     __repr__ = __str__
 
 
-def machine_agreement(people: Votes, of_machines: Votes, gold: Any = None) -> MachineAgreement:
+def machine_agreement(people: Votes, of_machines: Votes, gold: Any = None, rel: int | None = None) -> MachineAgreement:
     """How far each machine agrees with people; no machine counts when another is compared.
 
-    people, of_machines: their votes. gold: judgements, or rows (query, item, grade).
+    people, of_machines: their votes. gold: judgements, or rows (query, item, grade). rel: the lowest grade of a scale
+    that is positive.
 
     >>> people = Votes(["q"] * 6, list("aabbcc"), ["ann", "bob"] * 3, [1, 1, 0, 0, 1, 0])
     >>> print(machine_agreement(people, Votes(["q"] * 3, list("abc"), ["vlm"] * 3, [1, 1, 1])))
@@ -70,16 +76,19 @@ def machine_agreement(people: Votes, of_machines: Votes, gold: Any = None) -> Ma
     Cohen's kappa     ann     bob
     vlm            0.0000  0.0000
     """
+    words = agreement(people[:0], rel=rel)
     return MachineAgreement(
         tuple(
-            _figures_of(name, people, of_machines[of_machines.experts == name], gold)
+            _figures_of(name, people, of_machines[of_machines.experts == name], gold, rel)
             for name in sorted(set(of_machines.experts.tolist()))
-        )
+        ),
+        words.positive,
+        words.names[2],
     )
 
 
-def _figures_of(name: str, people: Votes, answers: Votes, gold: Any) -> MachineFigures:
-    both = agreement(people + answers, gold)
+def _figures_of(name: str, people: Votes, answers: Votes, gold: Any, rel: int | None) -> MachineFigures:
+    both = agreement(people + answers, gold, rel)
     names = [figures.expert for figures in both.figures]
     at = names.index(name)
     kappas = tuple(

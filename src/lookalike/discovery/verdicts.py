@@ -9,8 +9,9 @@ from typing import NamedTuple
 import numpy as np
 
 from lookalike.discovery.judgements import Judgements, majority
+from lookalike.discovery.scale import BINARY, Scale
 from lookalike.discovery.side_files import read_side_table, write_side_table
-from lookalike.discovery.votes import CANT_TELL, WORDS, Votes
+from lookalike.discovery.votes import CANT_TELL, Votes
 
 TAKEN_BACK = -2  # in place of an answer: there is no verdict any more
 VERDICT = "verdict"  # the name of the rule
@@ -63,9 +64,9 @@ class Verdicts:
         """The verdicts on all but these pairs."""
         return Verdicts(tuple(row for row in self.rows if (row.query, row.item) not in pairs))
 
-    def write(self, path: str | Path, *, raw: bool = False) -> None:
-        """Write all to a .csv or .parquet file with the columns query, item, answer and time."""
-        words = WORDS | {TAKEN_BACK: "taken back"}
+    def write(self, path: str | Path, *, raw: bool = False, scale: Scale = BINARY) -> None:
+        """Write all to a .csv or .parquet file with the columns query, item, answer and time. scale: of the answers."""
+        words = scale.answers | {TAKEN_BACK: "taken back"}
         rows = [row._replace(answer=words.get(row.answer, str(row.answer))) for row in self.rows]  # type: ignore[arg-type]
         write_side_table(path, "verdicts", VerdictRow._fields, rows, raw=raw)
 
@@ -78,7 +79,7 @@ def read_verdicts(path: Path) -> Verdicts:
 def by_verdict(votes: Votes, verdicts: Verdicts, otherwise: Callable[[Votes], Judgements] = majority) -> Judgements:
     """The verdict where there is one, else what the majority says. A pair that a verdict leaves open is left out.
 
-    otherwise: the rule for pairs without a verdict.
+    otherwise: the rule for pairs without a verdict; on a scale `judge_by` takes the median.
 
     >>> votes = Votes(["q"] * 6, list("aabbcc"), ["ann", "bob"] * 3, [1, 0, 1, 0, 1, 0])
     >>> verdicts = Verdicts((VerdictRow("q", "a", 1, 10), VerdictRow("q", "b", -1, 20)))
@@ -105,5 +106,7 @@ def _with_rows(judged: Judgements, more: list[tuple[str, str, int]]) -> Judgemen
         items=np.concatenate([judged.items, items]),
         grades=np.concatenate([judged.grades, grades]),
         rule=judged.rule,
+        rel=judged.rel,
+        scale=judged.scale,
         **{name: None if column is None else np.concatenate([column, none]) for name, column in counts.items()},
     )

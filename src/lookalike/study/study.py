@@ -19,8 +19,17 @@ from lookalike.discovery.formats import read_judgements, write_judgements
 from lookalike.discovery.judgements import Judgements
 from lookalike.discovery.notes import Notes, read_notes
 from lookalike.discovery.pool import RANDOM, Pool
+from lookalike.discovery.scale import BINARY, Scale
 from lookalike.discovery.verdicts import Verdicts, read_verdicts
-from lookalike.discovery.vote_log import append_votes, create_record, read_machines, read_screened, read_votes
+from lookalike.discovery.vote_log import (
+    JudgingTerms,
+    append_votes,
+    create_record,
+    read_machines,
+    read_screened,
+    read_terms,
+    read_votes,
+)
 from lookalike.discovery.votes import Votes
 from lookalike.study.folder import UNFINISHED, check_name, finish_new_study, new_study, wait_for_lock
 from lookalike.study.items import StudyItems, collection_of, queries_from_catalogue, queries_from_elsewhere
@@ -341,6 +350,15 @@ class Study:
         """What the organiser says of pairs on which experts disagree."""
         return read_verdicts(self._record_path)
 
+    def terms(self) -> JudgingTerms:
+        """How the study is judged: its scale, how many experts judge each pair, and who they are."""
+        return read_terms(self._record_path)
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of the answers: similar and not similar, unless `lookalike judge` was given another."""
+        return self.terms().scale
+
     def screened(self) -> list[str]:
         """People of a crowd whom gold pairs screened out: their votes are kept, and do not count."""
         return read_screened(self._record_path)
@@ -382,19 +400,23 @@ class Study:
         return Judgements.of(read_judgements(self._gold_path)) if self._gold_path.exists() else None
 
     def set_gold(self, pairs: Any) -> None:
-        """Store the gold pairs: judgements or rows (query, item, grade), with grades 0 and 1; None removes them."""
+        """Store the gold pairs: judgements or rows (query, item, grade of the study's scale); None removes them."""
         if pairs is None:
             with self.changing():
                 self._gold_path.unlink(missing_ok=True)
             return
         gold = Judgements.of(pairs)
-        self.check_pairs(gold.queries, gold.items, "gold")
-        if wrong := np.flatnonzero(gold.grades > 1).tolist():
-            query, item = gold.pairs[wrong[0]]
-            grade = gold.grades[wrong[0]]
-            raise InputError(f"a gold pair is 1 (similar) or 0: query {query!r} and item {item!r} have {grade}")
+        self.check_gold(gold, self.scale)
         with self.changing():
             write_judgements(self._gold_path, gold.queries, gold.items, gold.grades)
+
+    def check_gold(self, gold: Judgements, scale: Scale) -> None:
+        """Raise if gold pairs are not of the study, or have grades that a scale does not have."""
+        self.check_pairs(gold.queries, gold.items, "gold")
+        if wrong := np.flatnonzero(gold.grades > scale.top).tolist():
+            query, item = gold.pairs[wrong[0]]
+            grade, form = gold.grades[wrong[0]], "1 (similar) or 0" if scale == BINARY else f"a grade of {str(scale)!r}"
+            raise InputError(f"a gold pair is {form}: query {query!r} and item {item!r} have {grade}")
 
     # Results, and changing
 

@@ -304,7 +304,7 @@ BAD = {
     "/api/later": [{}, {"pair": -1}, {"pair": 2**60}, {"pair": None}, {"pair": "1"}, [1]],
     "/api/missing": [{}, {"pair": 1}, {"pair": 1, "side": "both"}, {"pair": 1, "side": ["query"]}],
     "/api/votes": [
-        {}, {"votes": []}, {"votes": {}}, {"votes": [[]]}, {"votes": [sent(1, 2)]}, {"votes": [sent(1, seconds=-1)]},
+        {}, {"votes": []}, {"votes": {}}, {"votes": [[]]}, {"votes": [sent(1, 5)]}, {"votes": [sent(1, seconds=-1)]},
         {"votes": [sent(1, answer=True)]}, {"votes": [sent(1, answer="1")]}, {"votes": [sent(1, answer=None)]},
         {"votes": [sent(1, client="x")]}, {"votes": [sent(1, client=1)]}, {"votes": [sent(-1)]},
         {"votes": [sent(1, at=-1)]}, {"votes": [sent(1, at="now")]}, {"votes": [sent(1, expert="bob")]},

@@ -14,6 +14,7 @@ from lookalike.cli.terminal import print_json, remark, tables
 from lookalike.core.errors import FileError, InputError
 
 if TYPE_CHECKING:
+    from lookalike.discovery import Scale
     from lookalike.judging.store.participants import Participants
     from lookalike.judging.store.practice import Practice
     from lookalike.judging.store.store import Store
@@ -26,7 +27,6 @@ PRACTICE = Annotated[
 PASS = Annotated[
     float | None, Parameter(name="--pass", help="the share of the practice that must be right: as before, or 0.8")
 ]
-ANSWERS = ("not similar", "similar")  # by grade
 
 __all__ = [
     "CROWD",
@@ -90,7 +90,7 @@ def _read_practice(study: "Study", file: Path) -> Any:
     from lookalike.core.csv_files import read_csv
     from lookalike.judging.store.practice import WHY, PracticePair
 
-    table = read_csv(file, ("query", "item", "answer", "why"))
+    table, scale = read_csv(file, ("query", "item", "answer", "why")), study.scale
     pairs, lines = [], dict[tuple[str, str], int]()
     columns = (table.columns[name] for name in ("query", "item", "answer", "why"))
     for line, query, item, answer, why in zip(table.lines, *columns, strict=True):
@@ -105,18 +105,19 @@ def _read_practice(study: "Study", file: Path) -> Any:
         if not 0 < len(why.strip()) <= WHY:
             raise FileError(f"{where}: 'why' is a sentence of 1 to {WHY} letters", path=file, line=line)
         lines[query, item] = line
-        pairs.append(PracticePair(query, item, _grade(answer, where, file, line), why.strip()))
+        pairs.append(PracticePair(query, item, _grade(answer, scale, where, file, line), why.strip()))
     return tuple(pairs)
 
 
-def _grade(text: str, where: str, file: Path, line: int) -> int:
+def _grade(text: str, scale: "Scale", where: str, file: Path, line: int) -> int:
     """An answer in words or as a grade."""
-    word = text.strip().lower()
-    if word in ANSWERS:
-        return ANSWERS.index(word)
-    if word.isdecimal() and int(word) < len(ANSWERS):
-        return int(word)
-    listed = ", ".join(f"{words} ({grade})" for grade, words in enumerate(ANSWERS))
+    from lookalike.discovery.scale import plain_words
+
+    word = plain_words(text)
+    for grade, words in enumerate(scale.words):
+        if word in (plain_words(words), str(grade)):
+            return grade
+    listed = ", ".join(f"{words} ({grade})" for grade, words in enumerate(scale.words))
     raise FileError(
         f"{where}: the answer of a practice pair is one of {listed}, got {text!r:.80}", path=file, line=line
     )

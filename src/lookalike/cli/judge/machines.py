@@ -26,8 +26,8 @@ def read_with_machines(
     from lookalike.discovery.vote_files import read_vote_columns
     from lookalike.judging.store.machine_votes import MachineVotes
 
-    columns = read_vote_columns(file, machine=machine)
-    votes = Votes(*(columns[name] for name in ("query", "item", "expert", "answer", "time", "seconds")))
+    columns, scale = read_vote_columns(file, study.scale, machine=machine)
+    votes = Votes(*(columns[name] for name in ("query", "item", "expert", "answer", "time", "seconds")), scale=scale)
     check_vote_ids(file, votes, ids_of(study))
     study.check_pairs(votes.queries, votes.items, "voted")
     marked, why = columns.get("machine"), columns.get("why")

@@ -14,7 +14,7 @@ from lookalike.cli.judge.links import link_lines, moment
 from lookalike.cli.judge.status import progress_of, warn_of_too_few_experts
 from lookalike.cli.judge.store import needs_packages, open_store
 from lookalike.cli.options import ALLOW_HOST, HOST, OPEN, STUDY
-from lookalike.cli.studies import keep_gold
+from lookalike.cli.studies import read_gold
 from lookalike.cli.terminal import remark, tables
 from lookalike.core.endings import JUDGEMENT_FILES
 from lookalike.core.errors import FileError, InputError, StudyError
@@ -32,7 +32,14 @@ EXPERT = Annotated[
 ]
 EXPIRES = Annotated[float | None, Parameter(help="days after which the links of these experts end; never by default")]
 EXPERTS_PER_PAIR = Annotated[
-    int | None, Parameter(help="how many judge each pair: as before, or 3", validator=validators.Number(gte=1))
+    int | Literal["all"] | None,
+    Parameter(help="how many judge each pair, or all, also those who come later: as before, or 3"),
+]
+SCALE = Annotated[
+    str | None,
+    Parameter(
+        help='answers in 2 to 5 steps, "0 not alike, 1 related, 2 alike": as before; it stays once there are votes'
+    ),
 ]
 ORDER = Annotated[
     Literal["depth", "adaptive"] | None,
@@ -78,6 +85,7 @@ def serve(
     expert: EXPERT = (),
     expires: EXPIRES = None,
     experts_per_pair: EXPERTS_PER_PAIR = None,
+    scale: SCALE = None,
     order: ORDER = None,
     budget: BUDGET = None,
     gold: GOLD = None,
@@ -107,11 +115,10 @@ def serve(
     doors = _Doors(host, port, allow_host, address)
     doors.names(address)  # refused before anything is written
     text = None if guide is None else _guide(guide, study)
-    if gold is not None:
-        keep_gold(study, gold)
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.suppress(KeyboardInterrupt))  # Ctrl-C is how it ends
         with open_store(study, database) as store:
+            _set_answers(store, scale, gold, new_practice=practice is not None)
             _configure(store, experts_per_pair, order, budget)
             store.brief(question, text)
             _set_layout(store, layout, sheet_size)
@@ -208,7 +215,19 @@ def _start(
     return service, stack.enter_context(Workers(service, site.listening, workers)) if workers > 1 else None
 
 
-def _configure(store: "Store", experts_per_pair: int | None, order: str | None, budget: int | str | None) -> None:
+def _set_answers(store: "Store", scale: str | None, gold: Path | None, *, new_practice: bool) -> None:
+    """Set the scale and the gold pairs, which have grades of it: both, or none."""
+    from lookalike.discovery import Scale
+    from lookalike.judging.store.scale import set_scale, stored_scale
+
+    chosen = stored_scale(store) if scale is None else Scale.parse(scale)
+    pairs = None if gold is None else read_gold(store.study, gold, chosen)
+    set_scale(store, chosen, new_gold=pairs is not None, new_practice=new_practice)
+    if pairs is not None:
+        store.study.set_gold(pairs)
+
+
+def _configure(store: "Store", experts_per_pair: int | str | None, order: str | None, budget: int | str | None) -> None:
     """Set what the options say; all else stays as it was."""
     settings: dict[str, Any] = dict(store.status().settings)
     options = {"experts_per_pair": experts_per_pair, "order": order, "budget": budget}
@@ -217,6 +236,8 @@ def _configure(store: "Store", experts_per_pair: int | None, order: str | None, 
         settings["budget"] = None
     elif settings["budget"] is not None and settings["budget"] < 1:
         raise InputError(f"--budget must be a number of pairs from 1, or all, got {settings['budget']}")
+    if settings["experts_per_pair"] != "all" and settings["experts_per_pair"] < 1:
+        raise InputError(f"--experts-per-pair must be a number from 1, or all, got {settings['experts_per_pair']}")
     store.configure(**settings)
 
 
@@ -289,12 +310,16 @@ def _check_images(study: "Study") -> None:
 
 def _say(study: "Study", address: str, links: dict[str, Any], status: "Status") -> None:
     """Print where the study is judged, how far it is, and every link."""
+    from lookalike.discovery.scale import BINARY
     from lookalike.web.guard import LOOPBACK, host_of
 
     say = tables().print
     settings = status.settings
     say(f"{study.name} is judged at {address} (Ctrl-C ends it)")
-    say(f"{progress_of(status)}, {settings['experts_per_pair']} a pair, in the order of {settings['order']}")
+    each = "all experts" if settings["experts_per_pair"] == "all" else settings["experts_per_pair"]
+    say(f"{progress_of(status)}, {each} a pair, in the order of {settings['order']}")
+    if status.scale != str(BINARY):
+        say(f"answers: {status.scale}")
     say(f"\nthe organiser's page, for you alone:\n{links['organiser']}")
     if links["experts"]:
         say(f"\nfor each expert, a link of their own:\n{link_lines(links['experts'])}")

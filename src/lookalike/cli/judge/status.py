@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -65,12 +65,18 @@ def _show(
     show_beside: Callable[[], None],
 ) -> None:
     """Print how far the judging is, and what is wrong."""
+    from lookalike.discovery.scale import BINARY
+
     say = tables().print
     state, people = now
     if state is None:
         remark(f"{study.path} can only be read: what experts have in hand, and their links, are not shown")
     else:
         say(f"{study.name}: {progress_of(state)}; votes are kept in {state.database}")
+        if state.scale != str(BINARY):
+            say(f"answers: {state.scale}")
+        if state.settings["experts_per_pair"] == "all":
+            say(_of_all(state, {} if people is None else people.members))
     say(f"no pool yet: lookalike pool {study.path}" if covered is None else str(covered))
     if state is not None:
         say(rich_table(_expert_table(state)))
@@ -203,9 +209,21 @@ def progress_of(state: "Status") -> str:
     return f"{done} to {state.to_judge:,} pairs{pool}{gold}"
 
 
+def _of_all(state: "Status", crowd: Collection[str]) -> str:
+    """Whose votes a pair waits for where all experts judge it."""
+    judging = sum(row["revoked"] is None and row["name"] not in crowd for row in state.experts)
+    waiting = state.to_judge - state.complete
+    experts = "the 1 expert who may judge" if judging == 1 else f"all {judging:,} experts who may judge"
+    return (
+        f"each pair waits for {experts}: {state.complete:,} pairs are complete, {waiting:,} wait; a new expert opens "
+        "them again, and nobody waits for one whose link was taken back"
+    )
+
+
 def warn_of_too_few_experts(state: "Status") -> None:
     """Say so where a pair needs more answers than there are experts; silent where nobody judges yet."""
-    wanted = int(state.settings["experts_per_pair"] or 0)
+    each = state.settings["experts_per_pair"]
+    wanted = each if isinstance(each, int) else 0  # all who may judge are as many as there are
     judging = sum(row["revoked"] is None or bool(row["done"]) for row in state.experts)
     if 0 < judging < wanted and state.everybody_done < state.everybody_total:
         experts = "1 expert judges" if judging == 1 else f"{judging} experts judge"

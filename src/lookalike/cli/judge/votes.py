@@ -2,14 +2,14 @@
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from cyclopts import Parameter
 
-from lookalike.cli.counted import CountOptions
+from lookalike.cli.counted import CountOptions, HowToJudge
 from lookalike.cli.judge.machines import read_with_machines
 from lookalike.cli.judge.store import needs_packages, open_store
-from lookalike.cli.options import FLAT, JSON, RANDOM_TOO, RAW, SMOOTHING, STUDY, check_raw, check_smoothing
+from lookalike.cli.options import FLAT, JSON, RANDOM_TOO, RAW, REL, RULE, SMOOTHING, STUDY, check_raw, check_smoothing
 from lookalike.cli.outputs import Output
 from lookalike.cli.studies import open_judged, write_export
 from lookalike.cli.terminal import print_json, tables
@@ -28,11 +28,9 @@ def export(
     ],
     /,
     *,
-    rule: Annotated[
-        Literal["majority", "unanimous", "dawid-skene", "verdict"] | None,
-        Parameter(help="how votes become judgements: majority by default"),
-    ] = None,
+    rule: RULE = None,
     smoothing: SMOOTHING = None,
+    rel: REL = None,
     with_random: RANDOM_TOO = False,
     counting: Annotated[CountOptions, FLAT] = CountOptions(),  # noqa: B008  # it never changes
     notes: Annotated[bool, Parameter(negative=(), help="write the notes and flags of experts instead")] = False,
@@ -56,19 +54,13 @@ def export(
             f"cannot write {file}: votes go to {either(TABLES)}, judgements to {either(OF_JUDGEMENTS)} "
             "(lookalike study export writes judgements to other files too)"
         )
-    if what != "judgements" and rule is not None:
-        raise InputError(f"--rule is for judgements, {either(OF_JUDGEMENTS)}: {what} are written as they are")
+    for option, value in (("--rule", rule), ("--rel", rel)):
+        if what != "judgements" and value is not None:
+            raise InputError(f"{option} is for judgements, {either(OF_JUDGEMENTS)}: {what} are written as they are")
     check_raw(raw, file)
     check_smoothing(smoothing, rule)
-    exported = write_export(
-        open_judged(folder),
-        what,
-        file,
-        (rule or "majority", smoothing),
-        with_random=with_random,
-        raw=raw,
-        counting=counting,
-    )
+    how, study = HowToJudge(rule, smoothing, rel), open_judged(folder)
+    exported = write_export(study, what, file, how, with_random=with_random, raw=raw, counting=counting)
     if as_json:
         print_json({"file": str(file), "what": what, **exported._asdict()})
     else:

@@ -28,6 +28,7 @@ from lookalike.judging.pages.settling import Settling
 from lookalike.judging.store.crowd import member_of
 from lookalike.judging.store.practice import needed_practice
 from lookalike.judging.store.remarks import Remark, add_note
+from lookalike.judging.store.scale import stored_scale
 from lookalike.judging.store.sheets import read_layout
 from lookalike.judging.store.types import Answer, ExpertError, JudgingTask, Progress, StoreAwayError, StoreFullError
 from lookalike.web.guard import RequestRefusedError
@@ -43,12 +44,12 @@ __all__ = ["create_judge_app", "expert_link", "organiser_link"]
 LIMIT = 64_000  # bytes of a request
 RATE = 40.0  # requests a second of one session; five answers a second with all that goes with them are 20
 RECENT = 20  # judged pairs that a page knows when it is opened, for undoing
-STEPS = ["Not similar", "Similar"]  # answers by grade
 QUESTION = "Do they look alike?"  # where the organiser asks nothing else
 NOT_KEPT = {
     "enough": "Enough others had judged the pair meanwhile.",
     "unknown": "The pair is no longer among those to judge.",
     "changed": "An answer with the same mark was kept before.",
+    "scale": "The answers that can be given have changed: load this page again.",
     "often": "You changed your answers very often within a minute. The one before counts; wait a minute to change it.",
 }
 NOTE_REFUSED = {
@@ -83,7 +84,7 @@ class Judging:
         if needed_practice(self.store, name) is not None:
             return RedirectResponse("/practice", 303)
         box = self.sessions.keys.proof("box", name)[:16]  # where the browser keeps answers of this expert to this study
-        briefing, layout = self.store.briefing(), read_layout(self.store)
+        briefing, layout, scale = self.store.briefing(), read_layout(self.store), stored_scale(self.store)
         return self.pages.answer(
             "sheet.html" if layout.name == "sheet" else "judge.html",
             sheet_size=layout.sheet_size,
@@ -93,7 +94,8 @@ class Judging:
             csrf=self.sessions.token(request),
             question=briefing.question or QUESTION,
             guide=shown_guide(briefing.guide, self.images.study, partial(self.images.address, name)),
-            briefing=hashlib.sha256(repr(briefing).encode()).hexdigest()[:16],
+            scale=scale,
+            briefing=hashlib.sha256(f"{briefing!r}{scale.mark}".encode()).hexdigest()[:16],
         )
 
     async def claim(self, request: Request) -> Response:
@@ -121,7 +123,7 @@ class Judging:
         """Take answers: whatever is said to be kept is on disk. Frequent, so it has no thread of its own to wait in."""
         visitor, sent = self.sessions.bearer(request), parsed(SentVotes, await request.body())
         answers = [
-            Answer(vote.client, self._pair(visitor.name, vote.pair), vote.answer, vote.seconds, vote.at)
+            Answer(vote.client, self._pair(visitor.name, vote.pair), vote.answer, vote.seconds, vote.at, vote.scale)
             for vote in sent.votes
         ]
         outcome = await asyncio.wrap_future(self.store.take(visitor.name, visitor.number, answers))
@@ -214,7 +216,7 @@ def create_judge_app(
     organising = Organising(study, store, sessions, images, pages)
     _add_organiser_routes(app, organising)
     add_remark_routes(app, judging, Settling(organising))
-    add_practice_routes(app, Practising(store, sessions, images, pages), QUESTION, STEPS)
+    add_practice_routes(app, Practising(store, sessions, images, pages), QUESTION)
     add_crowd_routes(app, CrowdPages(store, sessions, pages), QUESTION)
     return app
 
@@ -299,7 +301,7 @@ def _add_organiser_routes(app: FastAPI, organising: Organising) -> None:
         )
 
     @app.get("/organise/export.{kind}")
-    def export(kind: str, request: Request, rule: str = "majority", what: str = "") -> Response:
+    def export(kind: str, request: Request, rule: str | None = None, what: str = "") -> Response:
         return organising.export(request, kind, rule, what)
 
 

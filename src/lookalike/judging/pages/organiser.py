@@ -15,10 +15,9 @@ from starlette.responses import RedirectResponse, Response
 
 from lookalike.core.csv_files import csv_text
 from lookalike.core.errors import InputError
-from lookalike.discovery.dawid_skene import RULES, judge_by
 from lookalike.discovery.exports import export_judgements, export_votes
+from lookalike.discovery.rules import RULES, judge_by
 from lookalike.discovery.verdicts import VERDICT
-from lookalike.discovery.votes import WORDS
 from lookalike.judging.pages.beside import Beside
 from lookalike.judging.pages.images import Images
 from lookalike.judging.pages.sessions import Sessions, expert_link, now_ms, open_link
@@ -26,6 +25,7 @@ from lookalike.judging.pages.statistics import Figures, reading
 from lookalike.judging.store.crowd import admit, counted_votes
 from lookalike.judging.store.participants import EXPERT_COLUMNS, expert_rows, participants_of
 from lookalike.judging.store.remarks import all_notes, all_verdicts, machines
+from lookalike.judging.store.scale import stored_scale
 from lookalike.judging.store.types import Expert, ExpertError, check_expert_name
 from lookalike.web.guard import RequestRefusedError
 from lookalike.web.server import Pages, Sent, read_form
@@ -86,8 +86,7 @@ class Organising:
             disagreements=shown,
             page=page,
             n_pages=n_pages,
-            words=WORDS,
-            rules=list(RULES),
+            scale=figures.agreement.scale,
             now=now_ms(),
             thumbnail=self.images.thumbnail_address,
             csrf=self.sessions.token(request),
@@ -173,12 +172,12 @@ class Organising:
         headers = {"content-disposition": 'attachment; filename="experts.csv"', "cache-control": "no-store"}
         return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
 
-    def export(self, request: Request, kind: str, rule: str, what: str) -> Response:
+    def export(self, request: Request, kind: str, rule: str | None, what: str) -> Response:
         """Votes, each with its expert, the judgements that a rule makes of them, notes or verdicts, as a file."""
         self.sessions.organiser(request)
         if kind not in EXPORTS:
             raise RequestRefusedError(404, f"There is no such export: there are {', '.join(EXPORTS)}.")
-        if rule not in (*RULES, VERDICT):
+        if rule is not None and rule not in (*RULES, VERDICT):
             raise RequestRefusedError(422, f"There is no such rule: there are {', '.join((*RULES, VERDICT))}.")
         usual, media = EXPORTS[kind]
         what = what or usual
@@ -192,10 +191,13 @@ class Organising:
         headers = {"content-disposition": f'attachment; filename="{name}-{what}.{kind}"', "cache-control": "no-store"}
         return Response(body, media_type=media, headers=headers)
 
-    def _write(self, path: Path, what: str, rule: str) -> None:
+    def _write(self, path: Path, what: str, rule: str | None) -> None:
         """Write what there is to a file."""
-        if what in ("notes", "verdicts"):
-            (all_notes(self.store) if what == "notes" else all_verdicts(self.store)).write(path)
+        if what == "notes":
+            all_notes(self.store).write(path)
+            return
+        if what == "verdicts":
+            all_verdicts(self.store).write(path, scale=stored_scale(self.store))
             return
         pool = self.study.pool() if self.study.pool_path.exists() else None
         if what == "votes":

@@ -14,6 +14,7 @@ from lookalike.judging.pages.images import Images
 from lookalike.judging.pages.organiser import sentence
 from lookalike.judging.pages.sessions import Sessions
 from lookalike.judging.store.practice import PracticeAnswer, answer_practice, needed_practice, practice_round
+from lookalike.judging.store.scale import stored_scale
 from lookalike.judging.store.types import ExpertError, VoteRefusedError
 from lookalike.web.guard import RequestRefusedError
 from lookalike.web.sent import SentValue, parsed
@@ -48,8 +49,8 @@ class Practising:
     def __init__(self, store: "Store", sessions: Sessions, images: Images, pages: Pages) -> None:
         self.store, self.sessions, self.images, self.pages = store, sessions, images, pages
 
-    def page(self, request: Request, question: str, steps: list[str]) -> Response:
-        """The page; whoever need not practise goes on to the pairs. steps: the answers in words, by grade."""
+    def page(self, request: Request, question: str) -> Response:
+        """The page; whoever need not practise goes on to the pairs."""
         name = self.sessions.expert(request)
         if needed_practice(self.store, name) is None:
             return RedirectResponse("/judge", 303)
@@ -60,7 +61,7 @@ class Practising:
             csrf=self.sessions.token(request),
             question=briefing.question or question,
             guide=shown_guide(briefing.guide, self.images.study, partial(self.images.address, name)),
-            steps=steps,
+            scale=stored_scale(self.store),
         )
 
     def ask(self, request: Request, body: bytes) -> dict[str, Any]:
@@ -97,12 +98,12 @@ class Practising:
         return {"right": sent.answer == pair.answer, "answer": pair.answer, "why": pair.why}
 
 
-def add_practice_routes(app: FastAPI, practising: Practising, question: str, steps: list[str]) -> None:
+def add_practice_routes(app: FastAPI, practising: Practising, question: str) -> None:
     """Add the page of practice, and what its script asks for."""
 
     @app.get("/practice")
     def page(request: Request) -> Response:
-        return practising.page(request, question, steps)
+        return practising.page(request, question)
 
     @app.post("/api/practice")
     async def ask(request: Request) -> Response:

@@ -5,6 +5,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from lookalike.discovery.notes import LONGEST
+from lookalike.discovery.scale import MOST as MOST_STEPS
 from lookalike.judging.store.sheets import LARGEST, SMALLEST
 from lookalike.web.sent import Given, parsed
 from lookalike.web.sent import SentValue as _Sent
@@ -34,9 +35,10 @@ class SentVote(_Sent):
 
     client: Client
     pair: Disguised
-    answer: Annotated[int, Field(ge=-1, le=1)]
+    answer: Annotated[int, Field(ge=-1, lt=MOST_STEPS)]
     seconds: Annotated[float, Field(ge=0, le=86_400)] | None = None
     at: Number | None = None
+    scale: Annotated[str, Field(pattern=r"^([0-9a-f]{16})?$")] = ""  # the mark of the scale on the page
 
 
 class SentVotes(_Sent):

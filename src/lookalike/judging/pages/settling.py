@@ -8,21 +8,21 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
 from lookalike.core.errors import InputError
+from lookalike.discovery.rules import usual_rule
 from lookalike.discovery.verdicts import TAKEN_BACK
-from lookalike.discovery.votes import CANT_TELL, NOT_SIMILAR, SIMILAR, WORDS
 from lookalike.judging.pages.beside import Beside
 from lookalike.judging.pages.organiser import Organising, sentence
 from lookalike.judging.pages.sessions import now_ms
 from lookalike.judging.pages.statistics import Disagreement
 from lookalike.judging.store.crowd import counted_votes
 from lookalike.judging.store.remarks import give_verdict
+from lookalike.judging.store.scale import stored_scale
 from lookalike.web.guard import RequestRefusedError
 from lookalike.web.server import read_form
 
 __all__ = ["Settling"]
 
 PER_PAGE = 24  # notes
-ANSWERS = (SIMILAR, NOT_SIMILAR, CANT_TELL)
 
 
 class Settling:
@@ -53,11 +53,16 @@ class Settling:
         else:
             again = 0
         coming = beside.unsettled[at + (not again) :][:1]
+        scale = stored_scale(self.store)
         return self.pages.answer(
             "verdicts.html",
             pair=pair,
             verdict=verdict,
-            counts=[] if pair is None else [(WORDS[answer], answer, pair.count(answer)) for answer in ANSWERS],
+            counts=[]
+            if pair is None
+            else [(words, answer, pair.count(answer)) for answer, words in scale.answers.items()],
+            scale=scale,
+            usual=usual_rule(scale),
             notes=[] if pair is None else beside.on(pair.query, pair.item),
             coming=coming,
             at=at,

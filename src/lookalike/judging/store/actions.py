@@ -37,7 +37,7 @@ def claim_pairs(work: StoreWork, releases: StudyReleases, claim: Claim) -> list[
         claim = replace(claim, n=min(claim.n, left), sheet=min(claim.sheet, left))
     if work.follower.settings.order != "adaptive":
         return board.claim(claim.expert, claim.n, claim.now, claim.length, claim.sheet)
-    judging = board.judging + sum(bool(board.hands.get(name)) for name in board.gates.crowd)
+    judging = len(board.judging) + sum(bool(board.hands.get(name)) for name in board.gates.crowd)
     if (short := 2 * claim.n * judging - board.open) > 0:
         _release_more(work, releases, short)
     tasks = board.claim(claim.expert, claim.n, claim.now, claim.length, claim.sheet)
@@ -51,8 +51,10 @@ def _release_more(work: StoreWork, releases: StudyReleases, n: int) -> bool:
     board = work.board
     if not board.unreleased:
         return False
-    pairs = releases.at(work.follower.meta["release"]).adaptively(board, min(max(n, AT_ONCE), board.unreleased))
-    work.follower.release(work.connection, pairs, board.experts_per_pair)
+    pairs = releases.at(work.follower.meta["release"]).adaptively(
+        board, min(max(n, AT_ONCE), board.unreleased), work.follower.scale.top
+    )
+    work.follower.release(work.connection, pairs, work.follower.settings.wanted)
     return bool(pairs)
 
 
@@ -65,6 +67,9 @@ def take_answer(work: StoreWork, expert: str, answer: Answer, now: int) -> Verdi
         return "known" if same else "changed"
     if not work.board.may_answer(expert, answer.pair):
         return "unknown"
+    scale = work.follower.scale
+    if answer.answer > scale.top or answer.scale not in (None, scale.mark):
+        return "scale"
     verdict = work.board.vote(expert, answer, now)
     if verdict == "kept":
         work.by_client[answer.client] = work.board.new_votes[-1]

@@ -5,11 +5,11 @@ The board is kept in memory and follows the database. Every rule of judging is h
 
 import hashlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from lookalike.judging.store.gates import Gates
-from lookalike.judging.store.pairs import LONGEST, ReleasedPair, Seat, SeatRow, Voters
+from lookalike.judging.store.pairs import EVERYBODY, LONGEST, ReleasedPair, Seat, SeatRow, Voters
 from lookalike.judging.store.types import (
     LAST_MOMENT,
     Answer,
@@ -53,6 +53,7 @@ class Board:
         self.unreleased = 0  # pairs that will be released later
         self.experts: dict[str, Expert] = {}
         self.gates = Gates()  # practice and the crowd
+        self.judging: frozenset[str] = frozenset()  # those with a link of their own who may judge
         self.pairs: dict[int, ReleasedPair] = {}
         self.ids: dict[tuple[str, str], int] = {}
         self.voters: dict[tuple[str, str], Voters] = {}  # of all pairs that have votes, also those not released
@@ -70,6 +71,8 @@ class Board:
         self.collected = 0  # votes that they wanted and have
         self.wanted = 0
         self._open_judged: dict[str, int] = {}  # open pairs that an expert has judged
+        self._for_all: list[ReleasedPair] = []  # pairs that everybody is to judge
+        self._for_all_judged: dict[str, int] = {}  # how many of them an expert has judged
         self._gold_judged: dict[str, int] = {}
         self._changes: dict[str, deque[tuple[int, int]]] = {}  # by expert, the last ones: time and pair
         self.clear_changes()
@@ -100,9 +103,12 @@ class Board:
             self._block_numbers.append(block)
             self._blocks.append([number])
         if wanted is not None:
-            self.wanted += wanted
+            self.wanted += 0 if pair.for_all else wanted
             self.released += wanted > 0
             self.open += wanted > 0
+        if pair.for_all:
+            pair.waits_for = len(self.judging)
+            self._for_all.append(pair)
         voters = dict(pair.voters)
         pair.voters.clear()
         for expert, counted in voters.items():
@@ -124,6 +130,22 @@ class Board:
         voters = self.voters.setdefault((query, item), {})
         if expert not in voters or counted[0] >= voters[expert][0]:
             voters[expert] = counted
+
+    def set_experts(self, experts: Iterable[Expert]) -> None:
+        """Take over who is an expert, of one name the last; pairs for everybody wait for those who may judge now.
+
+        Nobody waits for people of the crowd: each judges some pairs only.
+        """
+        self.experts = {expert.name: expert for expert in experts}
+        known = self.experts.keys() - self.gates.crowd.keys()
+        judging = frozenset(name for name in known if self.experts[name].revoked is None)
+        if judging == self.judging:
+            return
+        self.judging = judging
+        for pair in self._for_all:
+            before = pair.complete
+            pair.waits_for = len(judging - pair.voters.keys())
+            self.open += before - pair.complete
 
     def put_seat(self, row: SeatRow) -> None:
         """Add a seat that is in the database."""
@@ -153,10 +175,14 @@ class Board:
             self.judged[expert].pop(pair.id, None)
             self.judged[expert][pair.id] = None
             return
-        before = len(pair.voters)
+        before, was_complete = len(pair.voters), pair.complete
         pair.voters[expert] = counted
         self.judged.setdefault(expert, {})[pair.id] = None
-        if pair.wanted is None:
+        if pair.for_all:
+            pair.waits_for -= expert in self.judging
+            self._for_all_judged[expert] = self._for_all_judged.get(expert, 0) + 1
+            self.open += was_complete - pair.complete
+        elif pair.wanted is None:
             self._gold_judged[expert] = self._gold_judged.get(expert, 0) + 1
         elif before < pair.wanted:
             self.collected += 1
@@ -268,25 +294,36 @@ class Board:
 
     def progress(self, expert: str) -> Progress:
         """How far an expert and everybody has come."""
-        open_to = self.open + self.unreleased - self._open_judged.get(expert, 0)
+        if self.experts_per_pair == EVERYBODY:
+            open_to = len(self._for_all) + self.unreleased - self._for_all_judged.get(expert, 0)
+        else:
+            open_to = self.open + self.unreleased - self._open_judged.get(expert, 0)
         gold = len(self._gold) - self._gold_judged.get(expert, 0)
-        judging, judged = self.judging, self.judged.get(expert, {})
+        judged = self.judged.get(expert, {})
         left = self.gates.left(expert, len(judged))
         if left is not None:  # of the crowd, who are shown how far they are, and nothing of others
             left = min(left, open_to + gold)
             return Progress(len(judged), left, len(judged), len(judged) + left)
         # gold pairs count too: if the count stood still after some pairs, experts would see which pairs are gold
-        done = self.collected + sum(self._gold_judged.values())
-        wanted = self.wanted + self.unreleased * self.experts_per_pair + len(self._gold) * judging
+        done = self.votes_done + sum(self._gold_judged.values())
+        wanted = self.votes_wanted + len(self._gold) * len(self.judging)
         wanted += sum(self._gold_judged.get(name, 0) for name in self.gates.crowd)
-        sure = judging <= self.experts_per_pair and not self.gates.crowd
+        sure = len(self.judging) <= self.experts_per_pair and not self.gates.crowd
         return Progress(len(judged), open_to + gold, done, max(done, wanted), sure)
 
     @property
-    def judging(self) -> int:
-        """How many experts with links of their own may judge."""
-        crowd = self.gates.crowd
-        return sum(someone.revoked is None and name not in crowd for name, someone in self.experts.items())
+    def votes_done(self) -> int:
+        """Votes that are wanted and there, those of gold pairs not counted."""
+        return self.collected + sum(self._for_all_judged.values())
+
+    @property
+    def votes_wanted(self) -> int:
+        """Votes that are wanted in all, of those who may judge now and of those who did."""
+        if self.experts_per_pair != EVERYBODY:
+            return self.wanted + self.unreleased * self.experts_per_pair
+        judged = sum(self._for_all_judged.get(expert, 0) for expert in self.judging)
+        left = (len(self._for_all) + self.unreleased) * len(self.judging) - judged
+        return self.votes_done + left
 
     def gold_judged(self, expert: str) -> int:
         """How many gold pairs an expert has judged."""

@@ -6,6 +6,8 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from lookalike.discovery.scale import BINARY
+from lookalike.discovery.vote_log import scale_of
 from lookalike.judging.store.board import Board
 from lookalike.judging.store.gates import CrowdMember, CrowdTerms, Gates
 from lookalike.judging.store.release import JudgingSettings
@@ -72,6 +74,7 @@ class Follower:
     def __init__(self) -> None:
         self.board: Board | None = None
         self.settings = JudgingSettings()
+        self.scale = BINARY
         self.meta: dict[str, str] = {}
         self._revision = self._epoch = ""
         self._last_vote = self._last_pair = 0
@@ -97,7 +100,8 @@ class Follower:
         self._last_vote = last or 0
         self.meta = read_meta(connection)
         self.settings = settings_of(self.meta)
-        board = Board(self.settings.seed, self.settings.experts_per_pair)
+        self.scale = scale_of(self.meta, "the database of votes")
+        board = Board(self.settings.seed, self.settings.wanted)
         board.gates = Gates("practice" in self.meta, terms=CrowdTerms.of(self.meta))
         self._last_pair = 0
         self._add_pairs(connection, board)
@@ -149,9 +153,9 @@ class Follower:
             self._mark(connection)
 
     def _read_people(self, connection: sa.Connection, board: Board) -> None:
-        board.experts = {row.name: Expert(*row) for row in connection.execute(ALL_EXPERTS)}
         board.gates.practised = set(connection.execute(sa.select(PRACTISED.c.expert)).scalars())
         board.gates.crowd = {row.expert: CrowdMember(*row) for row in connection.execute(_CROWD)}
+        board.set_experts(Expert(*row) for row in connection.execute(ALL_EXPERTS))
         board.put_off = {}
         for pair, expert, at in connection.execute(_LATER):
             if pair in board.pairs:
@@ -206,7 +210,8 @@ def settings_of(meta: dict[str, str]) -> JudgingSettings:
     if "order" not in meta:
         return JudgingSettings()
     budget = int(meta["budget"]) if "budget" in meta else None
-    return JudgingSettings(int(meta["experts_per_pair"]), meta["order"], budget, int(meta["seed"]))
+    each = meta["experts_per_pair"]
+    return JudgingSettings(each if each == "all" else int(each), meta["order"], budget, int(meta["seed"]))
 
 
 def votes_by_client(connection: sa.Connection, clients: list[str]) -> dict[str, VoteRow]:

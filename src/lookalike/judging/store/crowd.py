@@ -10,6 +10,7 @@ from lookalike.discovery.votes import Votes
 from lookalike.judging.store.actions import take_answer
 from lookalike.judging.store.clock import milliseconds
 from lookalike.judging.store.gates import CrowdMember, CrowdTerms
+from lookalike.judging.store.pairs import EVERYBODY
 from lookalike.judging.store.schema import CROWD, PAIRS, PRACTISED, read_meta
 from lookalike.judging.store.types import Answer, Expert, JudgingTask, Verdict, VoteRefusedError
 from lookalike.judging.store.work import StoreWork, set_expert
@@ -207,7 +208,7 @@ def _replace_seats(work: StoreWork, expert: str) -> None:
     """Give each pair that somebody judged a further seat, since that vote does not count; free what is in hand."""
     board = work.board
     board.let_go(expert)
-    numbers = [number for number in board.judged[expert] if board.pairs[number].wanted]
+    numbers = [number for number in board.judged[expert] if 0 < (board.pairs[number].wanted or 0) < EVERYBODY]
     work.follower.write(work.connection, people=True)
     if numbers:
         statement = sa.update(PAIRS).where(PAIRS.c.id == sa.bindparam("of")).values(wanted=PAIRS.c.wanted + 1)

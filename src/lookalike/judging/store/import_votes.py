@@ -30,6 +30,10 @@ def check_votes(votes: Votes, study: Study) -> None:
 def import_votes(work: StoreWork, votes: Votes, add_experts: bool) -> Imported:
     """Add the votes that are not in the record yet."""
     board = work.board
+    if votes.scale != work.follower.scale:
+        raise VoteRefusedError(
+            f"these votes are on the scale {str(votes.scale)!r}, and those of the study on {str(work.follower.scale)!r}"
+        )
     refuse_machines(work, set(votes.experts.tolist()))
     names = sorted(set(votes.experts.tolist()) - board.experts.keys())
     if names and not add_experts:

@@ -8,15 +8,15 @@ import sqlalchemy as sa
 
 from lookalike.core.errors import InputError
 from lookalike.discovery.notes import Note, Notes, clean_note
+from lookalike.discovery.scale import MOST as MOST_STEPS
 from lookalike.discovery.verdicts import TAKEN_BACK, VerdictRow, Verdicts
 from lookalike.judging.store.clock import milliseconds
 from lookalike.judging.store.schema import NOTES, VERDICTS
 from lookalike.judging.store.store import Store
-from lookalike.judging.store.types import LAST_MOMENT, ORGANISED
+from lookalike.judging.store.types import LAST_MOMENT, ORGANISED, VoteRefusedError
 from lookalike.judging.store.work import StoreWork, machine_names
 
 MINUTE, MOST = 60_000, 60  # ms, and notes that an expert may write in it
-TOP_GRADE = 4  # of the longest scale
 
 __all__ = ["Remark", "RemarkOutcome", "add_note", "all_notes", "all_verdicts", "give_verdict", "machines"]
 
@@ -84,11 +84,13 @@ def give_verdict(
     pair: the ids of the query and the item. answer: a grade, -1 to leave the pair open, -2 to take a verdict back.
     """
     _check_client(client)
-    if isinstance(answer, bool) or not isinstance(answer, int) or not TAKEN_BACK <= answer <= TOP_GRADE:
+    if isinstance(answer, bool) or not isinstance(answer, int) or not TAKEN_BACK <= answer < MOST_STEPS:
         raise InputError(f"a verdict is a grade, -1 (left open) or -2 (taken back), got {answer!r:.60}")
     moment = milliseconds(now)
 
     def run(work: StoreWork) -> RemarkOutcome:
+        if answer > (scale := work.follower.scale).top:
+            raise VoteRefusedError(f"a verdict is a grade of the scale {str(scale)!r}, got {answer}")
         if not work.board.voters.get(pair):
             return "unknown"
         row: dict[str, Any] = {"query": pair[0], "item": pair[1], "answer": answer}

@@ -5,7 +5,8 @@ from typing import Any
 import sqlalchemy as sa
 
 from lookalike.core.errors import FileError, InputError
-from lookalike.discovery.vote_log import NEWEST, SCHEMA
+from lookalike.discovery.scale import BINARY, Scale
+from lookalike.discovery.vote_log import JUDGED, NEWEST, SCHEMA, TRIGGERS
 from lookalike.judging.store.types import VoteRow
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "VOTE_ROWS",
     "make_newest",
     "read_meta",
+    "remake_votes",
     "write_meta",
 ]
 
@@ -252,13 +254,38 @@ def _make_newest_sqlite(connection: sa.Connection, where: str) -> None:
         connection.exec_driver_sql("CREATE UNIQUE INDEX votes_client ON votes (client)")
         _TABLES.create_all(connection, [table for table in _TABLES.sorted_tables if table is not VOTES])
         _begin_meta(connection)
-        connection.exec_driver_sql(f"PRAGMA user_version = {NEWEST}")
+        connection.exec_driver_sql(f"PRAGMA user_version = {JUDGED}")
     else:
         _TABLES.create_all(connection)  # those that came later
 
 
 def _begin_meta(connection: sa.Connection) -> None:
-    write_meta(connection, schema=NEWEST, revision="", epoch="")
+    write_meta(connection, schema=JUDGED, revision="", epoch="")
+
+
+def remake_votes(connection: sa.Connection, scale: Scale) -> None:
+    """Make the table of votes, which must be empty, take the grades of a scale, and store the scale.
+
+    With a scale the database is in the newest form, so that earlier versions, which know 1 and 0 alone, refuse it.
+    """
+    form = JUDGED if scale == BINARY else NEWEST
+    check = f"answer IN ({', '.join(map(str, scale.answers))})"
+    if connection.dialect.name == "sqlite":
+        assert connection.execute(sa.select(sa.func.count()).select_from(VOTES)).scalar_one() == 0
+        columns = "query TEXT NOT NULL, item TEXT NOT NULL, expert TEXT NOT NULL"
+        more = f"answer INTEGER NOT NULL CHECK ({check}), time INTEGER, seconds REAL, client TEXT"
+        for statement in (
+            "DROP TABLE votes",  # SQLite cannot change the check of a table
+            f"CREATE TABLE votes (number INTEGER PRIMARY KEY AUTOINCREMENT, {columns}, {more})",
+            *TRIGGERS,
+            "CREATE UNIQUE INDEX votes_client ON votes (client)",
+            f"PRAGMA user_version = {form}",
+        ):
+            connection.exec_driver_sql(statement)
+    else:
+        connection.exec_driver_sql("ALTER TABLE votes DROP CONSTRAINT votes_answer_check")
+        connection.exec_driver_sql(f"ALTER TABLE votes ADD CONSTRAINT votes_answer_check CHECK ({check})")
+    write_meta(connection, schema=form, scale=None if scale == BINARY else str(scale))
 
 
 def read_meta(connection: sa.Connection) -> dict[str, str]:

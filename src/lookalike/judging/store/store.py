@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeVar
 import sqlalchemy as sa
 
 from lookalike.core.errors import InputError
-from lookalike.discovery.vote_log import votes_of
+from lookalike.discovery.vote_log import scale_of, votes_of
 from lookalike.discovery.votes import Votes
 from lookalike.judging.store.actions import Claim, claim_pairs, recent_answers
 from lookalike.judging.store.board_sync import Follower, settings_of, votes_by_client
@@ -32,12 +32,15 @@ from lookalike.judging.store.schema import (
     OF_PEOPLE,
     PAIRS,
     SEATS,
+    read_meta,
 )
 from lookalike.judging.store.status import find_faults, read_status
 from lookalike.judging.store.stored_settings import StoredSettings
 from lookalike.judging.store.transfer import (
+    DATABASE,
     bring_links,
     bring_remarks,
+    bring_scale,
     bring_settings,
     bring_votes,
     own_record,
@@ -120,6 +123,11 @@ class Store(StoredSettings):
         self._releases = StudyReleases(study)
         self._writer = Writer(self._attempt, self._recover, patience)
 
+    @property
+    def study(self) -> Study:
+        """The study that is judged."""
+        return self._study
+
     def close(self) -> None:
         """Finish what was asked for, then close the database."""
         self._writer.close()
@@ -132,12 +140,13 @@ class Store(StoredSettings):
         self.close()
 
     def configure(
-        self, experts_per_pair: int = 3, order: str = "depth", budget: int | None = None, seed: int = 0
+        self, experts_per_pair: int | str = 3, order: str = "depth", budget: int | None = None, seed: int = 0
     ) -> None:
         """Set how many experts judge each pair, and which pairs in which order; then release pairs accordingly.
 
         It may be called again with the same or other settings, or when the pool or the gold pairs have changed: pairs
         that somebody has begun stay, all others are released anew. budget: how many pairs, gold pairs not counted.
+        experts_per_pair may be "all": each pair waits for everybody who may judge, also for who comes later.
         """
         plan = make_plan(self._study, JudgingSettings(experts_per_pair, order, budget, seed))
         self.do(lambda work: configure(work, plan))
@@ -326,8 +335,9 @@ class Store(StoredSettings):
     def votes(self, *, machines: bool = False) -> Votes:
         """All votes of people, in the order in which they came. machines: those of machines too."""
         with self.reading() as connection:
+            scale = scale_of(read_meta(connection), DATABASE)
             chosen = ALL_VOTES if machines else ALL_VOTES.where(OF_PEOPLE)
-            return votes_of(connection.execute(chosen).all(), "the database of votes")
+            return votes_of(connection.execute(chosen).all(), DATABASE, scale)
 
     def import_votes(self, votes: Votes, *, add_experts: bool = False) -> Imported:
         """Add votes that were made elsewhere, all or none; those that are there already are not added again.
@@ -347,6 +357,7 @@ class Store(StoredSettings):
             if isinstance(self.database, SQLite) and self.database.path == path:
                 return 0
             with self.reading() as ours, own.writing() as theirs:
+                bring_scale(ours, theirs)
                 bring_links(ours, theirs)
                 bring_settings(ours, theirs)
                 bring_remarks(ours, theirs)

@@ -12,6 +12,7 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from lookalike.core.errors import StudyError
+from lookalike.discovery.vote_log import scale_of
 from lookalike.judging.store.databases import Database, PostgreSQL, SQLite
 from lookalike.judging.store.gates import CrowdTerms
 from lookalike.judging.store.schema import (
@@ -28,6 +29,7 @@ from lookalike.judging.store.schema import (
     VOTES,
     make_newest,
     read_meta,
+    remake_votes,
     write_meta,
 )
 from lookalike.judging.store.sheets import LAYOUT_NAMES
@@ -42,7 +44,19 @@ SETTINGS = (
 )
 BROUGHT = "content:"  # how the id begins that a vote without a client's gets where it is brought to
 
-__all__ = ["bring_links", "bring_remarks", "bring_settings", "bring_votes", "own_record", "prepare"]
+DATABASE = "the database of votes"
+
+__all__ = [
+    "DATABASE",
+    "bring_links",
+    "bring_remarks",
+    "bring_scale",
+    "bring_settings",
+    "bring_votes",
+    "n_votes",
+    "own_record",
+    "prepare",
+]
 
 
 def prepare(database: Database, study: Study) -> None:
@@ -52,11 +66,13 @@ def prepare(database: Database, study: Study) -> None:
         if isinstance(database, PostgreSQL):
             _check_study(connection, study, database.words)
     if isinstance(database, PostgreSQL):
-        with own_record(study) as (_, own), own.reading() as theirs, database.writing() as ours:
+        with own_record(study) as (_, own), own.writing() as theirs, database.writing() as ours:
+            fresh = "order" not in read_meta(ours)
+            bring_scale(*((theirs, ours) if fresh else (ours, theirs)))
             bring_remarks(theirs, ours)
             bring_votes(theirs, ours)
             bring_links(theirs, ours)
-            if "order" not in read_meta(ours):
+            if fresh:
                 bring_settings(theirs, ours)
 
 
@@ -79,6 +95,24 @@ def _check_study(connection: sa.Connection, study: Study, words: str) -> None:
         write_meta(connection, collection=own)
     elif held != own:
         raise StudyError(f"{words} holds the judging of another study, with other queries or items: use another one")
+
+
+def bring_scale(source: sa.Connection, target: sa.Connection) -> None:
+    """Give a database the scale of another whose votes it gets; an error if both have votes, on different scales."""
+    theirs, ours = (scale_of(read_meta(connection), DATABASE) for connection in (source, target))
+    if theirs == ours:
+        return
+    if not n_votes(target):
+        remake_votes(target, theirs)
+    elif n_votes(source):
+        raise StudyError(
+            f"votes on the scale {str(theirs)!r} cannot go to a database with votes on {str(ours)!r}: use another one"
+        )
+
+
+def n_votes(connection: sa.Connection) -> int:
+    """How many votes a database has."""
+    return int(connection.execute(sa.select(sa.func.count()).select_from(VOTES)).scalar_one())
 
 
 def bring_votes(source: sa.Connection, target: sa.Connection) -> int:

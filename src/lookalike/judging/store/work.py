@@ -32,7 +32,7 @@ def set_expert(work: StoreWork, expert: Expert) -> Expert:
     """Add an expert, or replace what the database says of one."""
     work.connection.execute(sa.delete(EXPERTS).where(EXPERTS.c.name == expert.name))
     work.connection.execute(sa.insert(EXPERTS), asdict(expert))
-    work.board.experts[expert.name] = expert
+    work.board.set_experts([*work.board.experts.values(), expert])
     work.wrote = True
     return expert
 

@@ -3,6 +3,7 @@ const SIDES = ["query", "item"]; // the pictures of a pair
 const AHEAD = 12; // pairs in hand, with their images loaded
 const REFILL = 8; // fetch more when so few are left
 const NO = 0, YES = 1;
+const STEPS = JSON.parse(page.steps); // the words of the answers, the lowest first
 
 // Pairs: the first in hand is on show
 const wish = () => ({ n: AHEAD });
@@ -50,8 +51,8 @@ function arrived(address) {
 
 function buttons() {
   const off = !shown || !complete || Boolean(ended);
-  for (const name of ["no", "yes"]) find(`[data-act=${name}]`).disabled = off || isLost(shown);
-  for (const name of ["unsure", "later"]) find(`[data-act=${name}]`).disabled = off;
+  for (const button of document.querySelectorAll("[data-answer]")) button.disabled = off || (button.dataset.act !== "unsure" && isLost(shown));
+  find("[data-act=later]").disabled = off;
   for (const name of ["zoom", "flicker"]) find(`[data-act=${name}]`).disabled = !shown;
   find("[data-act=undo]").disabled = !past?.length || Boolean(ended);
 }
@@ -146,7 +147,10 @@ const acts = {
   zoom: () => zoom(!stage.classList.contains("zoomed")),
   keys: () => { help.showModal(); look(); },
 };
-const keys = { arrowleft: "no", j: "no", arrowright: "yes", k: "yes", " ": "unsure", l: "later", u: "undo", z: "zoom", f: "flicker", h: "flicker", "?": "keys" };
+for (const grade of STEPS.keys()) acts[`step${grade}`] = () => answer(grade);
+const byArrow = { arrowleft: "no", j: "no", arrowright: "yes", k: "yes" };
+const byNumber = Object.fromEntries(STEPS.map((_, grade) => [grade + 1, `step${grade}`]));
+const keys = { ...(page.scale ? byNumber : byArrow), " ": "unsure", l: "later", u: "undo", z: "zoom", f: "flicker", h: "flicker", "?": "keys" };
 const whileHeld = { flicker };
 
 const holder = find("[data-act=flicker]");

@@ -24,6 +24,7 @@ const prefix = `lookalike/${page.box}/`;
 const unkept = new Map(); // where the browser keeps nothing
 const box = {
   put(entry) {
+    if (entry.kind === "vote") entry.scale ??= page.scale ?? ""; // on which it was answered
     try { localStorage.setItem(prefix + entry.client, JSON.stringify(entry)); } catch { unkept.set(entry.client, entry); }
   },
   drop(client) {

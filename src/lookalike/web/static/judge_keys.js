@@ -32,6 +32,8 @@ function look() { // or look away
 function meant(event) { // by the letter; by its place on keyboards that have other letters
   const key = event.key.toLowerCase();
   if (keys[key]) return keys[key];
+  const digit = event.shiftKey ? null : /^Digit([0-9])$/.exec(event.code); // some keyboards have other signs there
+  if (digit && keys[digit[1]]) return keys[digit[1]];
   return /^[ -~]$/.test(key) || !event.code.startsWith("Key") ? undefined : keys[event.code.slice(3).toLowerCase()];
 }
 

@@ -87,7 +87,7 @@ async function send() {
 }
 
 async function sendVotes(votes) {
-  const body = votes.map(({ client, pair, answer, seconds, at }) => ({ client, pair, answer, seconds, at }));
+  const body = votes.map(({ client, pair, answer, seconds, at, scale = "" }) => ({ client, pair, answer, seconds, at, scale }));
   try {
     acknowledged(await post("/api/votes", { votes: body }));
   } catch (error) {

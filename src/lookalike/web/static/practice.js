@@ -155,8 +155,8 @@ stage.addEventListener("pointermove", (event) => { if (stage.classList.contains(
 find("#zoom").addEventListener("click", () => zoom(!stage.classList.contains("zoomed")));
 
 // Keys and buttons
-const keys = steps.length === 2 ? { arrowleft: 0, j: 0, arrowright: 1, k: 1, " ": -1 } : { " ": -1 };
-steps.forEach((_, grade) => { if (steps.length > 2) keys[String(grade + 1)] = grade; });
+const keys = !page.scale ? { arrowleft: 0, j: 0, arrowright: 1, k: 1, " ": -1 } : { " ": -1 };
+steps.forEach((_, grade) => { if (page.scale) keys[String(grade + 1)] = grade; });
 addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || find("dialog[open]")) return;
   if ([" ", "Enter"].includes(event.key) && event.target.closest?.("button, a")) return; // which is pressed by it
