@@ -21,8 +21,8 @@ class KSH(AnchorHasher):
     y: a label for each item, or a matrix of tags of 0 and 1; items are similar if they share a label or a tag. Bits
     are learned one after the other. Each starts from the largest direction of what the bits before leave over, and is
     refined with a smooth sign, for `n_steps` steps at most; the better of the two is taken. `residues_` is the squared
-    norm of what is left over, before the first bit and after each. Defaults: 300 anchors (or all items, if there are
-    fewer), 1/γ the mean squared distance between items and anchors. At most `max_samples` items take part.
+    norm of what is left over, before the first bit and after each. Defaults: 300 anchors (at most half of the items:
+    with as many anchors as items every direction fits all of them), 1/γ the mean squared distance between items and anchors. At most `max_samples` items take part.
     """
 
     learns_labels = True
@@ -48,7 +48,7 @@ class KSH(AnchorHasher):
         whole_number("max_samples", self.max_samples, 2)
         groups = group_labels("KSH", y, len(X))
         rows = sample_rows(len(X), self.max_samples, random)
-        kernels = self._kernels(X, rows, rows[draw_anchors(self, len(rows), 300, random)])
+        kernels = self._kernels(X, rows, rows[draw_anchors(self, len(rows), min(300, len(rows) // 2), random)])
         means = kernels.mean(0)
         kernels -= means
         basis, back = orthonormal(kernels)
@@ -59,6 +59,8 @@ class KSH(AnchorHasher):
         products = basis.T @ residue.times(basis)
         for bit in track(range(self.n_bits), self.n_bits, "learning bits (KSH)"):
             first = np.sqrt(len(basis)) * largest_direction(products)
+            values = basis @ first
+            first *= np.sign(values[np.abs(values).argmax()])  # of two signs the one that rounding does not change
             second = refine(basis, residue, first, self.n_steps)
             fits = [residue.fit(signs(basis @ direction)) for direction in (first, second)]
             weights[:, bit] = second if fits[1] > fits[0] else first
@@ -118,7 +120,7 @@ def largest_direction(products: np.ndarray) -> np.ndarray:
 
     size = len(products)
     _, vectors = eigh(products, subset_by_index=[size - 1, size - 1])
-    return np.asarray(vectors[:, 0] * np.sign(vectors[np.abs(vectors[:, 0]).argmax(), 0]))
+    return np.asarray(vectors[:, 0])
 
 
 def refine(basis: np.ndarray, residue: Residue, start: np.ndarray, n_steps: int) -> np.ndarray:

@@ -1,5 +1,6 @@
 """Labels and tags that hashers learn from, as groups of items that are labelled alike."""
 
+import numbers
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +44,8 @@ def group_labels(hasher: str, y: Any, n_items: int) -> LabelGroups:
             "each item, or a matrix of tags of 0 and 1"
         )
     labels = np.asarray(y)
+    if labels.dtype.kind == "O" and all(isinstance(label, numbers.Integral) for label in labels.ravel()):
+        labels = labels.astype(np.int64)
     if labels.ndim not in (1, 2):
         raise InputError(f"{hasher} needs y with one label for each item, or a matrix of tags, got shape {labels.shape}")
     equal_lengths({"items": n_items, "labels": len(labels)})
