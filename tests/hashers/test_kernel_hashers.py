@@ -279,7 +279,9 @@ def test_dgh_hashes_a_new_item_by_its_anchors() -> None:
 
 def test_dgh_says_how_many_bits_its_graph_has() -> None:
     items, _ = some_digits(300)
-    refused("DGH can make at most 19 bits here, got n_bits=20", hashers.DGH(20, n_anchors=20, random_state=0).fit, items)
+    refused(
+        "DGH can make at most 19 bits here, got n_bits=20", hashers.DGH(20, n_anchors=20, random_state=0).fit, items
+    )
     assert hashers.DGH(19, n_anchors=20, random_state=0).fit_transform(items).n_bits == 19
 
 

@@ -39,7 +39,9 @@ def test_bre_line_search_finds_the_best_of_all_thresholds(seed: int) -> None:
         for q in range(5):
             column, values = kernels[:, anchors[bit, q]], kernels[:, anchors[bit]] @ weights[bit]
 
-            def loss_at(weight: float, bit: int = bit, q: int = q, column: Array = column, values: Array = values) -> float:
+            def loss_at(
+                weight: float, bit: int = bit, q: int = q, column: Array = column, values: Array = values
+            ) -> float:
                 turned = signs.copy()
                 turned[:, bit] = bre.side(values + (weight - weights[bit, q]) * column)
                 return reconstruction_loss(targets, turned)
@@ -48,7 +50,8 @@ def test_bre_line_search_finds_the_best_of_all_thresholds(seed: int) -> None:
             places = np.concatenate([thresholds[:1] - 1, (thresholds[1:] + thresholds[:-1]) / 2, thresholds[-1:] + 1])
             wanted = min(loss_at(place) for place in places)
             gains = bre.bit_gains(targets, signs, bit)
-            found = bre.best_weight(gains, column, values, weights[bit, q], signs[:, bit])
+            own = np.ascontiguousarray(signs[:, bit])
+            found = bre.best_weight(gains, column, values, weights[bit, q], own, gains @ own)
             reached = loss_at(weights[bit, q] if found is None else found)
             assert reached == pytest.approx(wanted, abs=1e-12)
             better += reached < loss_at(weights[bit, q]) - 1e-12
@@ -65,7 +68,8 @@ def test_bre_steps_never_raise_the_loss(seed: int) -> None:
         gains = bre.bit_gains(targets, signs, bit)
         for q in range(5):  # one step, all other weights fixed
             values = kernels[:, anchors[bit]] @ weights[bit]
-            found = bre.best_weight(gains, kernels[:, anchors[bit, q]], values, weights[bit, q], signs[:, bit])
+            own, column = np.ascontiguousarray(signs[:, bit]), kernels[:, anchors[bit, q]]
+            found = bre.best_weight(gains, column, values, weights[bit, q], own, gains @ own)
             weights[bit, q] = weights[bit, q] if found is None else found
             signs = signs_of(kernels, anchors, weights)
             losses.append(reconstruction_loss(targets, signs))
@@ -181,7 +185,14 @@ def test_labels_are_names_and_tags_of_one_class_are_labels(hasher: Any) -> None:
     items, numbers = whole_numbers(90), np.arange(90) % 3
     wanted = hasher.fit_transform(items, numbers)
     names = np.array(["ant", "bee", "cow"])[numbers]
-    for labels in (names, names.tolist(), names.astype(object), numbers.astype(object), numbers[:, None], numbers + 0.0):
+    for labels in (
+        names,
+        names.tolist(),
+        names.astype(object),
+        numbers.astype(object),
+        numbers[:, None],
+        numbers + 0.0,
+    ):
         assert hasher.fit_transform(items, labels) == wanted
     # tags in the order of np.unique of rows: the same groups, numbered backwards
     same = hasher.fit_transform(items, np.eye(3, dtype=int)[:, ::-1][numbers])

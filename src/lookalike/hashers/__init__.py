@@ -17,9 +17,9 @@ from lookalike.hashers.spectral import SH
 from lookalike.hashers.spherical import SpH, spherical_distances
 
 HASHERS: dict[str, type[Hasher]] = {
-    cls.__name__: cls
-    for cls in (LSH, PCAH, PCARR, ITQ, SH, SKLSH, SpH, DensityDSH, KLSH, BRE, DGH, KSH, MLH, SDH)
+    cls.__name__: cls for cls in (LSH, PCAH, PCARR, ITQ, SH, SKLSH, SpH, DensityDSH, KLSH, BRE, DGH, KSH, MLH, SDH)
 }
+FIGURE_1 = tuple(HASHERS)[:8]  # of Ding et al. 2018: no labels, learned in a moment; what commands compare by default
 LEARNED = (  # by a network, from labels
     "tie-aware-ap",
     "tie-aware-dcg",
@@ -32,6 +32,7 @@ LEARNED = (  # by a network, from labels
 __all__ = [
     "BRE",
     "DGH",
+    "FIGURE_1",
     "HASHERS",
     "ITQ",
     "KLSH",
@@ -65,7 +66,7 @@ def make(name: str, n_bits: int, random_state: int | None = 0) -> Hasher:
         similar = nearest(name, (*HASHERS, *LEARNED))
         hint = "" if similar is None else f"did you mean {similar}? "
         raise InputError(
-            f"there is no hasher {name!r}: {hint}Known are {', '.join(HASHERS)}; learned from labels "
+            f"there is no hasher {name!r}: {hint}Known are {', '.join(HASHERS)}; learned by a network "
             f"{', '.join(LEARNED)}; or pass a saved .npz"
         )
     if name.lower() in LEARNED:

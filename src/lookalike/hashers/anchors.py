@@ -62,9 +62,7 @@ class AnchorHasher(Hasher):
         squares = (self._directions().astype(np.float64) ** 2).sum(0)
         weights = np.ascontiguousarray(self.weights_, np.float64)
         offsets = np.ascontiguousarray(self.offsets_, np.float64)
-        values: np.ndarray = bend_kernels().gaussians(
-            projected, centred, squares, float(self.gamma_), weights, offsets
-        )
+        values: np.ndarray = bend_kernels().gaussians(projected, centred, squares, float(self.gamma_), weights, offsets)
         return values
 
 

@@ -124,22 +124,28 @@ def bit_gains(targets: np.ndarray, signs: np.ndarray, bit: int) -> np.ndarray:
 
 def best_weights(gains: np.ndarray, columns: np.ndarray, weights: np.ndarray, signs: np.ndarray) -> np.ndarray:
     """Set each weight of a bit to its best value, the others fixed; the bit's signs. columns: (n_weights, n_items)."""
-    values = weights @ columns
+    values, products = weights @ columns, gains @ signs
     for q in range(len(weights)):
-        weight = best_weight(gains, columns[q], values, weights[q], signs)
+        weight = best_weight(gains, columns[q], values, weights[q], signs, products)
         if weight is not None:
             values = values + (weight - weights[q]) * columns[q]
             weights[q], signs = weight, side(values)
+            products = gains @ signs
     return signs
 
 
 def best_weight(
-    gains: np.ndarray, column: np.ndarray, values: np.ndarray, weight: float, signs: np.ndarray
+    gains: np.ndarray,
+    column: np.ndarray,
+    values: np.ndarray,
+    weight: float,
+    signs: np.ndarray,
+    products: np.ndarray,
 ) -> float | None:
     """The value of one weight with the largest hᵀGh, None if no other is better: Kulis and Darrell 2009, section 3.2.
 
     Item i changes its sign at weight − values[i] / column[i]. Between two such thresholds nothing changes, so all that
-    can happen is tried in their order, upwards and downwards from the weight as it is.
+    can happen is tried in their order, upwards and downwards from the weight as it is. products: gains @ signs.
     """
     moving = np.flatnonzero(column)
     steps = -values[moving] / column[moving]
@@ -150,7 +156,7 @@ def best_weight(
         order = moving[ahead][np.argsort(direction * steps[ahead], kind="stable")]
         places = np.sort(direction * steps[ahead], kind="stable")
         falls = np.empty(len(order) + 1)
-        search_kernels().flip_gains(gains, signs.copy(), gains @ signs, order, falls)
+        search_kernels().flip_gains(gains, signs.copy(), products.copy(), order, falls)
         ends = np.append(places[1:], 2 * places[-1:] + np.abs(values).max() + 1) if len(places) else places
         wide = ends - places > 1e-9 * np.abs(ends)  # else rounding could tell two thresholds apart wrongly
         better = np.flatnonzero(wide & (falls[1:] < -best))

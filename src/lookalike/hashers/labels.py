@@ -47,7 +47,9 @@ def group_labels(hasher: str, y: Any, n_items: int) -> LabelGroups:
     if labels.dtype.kind == "O" and all(isinstance(label, numbers.Integral) for label in labels.ravel()):
         labels = labels.astype(np.int64)
     if labels.ndim not in (1, 2):
-        raise InputError(f"{hasher} needs y with one label for each item, or a matrix of tags, got shape {labels.shape}")
+        raise InputError(
+            f"{hasher} needs y with one label for each item, or a matrix of tags, got shape {labels.shape}"
+        )
     equal_lengths({"items": n_items, "labels": len(labels)})
     check_labels(labels)
     if labels.ndim == 1 or labels.shape[1] == 1:
