@@ -68,10 +68,8 @@ class AnchorHasher(Hasher):
 
 def draw_anchors(hasher: Any, n_items: int, most: int, random: np.random.RandomState) -> np.ndarray:
     """Random items to be anchors, in order: `n_anchors` of them, or without it `most`, or all if there are fewer."""
-    if hasher.n_anchors is None:
-        n_anchors = min(most, n_items)
-    else:
-        n_anchors = whole_number("n_anchors", hasher.n_anchors, 1)
+    asked = None if hasher.n_anchors is None else whole_number("n_anchors", hasher.n_anchors, 1)
+    n_anchors = min(most, n_items) if asked is None else asked
     if n_anchors > n_items:
         raise InputError(
             f"{type(hasher).__name__} draws n_anchors={n_anchors} anchors from the items, but learns from {n_items} "

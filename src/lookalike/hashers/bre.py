@@ -17,7 +17,7 @@ __all__ = ["BRE"]
 
 
 class BRE(Hasher):
-    """Binary reconstructive embeddings: distances of codes fit those of items, weight by weight (Kulis and Darrell 2009).
+    """Binary reconstructive embeddings: distances of codes are fitted to those of items (Kulis and Darrell 2009).
 
     Bit j is the sign of Σ w·(a·x) over `n_anchors` training items a of its own. The weights are changed one after the
     other, each to its best value, so that Hamming distances divided by n_bits come near to ¼‖x − y‖² of centred items

@@ -24,10 +24,10 @@ class DGH(AnchorHasher):
     """Discrete graph hashing: balanced, uncorrelated bits that are smooth on a graph of anchors (Liu et al. 2014).
 
     The graph is A = ZΛ⁻¹Zᵀ; Z says how near an item is to its `n_nearest` anchors, which are the centres of `n_anchors`
-    groups. It maximises tr(BᵀAB) + rho·tr(BᵀY) over bits B of 1 and −1 and Y, whose columns sum to 0 and are orthogonal.
-    `rotate` turns the start to lie close to its signs (DGH-R); without it the start is spectral (DGH-I).
-    `objectives_` is what is maximised, after each round. Defaults: 300 anchors (or all items, if there are fewer), 1/γ half
-    the squared mean distance to the anchor that is last in Z. At most `max_samples` items take part.
+    groups. It maximises tr(BᵀAB) + rho·tr(BᵀY) over bits B of 1 and −1 and Y, whose columns sum to 0 and are
+    orthogonal. `rotate` turns the start to lie close to its signs (DGH-R); without it the start is spectral (DGH-I).
+    `objectives_` is what is maximised, after each round. Defaults: 300 anchors (or all items, if there are fewer),
+    1/γ half the squared mean distance to the anchor that is last in Z. At most `max_samples` items take part.
     """
 
     objectives_: np.ndarray
@@ -120,7 +120,7 @@ class DGH(AnchorHasher):
 
 @dataclass(frozen=True, eq=False)
 class AnchorGraph:
-    """Z, by its anchors and numbers, (n_items, n_nearest) each; its rows sum to 1. A = ZΛ⁻¹Zᵀ, Λ the sums of columns."""
+    """Z, by its anchors and numbers, (n_items, n_nearest) each; its rows sum to 1. A = ZΛ⁻¹Zᵀ, Λ = diag(Zᵀ1)."""
 
     near: np.ndarray
     shares: np.ndarray
@@ -154,8 +154,8 @@ def spectral_start(graph: AnchorGraph, n_bits: int) -> np.ndarray:
     n_possible = int((values > 1e-9).sum())
     if n_possible < n_bits:
         raise InputError(
-            f"DGH can make at most {n_possible} bits here, got n_bits={n_bits}: its graph has {len(small)} anchors; ask "
-            "for fewer bits, or set ",
+            f"DGH can make at most {n_possible} bits here, got n_bits={n_bits}: its graph has {len(small)} anchors; "
+            "ask for fewer bits, or set ",
             Option("n_anchors"),
             " to more",
         )

@@ -16,13 +16,15 @@ __all__ = ["KSH"]
 
 
 class KSH(AnchorHasher):
-    """Supervised hashing with kernels: products of codes fit n_bits for similar items, −n_bits for others (Liu et al. 2012).
+    """Supervised hashing with kernels: products of codes are fitted to which items are similar (Liu et al. 2012).
 
-    y: a label for each item, or a matrix of tags of 0 and 1; items are similar if they share a label or a tag. Bits
-    are learned one after the other. Each starts from the largest direction of what the bits before leave over, and is
-    refined with a smooth sign, for `n_steps` steps at most; the better of the two is taken. `residues_` is the squared
-    norm of what is left over, before the first bit and after each. Defaults: 300 anchors (at most half of the items:
-    with as many anchors as items every direction fits all of them), 1/γ the mean squared distance between items and anchors. At most `max_samples` items take part.
+    y: a label for each item, or a matrix of tags of 0 and 1; items are similar if they share a label or a tag. The
+    product of two codes of 1 and −1 should be n_bits for similar items, −n_bits for others. Bits are learned one after
+    the other. Each starts from the largest direction of what the bits before leave over, and is refined with a smooth
+    sign, for `n_steps` steps at most; the better of the two is taken. `residues_` is the squared norm of what is left
+    over, before the first bit and after each. Defaults: 300 anchors (at most half of the items: with as many anchors
+    as items every direction fits all of them), 1/γ the mean squared distance between items and anchors. At most
+    `max_samples` items take part.
     """
 
     learns_labels = True
@@ -76,7 +78,7 @@ class KSH(AnchorHasher):
 
 
 class Residue:
-    """R = r·S − Σ b bᵀ, what bits leave over of the similarities S (1 and −1); never made whole: S is that of groups."""
+    """R = r·S − Σ b bᵀ, what bits leave over of the similarities S (1 and −1); kept by groups, never made whole."""
 
     def __init__(self, groups: LabelGroups, n_bits: int) -> None:
         self._groups, self._n_bits = groups, n_bits

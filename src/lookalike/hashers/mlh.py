@@ -93,7 +93,8 @@ class LabelledPairs:
         self._order = np.argsort(groups.group, kind="stable")
         self._sizes = np.bincount(groups.group, minlength=len(groups.tags))
         self._starts = np.cumsum(self._sizes) - self._sizes
-        self._first = np.flatnonzero(groups.similar.any(1)[groups.group])  # an item without tags is similar to none
+        tagged = np.asarray(groups.similar.any(axis=1))
+        self._first = np.flatnonzero(tagged[groups.group])  # an item without tags is similar to none
         if not len(self._first) or groups.similar.all():
             raise InputError("the items that MLH draws have one class only: set ", Option("max_samples"), " to more")
 

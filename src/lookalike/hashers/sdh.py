@@ -20,7 +20,8 @@ class SDH(AnchorHasher):
     """Supervised discrete hashing: codes from which a linear classifier reads the labels (Shen et al. 2015).
 
     y: a label for each item, or a matrix of tags of 0 and 1. It minimises ‖Y − BW‖² + alpha·‖W‖² + nu·(‖B − F‖² +
-    ridge·‖P‖²) over bits B of 1 and −1, a classifier W, and F = ΦP, which gives codes to new items; Φ are kernels and a 1.
+    ridge·‖P‖²) over bits B of 1 and −1, a classifier W, and F = ΦP, which gives codes to new items; Φ are kernels and
+    a column of 1.
     `losses_` is this number after each step: it never rises. Defaults: 1,000 anchors (or all items, if there are
     fewer), 1/γ the mean squared distance between items and anchors. At most `max_samples` items take part.
     """
@@ -64,16 +65,20 @@ class SDH(AnchorHasher):
         from scipy.linalg import cho_factor, cho_solve
 
         gram = cho_factor(kernels.T @ kernels + self.ridge * np.eye(kernels.shape[1]))
-        losses = []
-        for round_ in track(range(self.n_rounds + 1), self.n_rounds + 1, "alternating (SDH)"):
-            if round_:
-                cycle(bits, targets @ classifier.T + self.nu * fitted, classifier)  # noqa: F821  # of the round before
-                losses.append(self._loss(targets, bits, classifier, fitted, weights))  # noqa: F821
-            # eq. 5, the classifier, and eq. 4, the function of new items: two ridge regressions
-            classifier = np.linalg.solve(bits.T @ bits + self.alpha * np.eye(self.n_bits), bits.T @ targets)
-            weights = cho_solve(gram, kernels.T @ bits)
+
+        def regress() -> tuple[np.ndarray, np.ndarray]:
+            """Eq. 5, the classifier, and eq. 4, the function of new items: two ridge regressions."""
+            square = bits.T @ bits + self.alpha * np.eye(self.n_bits)
+            return np.linalg.solve(square, bits.T @ targets), cho_solve(gram, kernels.T @ bits)
+
+        classifier, weights = regress()
+        losses = [self._loss(targets, bits, classifier, kernels @ weights, weights)]
+        for _ in track(range(self.n_rounds), self.n_rounds, "alternating (SDH)"):
             fitted = kernels @ weights
+            cycle(bits, targets @ classifier.T + self.nu * fitted, classifier)
             losses.append(self._loss(targets, bits, classifier, fitted, weights))
+            classifier, weights = regress()
+            losses.append(self._loss(targets, bits, classifier, kernels @ weights, weights))
         return np.array(losses), weights
 
     def _loss(

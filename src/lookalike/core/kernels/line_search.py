@@ -1,6 +1,5 @@
 """A compiled step of learning: the best of all thresholds of one weight of a binary function."""
 
-import numpy as np
 from numba import float64, int64, types, void
 
 from lookalike.core.kernels.loop import compiled
