@@ -33,7 +33,7 @@ import torch
 
 import lookalike as la
 from lookalike.encoders.cached_features import features
-from lookalike.hashers import HASHERS, make
+from lookalike.hashers import FIGURE_1, make
 from lookalike.learning import LearnedHasher, Settings, losses, train
 from lookalike.learning.augment import flip_and_shift_pictures
 from lookalike.learning.networks import convolutions
@@ -203,7 +203,7 @@ def heads(options) -> None:
                 hasher = LearnedHasher(n_bits, **settings, random_state=seed)
                 tried = partial(data.tried, hasher, mirrored=MIRRORED in name)
                 kept(options.results, f"heads {name} {n_bits} {seed}", tried)
-            for name in HASHERS if seed == 0 else ():
+            for name in FIGURE_1 if seed == 0 else ():
                 kept(
                     options.results, f"heads none {name} {n_bits} {seed}", partial(data.tried, make(name, n_bits, seed))
                 )
@@ -365,7 +365,7 @@ def tables(options) -> None:
     """What --results holds, as the tables in the docs."""
     runs = {path.stem: json.loads(path.read_text()) for path in sorted(options.results.glob("*.json"))}
     groups = {head: [f"{head} {method}" for method in (*LOSS, "untrained")] for head in HEADS}
-    groups["no labels"] = [f"none {name}" for name in HASHERS]
+    groups["no labels"] = [f"none {name}" for name in FIGURE_1]
     print(
         "\nmAP: mean of the seeds (standard deviation); worst to best that ties could make of it; mLGAP@2; codes used"
     )

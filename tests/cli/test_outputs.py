@@ -26,7 +26,7 @@ from lookalike.study.study import Study
 ITEMS = [f"i{n}" for n in range(12)]
 READ = {"catalogue", "codes", "features", "file", "fit", "folder", "gallery", "gold", "guide", "items", "labels"}
 READ |= {"gallery_labels", "images", "manifest", "qrels", "queries", "query_labels", "run", "source", "study", "table"}
-READ |= {"practice", "undo"}
+READ |= {"from_file", "practice", "text", "tokenizer", "undo"}
 
 # A call of each command that writes, and a name that it can write. {output} stands for the parameter that is tried,
 # {other} for another output; all else is valid.

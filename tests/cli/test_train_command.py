@@ -187,6 +187,7 @@ def test_a_command_that_was_interrupted_and_killed_goes_on(
         ("train --data items.npz --loss tie-aware", "--loss"),
         ("train --data items.npz --network convolutions", "is for the pixels of a data set"),
         ("hash plain.npz c.npz --hasher dsh --bits 4", "plain.npz has no labels, which dsh learns from"),
+        ("hash plain.npz c.npz --hasher ksh --bits 4", "plain.npz has no labels, which ksh learns from"),
         ("train --data items.npz --output items.npz", "it is read by the same command"),
         ("train --data items.npz --output hasher.txt", "must end in .npz"),
         ("train --data items.npz --checkpoint items.npz", "it is read by the same command"),

@@ -188,10 +188,10 @@ def learned(folder: Path) -> None:
 
     place = _below(folder, "hashers")
     _, rows, labels = _vectors(40)
-    for name in ("LSH", "PCAH", "PCARR", "ITQ", "SH", "SKLSH", "SpH", "DensityDSH"):
+    for name in hashers.HASHERS:
         hasher = hashers.kind(name)(n_bits=4)
         hasher.set_params(**({"random_state": 0} if "random_state" in hasher.get_params() else {}))
-        hasher.fit(rows).save(place / f"{name}.npz")
+        hasher.fit(rows, labels).save(place / f"{name}.npz")
     checkpoint = _below(folder, "checkpoints") / "run.pt"
     train(checkpoint).save(place / "learned.npz")
     np.savez(checkpoint.parent / "training.npz", embeddings=rows)

@@ -32,7 +32,7 @@ def relevance(n: int = 5) -> Any:
 
 @pytest.mark.parametrize("name", HASHERS)
 def test_the_fingerprint_is_of_what_was_learned(name: str, tmp_path: Path) -> None:
-    first, again, other = (make(name, 4, 0).fit(rows) for rows in (ITEMS[:40], ITEMS[:40], ITEMS[20:]))
+    first, again, other = (make(name, 4, 0).fit(rows, LABELS[:40]) for rows in (ITEMS[:40], ITEMS[:40], ITEMS[20:]))
     codes = first.transform(ITEMS)
     assert codes.hasher == first.fingerprint == again.fingerprint != other.fingerprint
     first.save(tmp_path / "hasher.npz")

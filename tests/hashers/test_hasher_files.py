@@ -14,7 +14,19 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import lookalike as la
-from helpers.hashing import NAMES, RANDOM, Array, assert_same, border_rows, every_hasher, fitted, make, whole_numbers
+from helpers.hashing import (
+    NAMES,
+    RANDOM,
+    Array,
+    assert_same,
+    border_rows,
+    every_hasher,
+    fitted,
+    make,
+    teach,
+    teach_and_hash,
+    whole_numbers,
+)
 from lookalike import hashers
 from lookalike.core import files
 
@@ -28,7 +40,7 @@ def test_a_file_gives_back_the_hasher(name: str, tmp_path: Path) -> None:
         assert_same(loaded, hasher)
         assert loaded.transform(rows) == hasher.transform(rows)
         np.testing.assert_array_equal(loaded.project(rows), hasher.project(rows))
-    assert_same(clone(loaded).fit(whole_numbers()), hasher)
+    assert_same(teach(clone(loaded), whole_numbers()), hasher)
     loaded.save(str(tmp_path / "again.npz"))
     assert_same(hashers.load(tmp_path / "again.npz"), hasher)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["again.npz", "hasher.npz"]
@@ -47,14 +59,14 @@ def test_a_file_gives_back_the_hasher(name: str, tmp_path: Path) -> None:
 def test_a_file_gives_back_parameters_other_than_the_default(
     name: str, parameters: dict[str, Any], tmp_path: Path
 ) -> None:
-    hasher = make(name, **parameters).fit(whole_numbers())
+    hasher = teach(make(name, **parameters), whole_numbers())
     hasher.save(tmp_path / "hasher.npz")
     assert_same(hashers.load(tmp_path / "hasher.npz"), hasher)
 
 
 @pytest.mark.parametrize("name", RANDOM)
 def test_a_hasher_of_a_random_stream_is_saved_without_it(name: str, tmp_path: Path) -> None:
-    hasher = make(name, seed=np.random.RandomState(3)).fit(whole_numbers())
+    hasher = teach(make(name, seed=np.random.RandomState(3)), whole_numbers())
     hasher.save(tmp_path / "hasher.npz")
     loaded = hashers.load(tmp_path / "hasher.npz")
     assert loaded.transform(whole_numbers()) == hasher.transform(whole_numbers())
@@ -176,7 +188,7 @@ def test_a_failed_save_leaves_nothing(name: str, tmp_path: Path, monkeypatch: py
     with pytest.raises(ValueError, match="folder"):
         fitted(name).save(tmp_path / "missing" / "hasher.npz")
     assert list(tmp_path.iterdir()) == []
-    make(name, n_bits=4).fit(whole_numbers()).save(tmp_path / "old.npz")
+    teach(make(name, n_bits=4), whole_numbers()).save(tmp_path / "old.npz")
     old = (tmp_path / "old.npz").read_bytes()
     monkeypatch.setattr(files, "write_npz", disk_full)
     for path in (tmp_path / "new.npz", tmp_path / "old.npz"):
@@ -193,4 +205,4 @@ def test_a_saved_sph_of_before_is_learned_again_as_it_was() -> None:
     assert isinstance(saved, hashers.SpH)
     assert (saved.strict, saved.tolerance) == (True, 0.05)
     embeddings = np.load(old / "items.npz")["embeddings"]
-    assert clone(saved).fit_transform(embeddings) == la.Codes.load(old / "SpH-codes.npz")
+    assert teach_and_hash(clone(saved), embeddings) == la.Codes.load(old / "SpH-codes.npz")

@@ -36,8 +36,8 @@ def hash_items(
     hasher: Annotated[
         str,
         Parameter(
-            help="LSH, PCAH, PCARR, ITQ, SH, SKLSH, SpH or DensityDSH; a loss to learn labels with, such as "
-            "tie-aware-ap; or a saved .npz"
+            help="LSH, PCAH, PCARR, ITQ, SH, SKLSH, SpH, DensityDSH, KLSH, BRE or DGH; with labels KSH, MLH or SDH; a "
+            "loss to learn labels with by a network, such as tie-aware-ap; or a saved .npz"
         ),
     ] = "ITQ",
     bits: Annotated[int | None, Parameter(help="length of the codes (64)")] = None,
@@ -155,11 +155,10 @@ def _check_names(output: Path, save: Path | None) -> None:
 def _fit(hasher: "Hasher", sample: "Items", options: _HasherOptions) -> None:
     """Fit a hasher to the embeddings of a file."""
     from lookalike.core.codes import Codes
-    from lookalike.hashers import LEARNED
 
     if isinstance(sample.vectors, Codes):
         raise FileError(f"{sample.path} holds codes: a hasher learns from embeddings", path=sample.path)
-    if options.name.lower() in LEARNED and sample.labels is None:
+    if hasher.learns_labels and sample.labels is None:
         raise FileError(f"{sample.path} has no labels, which {options.name} learns from", path=sample.path)
     learns_levels = getattr(hasher, "learns_levels", False)
     if learns_levels and sample.levels is None:

@@ -25,14 +25,15 @@ def choose(hasher: str, bits: int | None, seed: int) -> tuple["Hasher", bool]:
 
 
 def choose_all(names: str | None, bits: str, seed: int) -> list[tuple[str, "Hasher"]]:
-    """Names to show, and hashers, the shortest codes first."""
-    from lookalike.hashers import HASHERS
+    """Names to show, and hashers, the shortest codes first; without names the eight, with "all" every one."""
+    from lookalike.hashers import FIGURE_1, HASHERS
 
     lengths = re.split(r"[,\s]+", bits.strip())
     if not all(length.isdecimal() and len(length) < 10 and int(length) > 0 for length in lengths):
         raise InputError(f'--bits must be lengths such as "12 24 48", got {bits!r}')
     chosen = []
-    for name in HASHERS if names is None else re.split(r"[,\s]+", names.strip()):
+    listed = FIGURE_1 if names is None else [*HASHERS] if names == "all" else re.split(r"[,\s]+", names.strip())
+    for name in listed:
         saved = name.endswith(".npz")
         for n_bits in [None] if saved else sorted({int(length) for length in lengths}):
             hasher, _ = choose(name, n_bits, seed)

@@ -37,8 +37,8 @@ FEATURES = Annotated[
 HASHERS = Annotated[
     str | None,
     Parameter(
-        help="names, losses to learn with, and files of saved hashers; by default the eight without labels, of a "
-        "study ITQ"
+        help="names, losses to learn with, and files of saved hashers; by default the first eight without labels, "
+        'of a study ITQ; "all": all without a network, with labels too'
     ),
 ]
 BITS = Annotated[str | None, Parameter(help="lengths of the codes (12 24 48; of a study 32 64 128)")]

@@ -53,6 +53,7 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
 
     kinds: ClassVar[dict[str, type["Hasher"]]] = {}
     of_each_bit: ClassVar[tuple[str, ...]] = ()  # what was learned that has one number for each bit
+    learns_labels: bool = False  # whether fit needs y
     n_bits: int
     mean_: np.ndarray
     directions_: np.ndarray
@@ -65,6 +66,7 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.transformer_tags.preserves_dtype = []  # codes are bits, whatever they are made of
+        tags.target_tags.required = self.learns_labels
         return tags
 
     @abstractmethod
@@ -78,6 +80,18 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
     def _bend(self, projected: np.ndarray, centred: np.ndarray) -> np.ndarray:
         """The real values of a block of items, from their projections, which may be overwritten."""
         return projected
+
+    def _n_learned(self) -> int:
+        """The number of bits that was learned; `n_bits` may have been set anew since."""
+        return self._directions().shape[1]
+
+    def _shapes(self) -> list[tuple[np.ndarray, tuple[int, ...]]]:
+        """Learned arrays of numbers, and the shapes that they must have in a file that is not damaged."""
+        shapes: list[tuple[np.ndarray, tuple[int, ...]]] = [(self.mean_, (self.n_features_in_,))]
+        shapes += [(getattr(self, name), (self.n_bits,)) for name in self.of_each_bit]
+        if type(self).project is Hasher.project:
+            shapes.append((self._directions(), (self.n_features_in_, self.n_bits)))
+        return shapes
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn from items in rows, (n_items, n_features); y is for hashers that learn from labels."""
@@ -106,7 +120,7 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
     def transform(self, X: Any) -> Codes:
         """The codes of items in rows."""
         X, directions = self._prepare(X)
-        n_bits = directions.shape[1]
+        n_bits = self._n_learned()
         packed = np.zeros((len(X), -(-n_bits // 64) * 8), np.uint8)
 
         def pack(rows: slice, projected: np.ndarray, centred: np.ndarray) -> None:
@@ -121,7 +135,7 @@ class Hasher(TransformerMixin, BaseEstimator, ABC, auto_wrap_output_keys=None): 
     def project(self, X: Any) -> np.ndarray:
         """The real values behind the bits, (n_items, n_bits) of float32; a bit is 1 where its value is above 0."""
         X, directions = self._prepare(X)
-        out = np.empty((len(X), directions.shape[1]), np.float32)
+        out = np.empty((len(X), self._n_learned()), np.float32)
 
         def keep(rows: slice, projected: np.ndarray, centred: np.ndarray) -> None:
             out[rows] = self._bend(projected, centred)
@@ -222,11 +236,7 @@ def load(path: str | Path) -> Hasher:
 def _works(hasher: Hasher) -> bool:
     """Whether the learned attributes give one real value for each bit."""
     whole_number("n_bits", hasher.n_bits, 1, MAX_BITS)
-    needed: list[tuple[np.ndarray, tuple[int, ...]]] = [(hasher.mean_, (hasher.n_features_in_,))]
-    needed += [(getattr(hasher, name), (hasher.n_bits,)) for name in hasher.of_each_bit]
-    if type(hasher).project is Hasher.project:
-        needed.append((hasher._directions(), (hasher.n_features_in_, hasher.n_bits)))
-    for array, shape in needed:  # before anything compiled reads them
+    for array, shape in hasher._shapes():  # before anything compiled reads them
         if array.shape != shape or array.dtype.kind not in "iuf" or not np.isfinite(array).all():
             return False
     nameless = copy.copy(hasher)  # the mean has no names of columns, which scikit-learn would warn of

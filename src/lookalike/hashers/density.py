@@ -6,9 +6,8 @@ import numpy as np
 
 from lookalike.core.checks import whole_number
 from lookalike.core.errors import InputError
-from lookalike.core.progress import track
 from lookalike.hashers.base import Hasher, check_number
-from lookalike.hashers.projection import centred_blocks
+from lookalike.hashers.kmeans import group_items
 
 __all__ = ["DensityDSH"]
 
@@ -49,7 +48,7 @@ class DensityDSH(Hasher):
             raise InputError(
                 f"DensityDSH makes {n_groups} groups for n_bits={self.n_bits}, but there are only {len(X)} items"
             )
-        centres, self.shares_ = self._group(X, n_groups, random)
+        centres, self.shares_ = group_items(X, self.mean_, n_groups, self.n_rounds, random, "DensityDSH")
         pairs = adjacent_groups(centres, self.n_neighbours)
         left, right = centres[pairs[:, 0]], centres[pairs[:, 1]]
         directions = left - right  # Jin et al. 2014, the median plane: w = μ1 − μ2, t = ((μ1 + μ2) / 2)ᵀ (μ1 − μ2)
@@ -71,24 +70,6 @@ class DensityDSH(Hasher):
     def _bend(self, projected: np.ndarray, centred: np.ndarray) -> np.ndarray:
         projected -= self.offsets_
         return projected
-
-    def _group(self, X: np.ndarray, n_groups: int, random: np.random.RandomState) -> tuple[np.ndarray, np.ndarray]:
-        """Centres of groups around the mean, (n_groups, n_features), and the share of items in each: k-means."""
-        chosen = random.choice(len(X), n_groups, replace=False)
-        centres = np.concatenate(list(centred_blocks(X, self.mean_, np.float64, chosen)))
-        sizes = np.zeros(n_groups)
-        for _ in track(range(self.n_rounds), self.n_rounds, "grouping (DensityDSH)"):
-            totals, sizes = np.zeros_like(centres), np.zeros(n_groups)
-            towards, squares = centres.T.astype(np.float32), (centres**2).sum(1).astype(np.float32)
-            for block in centred_blocks(X, self.mean_):
-                nearest = np.argmin(squares - 2 * (block @ towards), axis=1)
-                member = np.zeros((n_groups, len(block)), np.float32)
-                member[nearest, np.arange(len(block))] = 1
-                totals += member @ block
-                sizes += member.sum(1)
-            full = sizes > 0  # a group that lost all its items stays where it was
-            centres[full] = totals[full] / sizes[full, None]
-        return centres, sizes / len(X)
 
 
 def adjacent_groups(centres: np.ndarray, n_neighbours: int) -> np.ndarray:

@@ -42,6 +42,7 @@ class LearnedHasher(Hasher):
 
     network_: nn.Module
     _checkpoint: str | Path | None
+    learns_labels = True
     losses_: np.ndarray
     scores_: np.ndarray
     best_epoch_: int
@@ -109,7 +110,6 @@ class LearnedHasher(Hasher):
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
-        tags.target_tags.required = True
         tags.non_deterministic = self.random_state is None
         return tags
 

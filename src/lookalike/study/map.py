@@ -2,8 +2,8 @@
 
 The embeddings, or codes as ±1, are reduced to their 50 largest principal components. t-SNE (van der Maaten 2014) makes
 points of these, of at most 10,000 items that are drawn by a seed. Every other item goes between the drawn items that
-are nearest to it. So time and memory are bounded. One thread does all that could depend on the number of threads: the
-same vectors and settings give the same map.
+are nearest to it. So time and memory are bounded. One thread does all that could depend on the number of threads: on
+one machine, the same vectors and settings give the same map.
 """
 
 import contextlib

@@ -91,11 +91,16 @@ def bend_kernels() -> SimpleNamespace:
     return _compiled("lookalike.core.kernels.hashing")
 
 
+def search_kernels() -> SimpleNamespace:
+    """The line search of a hasher that is learned weight by weight."""
+    return _compiled("lookalike.core.kernels.line_search")
+
+
 def prepare_hashing() -> None:
     """Compile what hashers need, before a clock starts."""
     product, bends = product_kernel(), bend_kernels()
     product.pack.prepare(np.dtype(np.float32))
-    for loop in (product.row_product, bends._cosines, bends._insides):
+    for loop in (product.row_product, bends._cosines, bends._insides, bends._gaussians, bends._nearest_gaussians):
         loop.prepare()
 
 

@@ -6,9 +6,7 @@ from lookalike.evaluation.code_space import usage
 from lookalike.evaluation.evaluate import evaluate
 from lookalike.experiments.claims.claim import Check, MeasuredNumber, Numbers, PaperClaim, Run
 from lookalike.experiments.claims.material import NETWORK, images
-from lookalike.hashers import make
-
-HASHERS = ("LSH", "PCAH", "PCARR", "ITQ", "SH", "SKLSH", "SpH", "DensityDSH")  # figure 1
+from lookalike.hashers import FIGURE_1, make
 
 __all__ = ["CLAIM"]
 
@@ -17,7 +15,7 @@ def measure(run: Run) -> Iterable[MeasuredNumber]:
     """MAP and use of 12-bit codes of each hasher, of pixels and of embeddings."""
     for encoder in ("pixels", NETWORK):
         material = images("cifar10", run.settings["images"], encoder, 0)
-        for name in HASHERS:
+        for name in FIGURE_1:
             queries, gallery = material.codes(make(name, 12, 0))
             score = evaluate(queries, gallery, material.relevance, ["AP"])["AP"]
             interval = score.interval(resamples=500)
