@@ -1,15 +1,18 @@
 """What does the judging app stand? Experts who vote over HTTP, a server that is killed, and their log held against it.
 
-Each simulated expert follows a personal link as a browser does, holds pairs in advance and sends one vote a request, by
-a schedule that does not wait for the server. What the server says to have kept is written to a log; at the end the
-server is stopped, and log and database are compared row by row. Beside the latency of votes stands that of a bare
-INSERT and COMMIT, at the same pace, on the same disk. Whatever is off is said in words, and the exit code is then 1.
+Each simulated expert follows a personal link as a browser does, holds pairs in advance and sends one vote a request, or
+all votes of a sheet, by a schedule that does not wait for the server. What the server says to have kept is written to a
+log; at the end the server is stopped, and log and database are compared row by row. Beside the latency of votes stands
+that of a bare INSERT and COMMIT, at the same pace, on the same disk. Whatever is off is said in words, and the exit
+code is then 1.
 
     python bench/judging.py                                     64 experts, 5 votes a second each, for a minute
     python bench/judging.py --database postgresql --workers 2   the same with a PostgreSQL server of its own
     python bench/judging.py --kills 50                          killed at random moments; experts send again
     python bench/judging.py --workers 2 --kills 20 --victim worker
     python bench/judging.py --experts 12 --pairs 300 --until-done
+    python bench/judging.py --layout sheet --kills 50           sheets of candidates instead of pairs
+    python bench/judging.py --scale "0 not alike, 1 related, 2 alike"
 """
 
 import argparse
@@ -17,6 +20,7 @@ import asyncio
 import collections
 import contextlib
 import gc
+import html
 import importlib.metadata
 import json
 import os
@@ -49,7 +53,7 @@ from lookalike.judging.store.store import Store
 from lookalike.study.study import Study
 
 TESTS = Path(__file__).resolve().parents[1] / "tests"
-ANSWERS = (1, 0, -1)
+UNSURE = -1  # the answer "can't tell"; the others are counted from 0
 PATIENCE = 15.0  # seconds until a request counts as lost, as in the browser
 IDLE = 4.0  # seconds after which a connection is made anew: the server closes those that were idle for five
 UPTIME = 4.0  # seconds after the first answer within which a kill comes
@@ -87,6 +91,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rate", type=float, default=5.0, help="votes a second of each expert")
     parser.add_argument("--seconds", type=float, default=60.0, help="of the load, where nothing is killed")
     parser.add_argument("--ahead", type=int, default=12, help="pairs that an expert has in hand, up to 24")
+    parser.add_argument("--layout", choices=("pairs", "sheet"), default="pairs")
+    parser.add_argument("--sheet-size", type=int, default=12, help="candidates of a sheet, at most")
+    parser.add_argument("--scale", help="what experts answer by, as for `lookalike judge --scale`")
     parser.add_argument("--experts-per-pair", type=int, default=3)
     parser.add_argument("--pairs", type=int, help="of the pool; so many that they do not run out, if not given")
     parser.add_argument("--pictures", action="store_true", help="experts also load the images of their pairs")
@@ -118,11 +125,12 @@ def n_pairs(options: argparse.Namespace) -> int:
         return int(options.pairs)
     seconds = options.kills * UPTIME if options.kills else options.seconds
     votes = options.experts * options.rate * seconds
-    return int(votes * 1.125 / options.experts_per_pair + options.experts * options.ahead)
+    in_hand = 2 * options.sheet_size if options.layout == "sheet" else options.ahead
+    return int(votes * 1.125 / options.experts_per_pair + options.experts * in_hand)
 
 
-def make_study(folder: Path, pairs: int) -> Study:
-    """A study of small images, of which one model proposes so many pairs, or a few more."""
+def make_study(folder: Path, pairs: int, side: int = 48) -> Study:
+    """A study of images of so many pixels, of which one model proposes so many pairs, or a few more."""
     depth = min(DEPTH, pairs)
     n_queries = -(-pairs // depth)
     n_items = max(n_queries, 2 * depth)
@@ -131,7 +139,7 @@ def make_study(folder: Path, pairs: int) -> Study:
     generator = np.random.default_rng(0)
     names = [f"{number:05}.png" for number in range(n_items)]
     for name, colours in zip(names, generator.integers(0, 256, (n_items, 4, 4, 3), np.uint8), strict=True):
-        Image.fromarray(colours).resize((48, 48)).save(photos / name)
+        Image.fromarray(colours).resize((side, side)).save(photos / name)
     catalogue = Catalogue(names, paths=[f"../photos/{name}" for name in names])
     study = Study.create(folder / "study", "load", catalogue, np.arange(n_queries))
     scores = generator.normal(size=(n_queries, n_items))
@@ -403,6 +411,8 @@ class Expert:
         self.name, self.notes, self.ahead, self.rate = name, notes, options.ahead, options.rate
         self.line, self.second_line = Line(port), Line(port)
         self.how = random.Random(f"{options.seed} {name}")
+        self.sheet = options.sheet_size if options.layout == "sheet" else None
+        self.answers: tuple[int, ...] = ()  # which the page takes
         self.hand: collections.deque[tuple[int, int, int]] = collections.deque()  # pair, query and item
         self.few = options.ahead // 2  # pairs in hand at which more are fetched
         self.waiting: dict[str, Vote] = {}  # made and not acknowledged; sent together, as the browser does
@@ -423,6 +433,10 @@ class Expert:
         if token is None:
             raise RuntimeError(f"the page of {self.name} has no token")
         self.line.token = token[1].decode()
+        steps = re.search(rb"data-steps=(['\"])(.*?)\1", page)
+        if steps is None:
+            raise RuntimeError(f"the page of {self.name} does not say which answers there are")
+        self.answers = (UNSURE, *range(len(json.loads(html.unescape(steps[2].decode())))))
         await self.claim()
         self.notes.claim_took.clear()
 
@@ -431,8 +445,9 @@ class Expert:
         n = 0
         while not over(due := begin + (n + self.how.random()) / self.rate):
             await asyncio.sleep(max(0, due - clock()))
+            n_before = len(self.answered)
             if await self._succeeds(self._turn(due)):
-                n += 1
+                n += max(1, len(self.answered) - n_before)  # a sheet takes the time of its candidates
             else:
                 n = int((clock() - begin) * self.rate) + 1  # what was not judged meanwhile is not made up for
         while self.waiting:
@@ -450,25 +465,35 @@ class Expert:
 
     async def _turn(self, due: float) -> None:
         if self.hand:
-            self._answer()
+            self._answer() if self.sheet is None else self._answer_sheet(self.sheet)
         elif not self.waiting:
             self.notes.idle += 1
         if self.waiting:
             await self._send(due)
-        if len(self.hand) <= self.few:
+        if len(self.hand) <= (self.few if self.sheet is None else self.sheet):
             await self.claim()
             if not self.hand:
                 await asyncio.sleep(WAITING)
 
-    def _answer(self) -> None:
+    def _answer(self, client: str | None = None) -> None:
         pair, query, item = self.hand.popleft()
-        client = str(uuid.UUID(int=self.how.getrandbits(128), version=4))
-        vote = Vote(client, self.name, pair, query, item, self.how.choice(ANSWERS))
+        client = client or str(uuid.UUID(int=self.how.getrandbits(128), version=4))
+        vote = Vote(client, self.name, pair, query, item, self.how.choice(self.answers))
         self.waiting[client] = self.notes.made[client] = vote
         self.answered.add(pair)
 
+    def _answer_sheet(self, size: int) -> None:
+        """Answer all candidates of the first query in hand, with ids of one sheet."""
+        query = self.hand[0][1]
+        candidates = [task for task in self.hand if task[1] == query][:size]
+        self.hand = collections.deque([*candidates, *(task for task in self.hand if task not in candidates)])
+        random_id = str(uuid.UUID(int=self.how.getrandbits(128), version=4))
+        common = f"{random_id[:14]}8{random_id[15:32]}"  # version 8, which Python before 3.14 cannot make
+        for place in range(len(candidates)):
+            self._answer(f"{common}{len(candidates):02x}{place:02x}")
+
     async def _send(self, due: float) -> None:
-        """Send everything that is not acknowledged yet: one vote, where all goes well."""
+        """Send everything that is not acknowledged yet: one vote or one sheet, where all goes well."""
         votes = list(self.waiting.values())
         rows = [{"client": v.client, "pair": v.pair, "answer": v.answer, "seconds": 0.2, "at": now()} for v in votes]
         again = self.tried.intersection(self.waiting)
@@ -486,7 +511,8 @@ class Expert:
     async def claim(self) -> None:
         """Fill the hand."""
         sent = clock()
-        found = await self._post("/api/claim", {"n": self.ahead})
+        wish = {"n": self.ahead} if self.sheet is None else {"n": self.sheet + 1, "sheet": self.sheet}
+        found = await self._post("/api/claim", wish)
         self.notes.claim_took.append(clock() - sent)
         self.few = self.how.randint(1, max(1, 3 * self.ahead // 4))  # or all experts would run out at the same moment
         here = {pair for pair, _, _ in self.hand}
@@ -555,6 +581,9 @@ class Server:
             self._command += ["--expert", name]
         self._command += ["--experts-per-pair", str(options.experts_per_pair), "--workers", str(options.workers)]
         self._command += ["--port", str(self.port), "--json", *(["--database", url] if url else [])]
+        self._command += ["--layout", options.layout, *(["--scale", options.scale] if options.scale else [])]
+        if options.layout == "sheet":
+            self._command += ["--sheet-size", str(options.sheet_size)]
         self._said = study.path.parent / "server.log"
         self._process: asyncio.subprocess.Process | None = None
         self._expects_end = False
@@ -808,7 +837,8 @@ def unplanned(options: argparse.Namespace, facts: dict[str, Any]) -> list[str]:
     """What did not go as it was meant to, without anything being lost."""
     wrong = []
     made, planned = facts["votes made"], round(options.experts * options.rate * options.seconds)
-    if not (options.kills or options.until_done) and made < planned - options.experts:
+    at_once = options.sheet_size if options.layout == "sheet" else 1
+    if not (options.kills or options.until_done) and made < planned - options.experts * at_once:
         wrong.append(f"{made:,} votes were made of {planned:,}: experts had nothing in hand, or waited for an answer")
     if (untold := made - sum(facts["verdicts"].values())) != 0:
         wrong.append(f"{untold:,} votes were never acknowledged")
@@ -839,10 +869,12 @@ def heading(options: argparse.Namespace, study: Study) -> str:
     length = "until all is judged" if options.until_done else f"for {options.seconds:g} s"
     if options.kills:
         length = f"{options.victim} killed {options.kills} times{', ' + length if options.until_done else ''}"
+    layout = f", sheets of up to {options.sheet_size}" if options.layout == "sheet" else ""
+    layout += f', the scale "{options.scale}"' if options.scale else ""
     return (
         f"{machine()}\n{options.experts} experts, {options.rate:g} votes a second each, {length}; "
         f"{len(study.pool()):,} pairs of {options.experts_per_pair} votes\n"
-        f"{options.database}, {options.workers} worker{'s' if options.workers > 1 else ''}"
+        f"{options.database}, {options.workers} worker{'s' if options.workers > 1 else ''}{layout}"
     )
 
 

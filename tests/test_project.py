@@ -132,7 +132,7 @@ def test_functions_fit_on_a_screen() -> None:
 
 MANY_PARAMETERS = {  # public functions, where each is an option of the user's; and loops, which take arrays alone
     *("learning/hasher.py:__init__", "search/index.py:build"),
-    *("learning/losses.py:dispersed_dsh_hierarchy", "learning/losses.py:tie_aware_dcg"),
+    *("learning/losses/pairs.py:dispersed_dsh_hierarchy", "learning/losses/ranking.py:tie_aware_dcg"),
     *(f"evaluation/evaluate.py:{name}" for name in ("evaluate", "evaluate_scores", "evaluate_run")),
     *("evaluation/count.py:count", "evaluation/count.py:count_scores", "evaluation/audit/audit.py:audit"),
     *("evaluation/item_files.py:read_items", "search/answers.py:recall_of"),

@@ -26,7 +26,7 @@ from lookalike.study.study import Study
 ITEMS = [f"i{n}" for n in range(12)]
 READ = {"catalogue", "codes", "features", "file", "fit", "folder", "gallery", "gold", "guide", "items", "labels"}
 READ |= {"gallery_labels", "images", "manifest", "qrels", "queries", "query_labels", "run", "source", "study", "table"}
-READ |= {"undo"}
+READ |= {"from_file", "practice", "text", "tokenizer", "undo"}
 
 # A call of each command that writes, and a name that it can write. {output} stands for the parameter that is tried,
 # {other} for another output; all else is valid.
@@ -64,6 +64,7 @@ CALLS = {
     "study new FOLDER": ("study new {output} --catalogue items.csv --draw 2", "new"),
     "study export FILE": ("study export study catalogue {output}", "new.csv"),
     "judge export FILE": ("judge export study {output}", "new.csv"),
+    "judge experts FILE": ("judge experts study {output}", "new.csv"),
 }
 SLOW = {"demo --output", "report --output", "leaderboard --report"}
 SLOW |= {

@@ -175,10 +175,13 @@ def test_a_command_that_was_interrupted_and_killed_goes_on(
         ("train --data items.npz --alpha -2", "alpha must be above 0"),
         ("train --data items.npz --bits 0", "--bits must be a whole number from 1"),
         ("train --data items.npz --epochs 0", "epochs must be a whole number from 1"),
-        ("train --data items.npz --loss dsh --alpha 3", "--alpha is for tie-aware-ap and tie-aware-dcg, not for dsh"),
+        (
+            "train --data items.npz --loss dsh --alpha 3",
+            "--alpha is for tie-aware-ap and tie-aware-dcg and mihash and hashnet, not for dsh",
+        ),
         (
             "train --data items.npz --margin 3",
-            "--margin is for dsh and dispersed-dsh and dispersed-dsh-hierarchy, not for tie-aware-ap",
+            "--margin is for dsh and dispersed-dsh and dispersed-dsh-hierarchy and dtsh and dpn and orthohash, not",
         ),
         ("train --data items.npz --validation 1.5", "validation must be from 0 to below 1"),
         ("train --data items.npz --loss tie-aware", "--loss"),

@@ -189,8 +189,37 @@ def test_setting_2_is_the_official_split() -> None:
 def test_settings_that_are_not_there() -> None:
     with pytest.raises(ValueError, match=r"made has no official test part.*use setting=1"):
         labelled(5, 5).split(2)
-    with pytest.raises(ValueError, match="setting must be one of 1, 2, got 3"):
+    with pytest.raises(ValueError, match="setting must be one of 1, 2, 3, 'unseen', got 4"):
+        labelled(5, 5).split(4)
+    with pytest.raises(ValueError, match=r"all images of made are queries or for training.*use setting=1"):
         labelled(5, 5).split(3)
+
+
+def test_setting_3_is_setting_1_without_training_images_in_the_gallery() -> None:
+    dataset = labelled(*[6000] * 10)
+    first, third = dataset.split(1, random_state=3), dataset.split(3, random_state=3)
+    assert [len(rows) for rows in (third.queries, third.training, third.gallery)] == [1000, 5000, 54000]
+    np.testing.assert_array_equal(third.queries, first.queries)
+    np.testing.assert_array_equal(third.training, first.training)
+    assert set(third.gallery) == set(first.gallery) - set(first.training)
+
+
+def test_unseen_classes_are_searched_for_and_in_but_not_learned_from() -> None:
+    dataset = labelled(*[700] * 10)
+    first, split = dataset.split(1, random_state=5), dataset.split("unseen", random_state=5, share=0.3)
+    assert len(split.unseen) == 3
+    np.testing.assert_array_equal(split.queries, first.queries)
+    np.testing.assert_array_equal(split.gallery, first.gallery)
+    is_unseen = np.isin(dataset.labels[first.training], split.unseen)
+    np.testing.assert_array_equal(split.training, first.training[~is_unseen])
+    assert dataset.split("unseen", random_state=5, share=0.3).unseen == split.unseen
+    assert len({dataset.split("unseen", random_state=seed).unseen for seed in range(9)}) > 1
+    assert dataset.split("unseen", share=0.001).unseen  # never none
+    for share in (0, 1, -0.5, float("nan")):
+        with pytest.raises(ValueError, match="share of unseen classes must be between 0 and 1"):
+            dataset.split("unseen", share=share)
+    with pytest.raises(ValueError, match="10 classes: with 9 unseen, fewer than two are left to learn from"):
+        dataset.split("unseen", share=0.9)
 
 
 @pytest.mark.parametrize(

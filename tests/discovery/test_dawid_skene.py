@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers.vote_records import accuracy, records, simulated, votes_of
-from lookalike.discovery.dawid_skene import DawidSkene, GoldScore, dawid_skene, gold_scores
+from lookalike.discovery.dawid_skene import DawidSkene, dawid_skene
 from lookalike.discovery.judgements import majority
+from lookalike.discovery.rules import GoldScore, gold_scores
 from lookalike.discovery.votes import CANT_TELL, Votes
 from reference import votes as slow
 

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 
 import lookalike as la
 from helpers.vote_records import START, records, simulated, votes_of
-from lookalike.discovery.dawid_skene import RULES, dawid_skene
+from lookalike.discovery.dawid_skene import dawid_skene
 from lookalike.discovery.judgements import Judgements, majority
 from lookalike.discovery.judgements import unanimous as unanimous_rule
+from lookalike.discovery.rules import RULES
 from lookalike.discovery.votes import CANT_TELL, NOT_SIMILAR, SIMILAR, Ballots, Votes, as_pairs
 from reference import votes as slow
 

@@ -13,7 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from lookalike.discovery.scale import Scale
 from lookalike.experiments.replicate import choose, replicate
+
+FUZZED = Scale(("no", "perhaps", "yes"))
 
 N_QUERIES, N_ITEMS = 4, 12
 KEY = bytes(range(32))  # of links and sessions
@@ -134,6 +137,9 @@ def discovery(folder: Path) -> None:
     for ending in ("csv", "parquet"):
         catalogue.write(place / f"catalogue.{ending}")
         votes.write(place / f"votes.{ending}")
+        Votes(votes.queries, votes.items, votes.experts, [2, 1, 0, -1] * 2, scale=FUZZED).write(
+            place / f"votes.scale.{ending}"
+        )
     for ending in ("csv", "parquet", "json", "qrels", "qrels.gz"):
         formats.write_judgements(place / f"judgements.{ending}", queries, others, grades)
     formats.write_metadata(
@@ -241,6 +247,29 @@ def images(folder: Path) -> None:
     (place / "model.onnx.json").write_text(
         json.dumps({"size": 16, "mean": [0.5] * 3, "std": 1, "layout": "NCHW", "normalise": True})
     )
+    text_side(place)
+
+
+def text_side(place: Path) -> None:
+    """A text model, whose row is three times the mean of the tokens, with its tokenizer and settings."""
+    import onnx
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    helper, numbers = onnx.helper, onnx.TensorProto.INT64
+    tokens = helper.make_tensor_value_info("input_ids", numbers, ["n", 6])
+    rows = helper.make_tensor_value_info("rows", onnx.TensorProto.FLOAT, ["n", 3])
+    nodes = [
+        helper.make_node("Cast", ["input_ids"], ["floats"], to=onnx.TensorProto.FLOAT),
+        helper.make_node("ReduceMean", ["floats"], ["mean"], axes=[1], keepdims=1),
+        helper.make_node("Concat", ["mean"] * 3, ["rows"], axis=1),
+    ]
+    graph = helper.make_graph(nodes, "graph", [tokens], [rows])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    (place / "text.onnx").write_bytes(model.SerializeToString())
+    (place / "text.onnx.json").write_text(json.dumps({"pad": 0, "length": 6}))
+    tokenizer = Tokenizer(models.WordLevel({"[unk]": 0, "a": 1, "red": 2, "dress": 3}, "[unk]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    tokenizer.save(str(place / "tokenizer.json"))
 
 
 def photos(folder: Path) -> Path:
@@ -260,13 +289,16 @@ def studies(folder: Path) -> None:
     """A study of images with everything in it: models, hashed codes, indexes, a run, a pool, votes, gold, judging."""
     from lookalike.discovery import Pool, Votes
     from lookalike.discovery.formats import write_judgements
+    from lookalike.judging.store.remarks import Remark, add_note, give_verdict
     from lookalike.judging.store.store import Store
     from lookalike.search.index import Index
     from lookalike.study.duplicates import remember_apart
     from lookalike.study.encode import encode_folder
     from lookalike.study.file_moves import FileMove, UndoFile
     from lookalike.study.hashed_models import hash_model
+    from lookalike.study.map import make_map
     from lookalike.study.study import Study
+    from lookalike.study.tags import add_tag
 
     place = _below(folder, "study")
     for model in ("colour", "phash"):
@@ -300,7 +332,16 @@ def studies(folder: Path) -> None:
         store.configure(experts_per_pair=2)
         for expert in sorted({"ann", "bob", "eve"} - {each.name for each in store.experts()}):
             store.add_expert(expert)
+        note = Remark("n1", store.claim("eve", 1)[0].pair, "flag", "=cut off")
+        add_note(store, "eve", note)
+        give_verdict(store, pairs[0], 1, "v1")
+    rows = [f"{query},{item},{n % 2},because" for n, (query, item) in enumerate(pairs[:6])]
+    (place / "answers.csv").write_text("\n".join(["query,item,answer,why", *rows]) + "\n")
     Votes(*zip(*pairs[6:8], strict=True), ["ann", "dan"], [1, 0], times[:2], np.ones(2)).write(place / "votes.csv")
+    practised = [
+        f"{query},{item},{answer},so" for (query, item), answer in zip(pairs[8:10], (1, "not similar"), strict=True)
+    ]
+    (place / "practice.csv").write_text("\n".join(["query,item,answer,why", *practised, ""]))
     write_judgements(place / "gold.qrels", *zip(*pairs[:2], strict=True), [1, 0])
     shutil.copytree(study.path, folder / "databases" / "shop")
     (folder / "databases" / "shop" / "judging" / "database").write_text("postgresql://me:secret@127.0.0.1:1/votes\n")
@@ -309,6 +350,8 @@ def studies(folder: Path) -> None:
     moved = [FileMove(str(place / "photos" / ids[0]), str(place / "moved.png"), 1, "0" * 32)]
     UndoFile.begin(place / "undo", moved)
     remember_apart(study, [(ids[0], ids[1])])
+    add_tag(study, "nice", ids[:2])
+    make_map(study, "phash")
 
 
 def _write_tar(path: Path, members: dict[str, bytes]) -> None:

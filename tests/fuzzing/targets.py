@@ -20,7 +20,7 @@ import lookalike as la
 from fuzzing import visits
 from fuzzing.changing import changed
 from fuzzing.running import Target
-from fuzzing.seeds import train
+from fuzzing.seeds import FUZZED, train
 from lookalike.shards.dask import _address_in
 
 NOWHERE = (
@@ -221,7 +221,7 @@ def use_catalogue(path: Path) -> None:
 def use_votes(path: Path) -> None:
     from lookalike.discovery import Votes, agreement
 
-    found = Votes.read(path)
+    found = Votes.read(path, FUZZED if path.suffix == ".csv" and "scale" in path.name else None)
     str(found), str(agreement(found))
     found.write(path.with_name("again.csv"))
 
@@ -251,11 +251,22 @@ def use_lists(path: Path) -> None:
 def use_study(path: Path) -> None:
     from lookalike.discovery.vote_log import read_votes
     from lookalike.study.image_files import read_files
+    from lookalike.study.map import read_map
     from lookalike.study.study import Study
+    from lookalike.study.tags import read_tags
 
     study = Study.open(next(parent for parent in path.parents if parent.name == "shop"))
-    str(study), study.recipes(), study.pool(), study.votes(), study.gold(), read_votes(study.path / "votes.sqlite")
+    (
+        str(study),
+        study.recipes(),
+        study.pool(),
+        study.votes(),
+        study.counted_votes(),
+        study.gold(),
+        read_votes(study.path / "votes.sqlite"),
+    )
     read_files(study.path / "images.csv")
+    read_tags(study).counts(study.catalogue), read_map(study, "phash", study.model("phash"))
     for name in study.models():
         str(study.model(name)), study.pooled(name)
 
@@ -300,8 +311,9 @@ def use_decoder(path: Path) -> None:
 def use_onnx(path: Path) -> None:
     from lookalike.encoders import load
 
-    encoder = load(f"onnx:{path.parent / 'model.onnx'}", threads=1)
+    encoder = load(f"onnx:{path.parent / 'model.onnx'}", threads=1, text=path.parent / "text.onnx")
     encoder.version, encoder.n_features, encoder.encode(np.zeros((2, 20, 20, 3), np.uint8))
+    encoder.text.version, encoder.encode_text(["a red dress"])  # type: ignore[attr-defined]
 
 
 def use_finetuned(path: Path) -> None:

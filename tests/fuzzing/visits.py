@@ -151,12 +151,29 @@ def request(rng: Random, visitor: Visitor, known: dict[str, list[str]], bodies: 
     visitor.ask(method, f"{address}?{query}" if query else address, headers, body)
 
 
+def _with_crowd(store: Any, study: Any, *, practised: bool) -> Any:
+    """Open a link for anybody, and ask for practice; ann and bob are let through, or not."""
+    from lookalike.judging.store.crowd import admit, open_crowd
+    from lookalike.judging.store.gates import CrowdTerms
+    from lookalike.judging.store.practice import Practice, PracticePair, set_practice
+
+    query, item = study.queries.ids[0], study.catalogue.ids[-1]
+    practice = Practice((PracticePair(str(query), str(item), 1, "They are alike."),))
+    set_practice(store, practice)
+    store.brief(guide=f"# Look\n\n![alike](item:{item}) ![not](item:gone)\n\n- **so** and *so*")
+    open_crowd(store, CrowdTerms("C0DE", 4, 3))
+    for name in ("ann", "bob") if practised else ():
+        admit(store, name)
+    return practice
+
+
 def judge(rng: Random | None, seeds: Path, folder: Path) -> None:
     """Some requests to a study that is judged, by an expert, the organiser, both or a stranger."""
     from starlette.testclient import TestClient
 
     from lookalike.judging.pages.app import create_judge_app, expert_link, organiser_link
     from lookalike.judging.pages.links import Keys
+    from lookalike.judging.pages.sessions import open_link
     from lookalike.judging.store.store import Store
     from lookalike.study.study import Study
     from lookalike.web.thumbnails import Thumbnails
@@ -168,6 +185,8 @@ def judge(rng: Random | None, seeds: Path, folder: Path) -> None:
         ann = store.expert("ann")
         assert ann is not None
         links = [expert_link(keys, ann, ""), organiser_link(keys, store.organiser(), "")]
+        practice = _with_crowd(store, study, practised=rng is None or rng.random() < 0.5)
+        links.append(open_link(keys, 1, ""))
         with TestClient(app) as client:
             visitor = Visitor(app, client, folder)
             who = [0, 1] if rng is None else rng.choice([[0], [0], [1], [1], [0, 1], []])
@@ -179,9 +198,17 @@ def judge(rng: Random | None, seeds: Path, folder: Path) -> None:
             pages = visitor.get("/organise") + str(tasks)
             pairs = [task["pair"] for task in tasks] or [1]
             vote = {"client": CLIENT, "pair": pairs[0], "answer": 1, "seconds": 2.5, "at": 1_700_000_000_000}
+            vote |= {"scale": ""}
             bodies = {
                 "/api/claim": {"n": 3, "recent": True}, "/api/votes": {"votes": [vote, vote | {"pair": pairs[-1]}]},
                 "/api/later": {"pair": pairs[0]}, "/api/missing": {"pair": pairs[0], "side": "item"},
+                "/api/note": {"client": CLIENT, "pair": pairs[0], "kind": "flag", "text": "it is\ncut off"},
+                "/organise/verdict": form(
+                    {"csrf": "CSRF", "query": "a", "item": "b", "answer": "1", "client": "c", "at": "0"}
+                ),
+                "/api/practice": {"round": 2},
+                "/api/practice/answer": {"mark": practice.mark, "round": 1, "place": 0, "answer": 1},
+                "/crowd/{token}": form({"csrf": "CSRF"}), "/organise/admit": form({"csrf": "CSRF", "name": "bob"}),
                 "/organise/add": form({"csrf": "CSRF", "name": "zoe", "days": "3"}),
                 "/organise/revoke": form({"csrf": "CSRF", "name": "bob"}),
                 "/organise/renew": form({"csrf": "CSRF", "name": "eve", "days": ""}),
@@ -189,7 +216,9 @@ def judge(rng: Random | None, seeds: Path, folder: Path) -> None:
             known = {
                 "token": [link.rpartition("/")[2] for link in links], "side": ["query", "item"], "page": ["1", "2"],
                 "given": re.findall(r"/picture/\w+/([^?\"']+)", pages) or ["1.x"], "path": ["judge.js", "page.css"],
-                "kind": ["csv", "parquet", "json", "qrels"], "rule": ["majority", "unanimous", "dawid-skene"],
+                "kind": ["csv", "parquet", "json", "qrels"], "rule": ["majority", "unanimous", "verdict"],
+                "at": ["0", "1"], "again": ["0", "1"], "machines": ["true"], "what": ["notes", "verdicts", ""],
+                "participant": ["p-1"],
             }  # fmt: skip
             for _ in range(AT_ONCE if rng is not None else 0):
                 request(rng, visitor, known, bodies, csrf)  # type: ignore[arg-type]
@@ -216,13 +245,43 @@ def look(rng: Random | None, seeds: Path, folder: Path) -> None:
         taken = visitor.ask("POST", "/pictures", visitor.own | FORM, form({"csrf": csrf}, whole))[1]
         brought = re.findall(r"picture=([^&]+)", taken["location"])
         visitor.get(f"/like?picture={brought[0]}&model=phash")
+        visitor.get("/like?words=bag/00.png+%2B+hat/01.png&model=colour")
         known = {
             "token": brought, "picture": brought, "item": ["0", "3", "bag/00.png", "hat/01.png"], "k": ["1", "12"],
             "model": ["phash", "colour", "colour-itq-8", "ranked"], "order": ["mixed", "listed"], "page": ["1", "2"],
-            "q": ["bag", ""], "is.category": ["bag", "hat"], "path": ["page.css", "look.js"],
+            "tag": ["nice", "other", ""], "number": ["0", "1"], "q": ["bag", ""],
+            "words": ["bag/00.png + hat/01.png − 2*red", "hat/01.png"], "more": ["red"],
+            "by": ["looks"], "sign": ["+", "-"], "is.category": ["bag", "hat"], "path": ["page.css", "look.js"],
+            "near": ["8", "0.9"], "keep": ["largest", "first"], "way": ["move", "link"], "folder": [""],
+        }  # fmt: skip
+        ids = ["bag/00.png", "hat/01.png"]
+        bodies = {
+            "/pictures": form({"csrf": "CSRF"}, shown), "/basket/tags": {"ids": ids, "tag": "new", "remove": False},
+            "/basket/export": {"ids": ids, "form": "csv", "confirmed": True}, **_reviewing(visitor, csrf),
         }  # fmt: skip
         for _ in range(AT_ONCE if rng is not None else 0):
-            request(rng, visitor, known, {"/pictures": form({"csrf": "CSRF"}, shown)}, csrf)  # type: ignore[arg-type]
+            request(rng, visitor, known, bodies, csrf)  # type: ignore[arg-type]
+
+
+def _reviewing(visitor: Visitor, csrf: str) -> dict[str, Any]:
+    """What the page Duplicates sends: a search, a decision, and what is done then."""
+    search = {"model": "phash", "near": 8.0, "keep": "first", "skip": [0], "n": 3}
+    headers = visitor.own | {"x-csrf-token": csrf}
+    answer = visitor.ask("POST", "/duplicates/pairs", headers, json.dumps(search | {"skip": []}).encode())[2]
+    pairs = json.loads(answer)["pairs"] if answer.startswith(b"{") else []
+    first, second = (item["id"] for item in pairs[0]["items"]) if pairs else ("bag/00.png", "bag/01.png")
+    made = {"id": CLIENT, "kind": "drop", "first": first, "second": second}
+    visitor.ask("POST", "/duplicates/decide", headers, json.dumps(search | {"decisions": [made]}).encode())
+    plan = visitor.ask("GET", "/duplicates/plan", visitor.own)[2]
+    about = json.loads(plan) if plan.startswith(b"{") else {"folder": "/nowhere/x", "digest": "0" * 64}
+    return {
+        "/duplicates/pairs": search,
+        "/duplicates/decide": search | {"decisions": [made | {"id": CLIENT[::-1]}]},
+        "/duplicates/accept": {"batch": CLIENT},
+        "/duplicates/undo": search | {"batch": CLIENT},
+        "/duplicates/apply": {"way": "move", "folder": about["folder"], "digest": about["digest"]},
+        "/duplicates/put-back": {"name": "2024-05-01-100000-000000"},
+    }
 
 
 judge_plainly, look_plainly = functools.partial(judge, None), functools.partial(look, None)

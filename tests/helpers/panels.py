@@ -56,7 +56,7 @@ def vase(number: int, side: int = 640) -> Image.Image:
     return image
 
 
-def make_vases(folder: Path, *, n_items: int = N_ITEMS, name: str = "vases", side: int = 640) -> Study:
+def make_vases(folder: Path, *, n_items: int = N_ITEMS, name: str = "vases", side: int = 640, k: int = K) -> Study:
     """A study of vases with a pool of the nearest by number, and gold pairs."""
     photos = folder / "photos"
     photos.mkdir(parents=True)
@@ -73,7 +73,7 @@ def make_vases(folder: Path, *, n_items: int = N_ITEMS, name: str = "vases", sid
         for row, query in enumerate(queries.tolist())
     }
     study.add_model(SECRET.replace(" ", "-"), run=run)
-    study.write_pool(Pool.build({SECRET.replace(" ", "-"): run}, study.collection, k=K))
+    study.write_pool(Pool.build({SECRET.replace(" ", "-"): run}, study.collection, k=k))
     return study
 
 
@@ -86,6 +86,7 @@ class Server:
         self.organiser: str = facts["organiser"]
         self.experts: dict[str, str] = facts["experts"]
         self.workers: list[int] = facts["workers"]
+        self.open: str = facts.get("open", "")  # the link for everybody
 
     @property
     def said(self) -> str:

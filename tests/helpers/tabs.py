@@ -47,7 +47,7 @@ STOPWATCH = """
     addEventListener("keydown", ({ key, timeStamp }) => {
         window.pressed[key] = performance.now();
         const after = (list) => () => list.push(performance.now() - timeStamp);
-        if (key === "x") return requestAnimationFrame(() => requestAnimationFrame(after(window.idle)));
+        if (key === "q") return requestAnimationFrame(() => requestAnimationFrame(after(window.idle)));
         const before = named();
         const look = () => {
             const whole = pair().length === 2 && pair().every((image) => image.complete && image.naturalWidth);

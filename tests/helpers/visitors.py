@@ -74,6 +74,10 @@ def sent(pair: int, answer: int = SIMILAR, **more: Any) -> dict[str, Any]:
     } | more  # fmt: skip
 
 
+def note(pair: int, text: str = "the handle differs", kind: str = "note", **more: Any) -> dict[str, Any]:
+    return {"client": str(uuid.uuid4()), "pair": pair, "kind": kind, "text": text} | more
+
+
 class World:
     """A study that is judged, its store, and whoever visits."""
 
@@ -127,6 +131,13 @@ EXPERTS_ONLY: dict[tuple[str, str], Callable[[Browser], Any]] = {
     ("POST", "/api/votes"): lambda browser: browser.post("/api/votes", {"votes": [sent(1)]}),
     ("POST", "/api/later"): lambda browser: browser.post("/api/later", {"pair": 1}),
     ("POST", "/api/missing"): lambda browser: browser.post("/api/missing", {"pair": 1, "side": "query"}),
+    ("POST", "/api/note"): lambda browser: browser.post("/api/note", note(1)),
+    ("GET", "/practice"): lambda browser: browser.client.get("/practice"),
+    ("POST", "/api/practice"): lambda browser: browser.post("/api/practice", {}),
+    ("POST", "/api/practice/answer"): lambda browser: browser.post(
+        "/api/practice/answer", {"mark": "0" * 16, "round": 1, "place": 0, "answer": 1}
+    ),
+    ("GET", "/end"): lambda browser: browser.client.get("/end"),
     ("GET", "/picture/{side}/{given}"): lambda browser: browser.client.get(f"/picture/query/0.{'A' * 43}"),
 }
 ORGANISER_ONLY: dict[tuple[str, str], Callable[[Browser], Any]] = {
@@ -134,6 +145,14 @@ ORGANISER_ONLY: dict[tuple[str, str], Callable[[Browser], Any]] = {
     ("POST", "/organise/add"): lambda browser: browser.form("/organise/add", name="mallory"),
     ("POST", "/organise/revoke"): lambda browser: browser.form("/organise/revoke", name="bob"),
     ("POST", "/organise/renew"): lambda browser: browser.form("/organise/renew", name="bob"),
+    ("POST", "/organise/admit"): lambda browser: browser.form("/organise/admit", name="bob"),
+    ("GET", "/organise/experts.csv"): lambda browser: browser.client.get("/organise/experts.csv"),
     ("GET", "/organise/picture/{side}/{given}"): lambda browser: browser.client.get("/organise/picture/query/0"),
+    ("GET", "/organise/view/{side}/{given}"): lambda browser: browser.client.get("/organise/view/query/0"),
+    ("GET", "/organise/notes"): lambda browser: browser.client.get("/organise/notes"),
+    ("GET", "/organise/verdicts"): lambda browser: browser.client.get("/organise/verdicts"),
+    ("POST", "/organise/verdict"): lambda browser: browser.form(
+        "/organise/verdict", query="q", item="i", answer="1", client="c", at="0"
+    ),
     ("GET", "/organise/export.{kind}"): lambda browser: browser.client.get("/organise/export.csv"),
 }

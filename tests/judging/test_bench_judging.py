@@ -26,10 +26,12 @@ def bench() -> ModuleType:
     return module
 
 
-def test_a_study_is_judged_to_its_end_by_a_server_that_is_killed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("layout", ["pairs", "sheet"])
+def test_a_study_is_judged_to_its_end_by_a_server_that_is_killed(tmp_path: Path, layout: str) -> None:
     facts = tmp_path / "facts.json"
     few = ["--experts", "4", "--rate", "12", "--pairs", "50", "--experts-per-pair", "2", "--seconds", "0.2"]
     command = [sys.executable, str(FILE), *few, "--kills", "1", "--seed", "1", "--until-done", "--json", str(facts)]
+    command += ["--layout", layout]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     found = json.loads(facts.read_text())

@@ -182,5 +182,7 @@ def test_public_names() -> None:
     assert set(losses.__all__) == {
         *("tie_aware_ap", "tie_aware_dcg", "dsh", "dispersed_dsh", "dispersed_dsh_hierarchy"),
         *("TieAwareAP", "TieAwareDCG", "DSH", "DispersedDSH", "DispersedDSHHierarchy"),
+        *("mihash", "dpsh", "dtsh", "hashnet", "greedy_hash", "csq", "dpn", "orthohash"),
+        *("MIHash", "DPSH", "DTSH", "HashNet", "GreedyHash", "CSQ", "DPN", "OrthoHash"),
     }
     assert la.learning.losses is losses

@@ -18,7 +18,7 @@ from torch import nn
 from helpers.threads import one_thread  # noqa: F401  # of all tests here
 from helpers.tiny_encoder import Tiny
 from lookalike.learning import FinetuneSettings, finetune
-from lookalike.learning.finetuning_data import Scale
+from lookalike.learning.finetuning_data import PixelScale
 from lookalike.learning.self_distillation import Course, SelfDistillation
 from lookalike.learning.views import (
     AUGMENTATIONS,
@@ -58,7 +58,7 @@ def test_the_loss_is_that_of_the_paper() -> None:
     lesson = distillation(network)
     lesson.follow(network, 0.5)  # half of the run is done: the temperature has grown
     lesson.centre.copy_(torch.randn(8) / 10)
-    centre, pictures, scale = lesson.centre.clone(), torch.rand(4, 3, 18, 18), Scale(ZERO, ONE, 16, 8)
+    centre, pictures, scale = lesson.centre.clone(), torch.rand(4, 3, 18, 18), PixelScale(ZERO, ONE, 16, 8)
     torch.manual_seed(1)
     loss = lesson.loss(network, pictures, torch.zeros(4, 0), scale)
     torch.manual_seed(1)
@@ -83,7 +83,7 @@ def test_the_teacher_is_the_exponential_mean_of_the_student() -> None:
     torch.manual_seed(0)
     network = Tiny().network().train()
     lesson = distillation(network)
-    scale = Scale(ZERO, ONE, 16, 8)
+    scale = PixelScale(ZERO, ONE, 16, 8)
     optimizer = torch.optim.SGD([*network.parameters(), *(p for p in lesson.parameters() if p.requires_grad)], 0.5)
     expected = {name: weight.detach().clone() for name, weight in lesson.teacher.named_parameters()}
     for step in range(3):

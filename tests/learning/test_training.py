@@ -167,7 +167,7 @@ def test_every_step_is_made_with_the_alpha_and_the_learning_rate_of_its_epoch(mo
         alphas.append(alpha)
         return losses.tie_aware_ap(activations, labels, alpha=alpha)
 
-    monkeypatch.setitem(objectives.FUNCTIONS, "tie-aware-ap", loss)
+    monkeypatch.setitem(objectives.KINDS, "tie-aware-ap", objectives.LossKind(loss, alpha=True))
     seen = register_optimizer_step_pre_hook(lambda made, *_: rates.append(made.param_groups[0]["lr"]))
     try:
         settings = Settings(epochs=3, batch_size=100, alpha=1, alpha_end=16, learning_rate=0.004)

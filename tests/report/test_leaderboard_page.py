@@ -341,8 +341,8 @@ def test_disputes_are_the_most_even_votes_first() -> None:
     assert {(pair.query, pair.item) for pair in found} == set(split)
     for pair in found:
         given = split[pair.query, pair.item]
-        assert (pair.similar, pair.not_similar, pair.cant_tell) == tuple(given.count(answer) for answer in (1, 0, -1))
-    shares = [min(pair.similar, pair.not_similar) / (pair.similar + pair.not_similar) for pair in found]
+        assert (*pair.by_grade, pair.cant_tell) == tuple(given.count(answer) for answer in (0, 1, -1))
+    shares = [min(pair.by_grade) / sum(pair.by_grade) for pair in found]
     assert shares == sorted(shares, reverse=True)
     same = list(itertools.takewhile(lambda pair: shares[found.index(pair)] == shares[0], found))
     queries = len({pair.query for pair in same})
@@ -379,7 +379,7 @@ def test_disputed_pairs_show_their_own_pictures() -> None:
             assert (picture_of(page, drawn[1]) == colour(place)).all()
             assert "tiny" in drawn[1]
             seen += 1
-        assert f"<p>{pair.similar} similar, {pair.not_similar} not similar" in inner
+        assert f"<p>{pair.by_grade[1]} similar, {pair.by_grade[0]} not similar" in inner
         grade = plain().judgements.by_pair[pair.query, pair.item]
         assert f"counts as {'similar' if grade else 'not similar'} <small>(majority)</small>" in inner
     assert seen > 12

@@ -249,6 +249,51 @@ def test_a_kill_leaves_every_file_in_one_of_its_places(tmp_path: Path, other_dev
     assert any(0 < n < 300 for n in stopped)  # else no kill came in the middle
 
 
+UNDO = """
+import sys
+from pathlib import Path
+from lookalike.study.file_moves import undo
+print("ready", flush=True)
+undo(Path(sys.argv[1]))
+"""
+
+
+def killed(script: str, plan: Path, seconds: float) -> None:
+    """Run a script on an undo file in a process of its own, and kill that."""
+    with subprocess.Popen([sys.executable, "-c", script, str(plan)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(seconds)
+        process.send_signal(signal.SIGKILL)
+
+
+def test_a_kill_while_linking_or_undoing_loses_no_file(tmp_path: Path) -> None:
+    rng, stopped = np.random.default_rng(1), set()
+    for round_ in range(5):
+        photos = tmp_path / f"photos{round_}"
+        photos.mkdir()
+        moves = []
+        for number in range(150):
+            kept, copy = photos / f"{number}.bin", photos / f"copy-{number}.bin"
+            kept.write_bytes(os.urandom(5_000))
+            shutil.copy(kept, copy)
+            target = tmp_path / f"undo{round_}" / "originals" / copy.name
+            moves.append(FileMove(str(copy), str(target), 5_000, fingerprint(copy), str(kept)))
+        before = contents(photos)
+        plan = UndoFile.begin(tmp_path / f"undo{round_}", moves)
+        killed(APPLY, plan.path, rng.uniform(0, 0.03))
+        names = {name: content for name, content in contents(photos).items() if not name.endswith(".part")}
+        assert names == before  # every name is there at every moment, with its bytes
+        stopped.add(sum((photos / f"{n}.bin").samefile(photos / f"copy-{n}.bin") for n in range(150)))
+        killed(UNDO, plan.path, rng.uniform(0, 0.03))
+        assert {name: each for name, each in contents(photos).items() if not name.endswith(".part")} == before
+        if plan.path.exists():
+            undo(plan.path)
+        assert not any((photos / f"{n}.bin").samefile(photos / f"copy-{n}.bin") for n in range(150))
+        assert {name: each for name, each in contents(photos).items() if not name.endswith(".part")} == before
+    assert any(0 < n < 150 for n in stopped)  # else no kill came in the middle
+
+
 def test_undo_files_are_not_believed(tmp_path: Path) -> None:
     path = tmp_path / "moves.json"
     for text in ('{"lookalike": "undo"}', '{"lookalike": "undo", "moves": [{"from": 1}]}', "[]", '{"moves": []}'):

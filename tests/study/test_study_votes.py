@@ -110,9 +110,9 @@ def test_a_batch_is_added_whole_or_not_at_all(closed: Study) -> None:
 def test_records_of_later_versions_and_of_others(closed: Study) -> None:
     path = closed.path / "votes.sqlite"
     with contextlib.closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA user_version = 3")
+        connection.execute("PRAGMA user_version = 4")
     for call in (closed.votes, lambda: closed.append_votes(vote())):
-        with pytest.raises(ValueError, match=r"votes.sqlite was written by a newer lookalike, in form 3: upgrade"):
+        with pytest.raises(ValueError, match=r"votes.sqlite was written by a newer lookalike, in form 4: upgrade"):
             call()
     path.unlink()
     with pytest.raises(FileNotFoundError, match=r"there is no file .*votes.sqlite: the study is not whole"):

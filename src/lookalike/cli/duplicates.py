@@ -8,13 +8,37 @@ from cyclopts import Parameter
 from lookalike.cli.options import JSON, STUDY
 from lookalike.cli.outputs import Output
 from lookalike.cli.terminal import print_json, printable, progress, remark, tables
-from lookalike.core.errors import InputError, StudyError
+from lookalike.core.errors import InputError
 
 if TYPE_CHECKING:
     from lookalike.study.duplicates import CopiedFile, Duplicates
     from lookalike.study.study import Study
 
 SHOWN = 50  # groups on the terminal
+EXACT = Annotated[bool, Parameter(help="only files that are the same byte for byte")]
+NEAR = Annotated[
+    float | None,
+    Parameter(help="how near copies are: a cosine such as 0.95, or bits of codes; by default as in the report"),
+]
+MODEL = Annotated[str | None, Parameter(help="by which files look the same; by default a network's")]
+DECIDED = Annotated[
+    bool, Parameter(help="only copies that somebody decided to drop, on the page Duplicates of lookalike look")
+]
+KEEPING = Annotated[
+    Literal["largest", "oldest", "first"],
+    Parameter(help="which file of a group stays: the largest picture, the oldest file, the first name"),
+]
+MOVE = Annotated[
+    Path | None, Parameter(help="move the copies to this folder, which must be new or empty"), Output(folder=True)
+]
+LINK = Annotated[
+    bool, Parameter(help="let copies of the same bytes become hard links; the originals stay in the study")
+]
+APPLY = Annotated[bool, Parameter(help="do it; without this, only say what would happen")]
+UNDO_FILE = Annotated[Path | None, Parameter(help="put back what an earlier run moved: the file that it named")]
+NOT_DUPLICATES = Annotated[
+    tuple[str, str] | None, Parameter(help="remember that two items are not duplicates, and never list them again")
+]
 UNITS = {"bits": "{:.0f} bits", "cosine": "cosine {:.4f}", "distance": "distance {:.4f}"}
 
 __all__ = ["duplicates"]
@@ -24,27 +48,16 @@ def duplicates(
     folder: STUDY,
     /,
     *,
-    exact: Annotated[bool, Parameter(help="only files that are the same byte for byte")] = False,
-    near: Annotated[
-        float | None,
-        Parameter(help="how near copies are: a cosine such as 0.95, or bits of codes; by default as in the report"),
-    ] = None,
-    model: Annotated[str | None, Parameter(help="by which files look the same; by default a network's")] = None,
-    keep: Annotated[
-        Literal["largest", "oldest", "first"],
-        Parameter(help="which file of a group stays: the largest picture, the oldest file, the first name"),
-    ] = "largest",
-    move: Annotated[
-        Path | None, Parameter(help="move the copies to this folder, which must be new or empty"), Output(folder=True)
-    ] = None,
-    link: Annotated[
-        bool, Parameter(help="let copies of the same bytes become hard links; the originals stay in the study")
-    ] = False,
-    apply: Annotated[bool, Parameter(help="do it; without this, only say what would happen")] = False,
-    undo: Annotated[Path | None, Parameter(help="put back what an earlier run moved: the file that it named")] = None,
-    not_duplicates: Annotated[
-        tuple[str, str] | None, Parameter(help="remember that two items are not duplicates, and never list them again")
-    ] = None,
+    exact: EXACT = False,
+    near: NEAR = None,
+    model: MODEL = None,
+    decided: DECIDED = False,
+    keep: KEEPING = "largest",
+    move: MOVE = None,
+    link: LINK = False,
+    apply: APPLY = False,
+    undo: UNDO_FILE = None,
+    not_duplicates: NOT_DUPLICATES = None,
     as_json: JSON = False,
 ) -> None:
     """Find copies of images, keep one of each, and move the others away or link them. Nothing is ever deleted.
@@ -57,12 +70,16 @@ def duplicates(
     Example: lookalike duplicates photos-study --near 0.95 --keep oldest --move copies --apply
 
     Example: lookalike duplicates photos-study --exact --link --apply
+
+    On the page Duplicates of lookalike look, you decide by eye. --decided does what was decided there.
+
+    Example: lookalike duplicates photos-study --decided --move copies --apply
     """
-    from lookalike.study.duplicates import find_duplicates, remember_apart
+    from lookalike.study.duplicates import decided_duplicates, find_duplicates, remember_apart
     from lookalike.study.finder import default_model
     from lookalike.study.study import Study
 
-    _check_options(exact, near, model, move, link, apply)
+    _check_options(exact, near, model, decided, move, link, apply)
     opened = Study.open(folder)
     if undo is not None:
         _undo(opened, undo, as_json)
@@ -71,7 +88,11 @@ def duplicates(
         tables().print("remembered" if remember_apart(opened, [not_duplicates]) else "that is remembered already")
         return
     with progress():
-        found = find_duplicates(opened, model=None if exact else model or default_model(opened), near=near, keep=keep)
+        if decided:
+            found = decided_duplicates(opened)
+        else:
+            by = None if exact else model or default_model(opened)
+            found = find_duplicates(opened, model=by, near=near, keep=keep)
     for note in found.notes:
         remark(note)
     undo_file = _change(opened, found, move, apply) if move is not None or link else None
@@ -83,9 +104,13 @@ def duplicates(
 
 
 def _check_options(
-    exact: bool, near: float | None, model: str | None, move: Path | None, link: bool, apply: bool
+    exact: bool, near: float | None, model: str | None, decided: bool, move: Path | None, link: bool, apply: bool
 ) -> None:
     """Raise for options that contradict each other."""
+    if decided and (exact or near is not None or model is not None):
+        raise InputError(
+            "--decided takes what was decided, and searches for nothing: leave out --exact, --near, --model"
+        )
     if exact and (near is not None or model is not None):
         raise InputError("--exact compares bytes alone: leave out --near and --model")
     if move is not None and link:
@@ -96,65 +121,24 @@ def _check_options(
 
 def _change(opened: "Study", found: "Duplicates", move: Path | None, apply: bool) -> Path | None:
     """Move or link the copies, if it is to be done; returns the undo file."""
-    from lookalike.study.file_moves import UndoFile, new_undo_folder
+    from lookalike.study.duplicate_actions import plan_links, plan_moves
 
-    where = new_undo_folder(opened.path)
-    moves = _links(found, where) if move is None else _moves(opened, found, move)
-    if not apply or not moves:
+    plan = plan_links(opened, found) if move is None else plan_moves(opened, found, move)
+    for note in plan.notes:
+        remark(note)
+    if not apply:
         return None
-    with progress(), opened.changing():
-        plan = UndoFile.begin(where, moves)
-        try:
-            plan.apply()
-        except BaseException:
-            remark(f"it was not finished; what was moved can be put back: --undo {plan.path}")
-            raise
-    return plan.path
-
-
-def _moves(opened: "Study", found: "Duplicates", move: Path) -> list[Any]:
-    """The copies, each with the path below the new folder that it has below the folder of images."""
-    from lookalike.study.file_moves import planned_moves
-
-    if opened.folder is None:
-        raise StudyError(
-            f"the study {opened.name!r} has a catalogue that names its images: moved, they would be missing there; "
-            "--link leaves every file in its place"
+    with progress():
+        return plan.apply(
+            opened, lambda path: remark(f"it was not finished; what was moved can be put back: --undo {path}")
         )
-    root = _images(opened)
-    target = move.resolve()
-    if target.is_relative_to(root):
-        raise InputError(f"cannot move copies to {move}: it is inside {root}, where lookalike encode would find them")
-    if target.exists() and (not target.is_dir() or any(target.iterdir())):
-        raise InputError(f"cannot move copies to {move}: it is not a new or empty folder")
-    files = [(root / opened.catalogue.ids[copy.position], found.files[copy.position]) for copy in found.copies]
-    return planned_moves(files, target, root)
-
-
-def _links(found: "Duplicates", where: Path) -> list[Any]:
-    """The copies of the same bytes, each with the file that its name will be a link to."""
-    from lookalike.study.file_moves import FileMove
-
-    moves: list[FileMove] = []
-    for group in found.groups:
-        kept = found.files[group.kept]
-        for copy in group.copies:
-            file = found.files[copy.position]
-            if not copy.same_bytes:
-                continue
-            if Path(file.path).stat().st_dev != Path(kept.path).stat().st_dev:
-                remark(f"{file.path} is on another device than {kept.path}: it cannot be a link, and stays")
-                continue
-            original = where / "originals" / f"{len(moves):06}{Path(file.path).suffix}"
-            moves.append(FileMove(file.path, str(original), file.size, file.content, kept.path))
-    return moves
 
 
 def _undo(opened: "Study", path: Path, as_json: bool) -> None:
-    from lookalike.study.file_moves import undo
+    from lookalike.study.duplicate_actions import put_back
 
-    with progress(), opened.changing():
-        n_back = undo(path)
+    with progress():
+        n_back = put_back(opened, path)
     if as_json:
         print_json({"moved_back": n_back})
         return
@@ -164,7 +148,8 @@ def _undo(opened: "Study", path: Path, as_json: bool) -> None:
 def _nearness(found: "Duplicates", copy: "CopiedFile") -> str:
     if copy.same_bytes:
         return "same bytes"
-    assert found.unit is not None
+    if found.unit is None:
+        return "decided"
     return UNITS[found.unit].format(copy.nearness)
 
 
@@ -185,7 +170,11 @@ def _say_what_happened(
     opened: "Study", found: "Duplicates", move: Path | None, link: bool, undo_file: Path | None
 ) -> None:
     """How many copies there are, what was done with them, and what to do next."""
+    from lookalike.study.duplicate_actions import images_of
+
     say = tables().print
+    if found.n_apart:
+        say(f"{found.n_apart:,} pair{'s' * (found.n_apart != 1)} set aside: somebody said that they are no duplicates")
     if not found.groups:
         say("no duplicates")
         return
@@ -196,7 +185,7 @@ def _say_what_happened(
         f"{n_same:,} of them the same byte for byte{limit}"
     )
     if undo_file is not None and move is not None:
-        say(f"the copies are in {move}; next: lookalike encode {_images(opened)}, so that the study knows")
+        say(f"the copies are in {move}; next: lookalike encode {images_of(opened)}, so that the study knows")
     elif undo_file is not None:
         say(f"{n_same:,} files are now hard links; their originals are in {undo_file.parent}")
         say("they still take their space: remove that folder when you are sure")
@@ -208,12 +197,6 @@ def _say_what_happened(
         say("nothing was changed: --move FOLDER or --link, with --apply, does something about them")
     if undo_file is not None:
         say(f"to put everything back: lookalike duplicates {opened.path} --undo {undo_file}")
-
-
-def _images(opened: "Study") -> Path:
-    """The folder of images that a study was made from."""
-    assert opened.folder is not None
-    return (opened.path / opened.folder["images"]).resolve()
 
 
 def _size(n_bytes: int) -> str:
@@ -233,4 +216,7 @@ def _facts(opened: "Study", found: "Duplicates") -> dict[str, Any]:
         }
         for group in found.groups
     ]
-    return {"unit": found.unit, "limit": found.limit, "groups": groups, "bytes": found.n_bytes, "notes": found.notes}
+    return {
+        "unit": found.unit, "limit": found.limit, "groups": groups, "bytes": found.n_bytes, "notes": found.notes,
+        "set_aside": found.n_apart,
+    }  # fmt: skip

@@ -43,6 +43,11 @@ SIZE = Annotated[
     int | None,
     Parameter(help="pixels that the network sees, of pixels (32), efficientnet-lite0 (112) and networks in packages"),
 ]
+TEXT = Annotated[
+    Path | None,
+    Parameter(help="the text side of onnx:FILE, a model in ONNX too: lookalike search then takes words"),
+]
+TOKENIZER = Annotated[Path | None, Parameter(help="of the text model (tokenizer.json beside it)")]
 NAME = Annotated[str | None, Parameter(help="of the model in the study; by default after the encoder")]
 MAX_PIXELS = Annotated[
     int | None,
@@ -68,6 +73,8 @@ def encode(
     folders: FOLDERS = None,
     labels: LABELS = None,
     size: SIZE = None,
+    text: TEXT = None,
+    tokenizer: TOKENIZER = None,
     name: NAME = None,
     max_pixels: MAX_PIXELS = None,
     threads: READERS = None,
@@ -83,6 +90,8 @@ def encode(
 
     Example: lookalike encode products --labels products.csv --study shop --model onnx:clip.onnx
 
+    Example: lookalike encode shop --model onnx:clip.onnx --text clip-text.onnx --tokenizer tokenizer.json
+
     Of a study that was made from a catalogue, the images that the catalogue names are encoded.
 
     Example: lookalike encode emoji-study --model phash
@@ -91,19 +100,21 @@ def encode(
     from lookalike.study.encode_catalogue import encode_catalogue
 
     images, study_folder = _images_and_study(folder, study)
-    options = {} if size is None else {"size": size}
+    options = _given(size=size)
+    text_side = _given(text=text, tokenizer=tokenizer)
     started = time.monotonic()
     try:
         with progress():
             if images is None:
                 _check_catalogue(study_folder, labels, folders)
                 encoded = encode_catalogue(
-                    study_folder, model=model, options=options, name=name, threads=threads, max_pixels=max_pixels
-                )
+                    study_folder, model=model, options=options, text=text_side, name=name, threads=threads,
+                    max_pixels=max_pixels,
+                )  # fmt: skip
             else:
                 encoded = encode_folder(
-                    images, study_folder, model=model, options=options, name=name, labels=labels, folders=folders,
-                    threads=threads, max_pixels=max_pixels,
+                    images, study_folder, model=model, options=options, text=text_side, name=name, labels=labels,
+                    folders=folders, threads=threads, max_pixels=max_pixels,
                 )  # fmt: skip
     except NothingUsableError as error:
         _list_skipped(list(error.skipped), None)
@@ -113,6 +124,11 @@ def encode(
         print_json(_facts(encoded, seconds))
     else:
         _show(encoded, seconds, study_folder)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    """The options that were given."""
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _check_catalogue(folder: Path, labels: Path | None, folders: str | None) -> None:

@@ -2,17 +2,30 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from lookalike.cli.counted import CountedVotes, CountOptions, HowToJudge, counted_votes
 from lookalike.cli.errors import spelling
-from lookalike.cli.options import FORMAT, JSON, RULE, SEED, SMOOTHING, THREADS, UNLISTED, check_smoothing, chosen_format
+from lookalike.cli.options import (
+    FLAT,
+    FORMAT,
+    JSON,
+    REL,
+    RULE,
+    SEED,
+    SMOOTHING,
+    THREADS,
+    UNLISTED,
+    check_smoothing,
+    chosen_format,
+)
 from lookalike.cli.outputs import Output
 from lookalike.cli.paper_tables import Wanted, not_judged, recognise_alone, show_tables, with_tables
-from lookalike.cli.studies import judgements_of, open_judged, write_result
+from lookalike.cli.studies import open_judged, write_result
 from lookalike.cli.terminal import progress, remark, say_how_to_open, table, tables, tell
 from lookalike.core.endings import JUDGEMENT_FILES
 from lookalike.core.errors import FileError, InputError, StudyError
@@ -22,7 +35,8 @@ if TYPE_CHECKING:
     from lookalike.core.tables.table import ResultTable
     from lookalike.discovery import Agreement, Collection, Coverage, Judgements, Leaderboard, Pool
     from lookalike.discovery.bias import LeaveOneOut
-    from lookalike.discovery.dawid_skene import GoldScore
+    from lookalike.discovery.machines import MachineAgreement
+    from lookalike.discovery.rules import GoldScore
     from lookalike.metrics.metric import Metric
     from lookalike.study.study import Study
 
@@ -68,6 +82,7 @@ RULES = Annotated[
 ]
 COMPARE = Annotated[str | None, Parameter(help="a metric by which every pair of models is compared, such as AUC")]
 RESAMPLES = Annotated[int, Parameter(help="of the bootstrap behind the intervals")]
+COUNTING = Annotated[CountOptions, FLAT]
 OUTPUT = Annotated[Path | None, Parameter(help="also write everything to this .json file"), Output()]
 REPORT = Annotated[Path | None, Parameter(help="also write a page to look at, .html"), Output(".html")]
 
@@ -80,13 +95,15 @@ def leaderboard(
     *,
     run: RUN = None,
     qrels: QRELS = None,
-    rule: RULE = "majority",
+    rule: RULE = None,
     smoothing: SMOOTHING = None,
+    rel: REL = None,
     metrics: METRICS = None,
     level: LEVEL = "image",
     one_per_identity: ONE_PER_IDENTITY = None,
     negatives: NEGATIVES = 100,
     with_random: WITH_RANDOM = False,
+    counting: COUNTING = CountOptions(),  # noqa: B008  # it never changes
     unlisted: UNLISTED = "below",
     leave_one_out: LEAVE_ONE_OUT = None,
     p: P = "exact",
@@ -120,10 +137,10 @@ def leaderboard(
     if identification and folder is not None and (alone := not_judged(folder)) is not None:
         recognise_alone(alone, output, report, printed, resamples=resamples, seed=seed, threads=threads)
         return
-    contest = _contest_of(folder, run, qrels, rule, smoothing)
+    contest = _contest_of(folder, run, qrels, how := HowToJudge(rule, smoothing, rel), counting)
     _check_contest(contest, with_random=with_random, rules=rules)
     leaves_out = _leaves_one_out(leave_one_out, contest, report, p)
-    checks = _Checks(chosen, metric, rules, "crowd" if smoothing is None else smoothing, leaves_out, p)
+    checks = _Checks(chosen, metric, rules, how, leaves_out, p)
     wanted = Wanted(identification, paper_tables, report is not None)
     options: dict[str, Any] = {"level": level, "negatives": negatives, "with_random": with_random, "unlisted": unlisted}
     options |= {"one_per_identity": one_per_identity, "resamples": resamples, "seed": seed, "threads": threads}
@@ -143,6 +160,7 @@ class _Contestants:
     judgements: "Judgements"
     pool: "Pool | None" = None
     study: "Study | None" = None
+    counted: "CountedVotes | None" = None
 
 
 def _check_contest(contest: _Contestants, *, with_random: bool, rules: bool) -> None:
@@ -160,7 +178,7 @@ class _Checks:
     metrics: "list[Metric] | None"
     compare: "Metric | None"
     rules: bool
-    smoothing: float | Literal["crowd"]  # of the rule of Dawid and Skene
+    how: HowToJudge
     leave_one_out: bool | None  # None: where it can be
     p: str
 
@@ -176,7 +194,9 @@ class _Outcome:
     compared: Any
     coverage: "Coverage | None"
     agreement: "Agreement | None"
+    machines: "MachineAgreement | None"
     wanted: Wanted
+    counted: "CountedVotes | None"
 
     def facts(self) -> dict[str, Any]:
         """Everything, for other programs."""
@@ -188,6 +208,8 @@ class _Outcome:
             and {name: {**vars(score), "accuracy": score.accuracy} for name, score in self.on_gold.items()},
             "coverage": self.coverage and self.coverage.to_dict(),
             "agreement": self.agreement and self.agreement.to_dict(),
+            "machines": self.machines and self.machines.to_list(),
+            **({} if self.counted is None else self.counted.facts()),
         }
         return self.board.to_dict() | {name: part for name, part in parts.items() if part is not None}
 
@@ -232,21 +254,24 @@ def _compare_models(contest: _Contestants, checks: _Checks, wanted: Wanted, opti
     if by is not None and by not in board.metrics:  # what is compared is measured too, beside the usual metrics
         board = _with_metric(board, by, contest, options)
     board = with_tables(board, contest.models, contest.judgements, pool, wanted, options)
-    without_own = by_rule = on_gold = coverage = agreement = None
+    without_own = by_rule = on_gold = coverage = agreement = machines = None
     leaves_out = checks.leave_one_out
     if leaves_out is None:  # nobody asked, but a page shows it where it can be
         leaves_out = pool is not None and len(board.contest.as_judged(pool).models) > 1
     if leaves_out and pool is not None:
         without_own = discovery.leave_one_out(board.contest, pool, checks.metrics or OWN_OUT, p=checks.p)
     compared = board.compare(by) if by is not None else None
-    if study is not None:
-        votes, gold = study.votes(), study.gold()
+    counted = contest.counted
+    if study is not None and counted is not None:
+        votes, gold, how = counted.votes, study.gold(), checks.how
         if checks.rules:
-            by_rule = discovery.by_rule(board.contest, votes, pool=pool, smoothing=checks.smoothing)
-            on_gold = None if gold is None else discovery.gold_scores(votes, gold, smoothing=checks.smoothing)
+            smoothing: Any = "crowd" if how.smoothing is None else how.smoothing
+            terms: dict[str, Any] = {"smoothing": smoothing, "rel": how.rel, "verdicts": counted.verdicts}
+            by_rule = discovery.by_rule(board.contest, votes, pool=pool, **terms)
+            on_gold = None if gold is None else discovery.gold_scores(votes, gold, **terms)
         coverage = discovery.coverage(votes, pool) if pool is not None else None
-        agreement = discovery.agreement(votes, gold)
-    return _Outcome(board, without_own, by_rule, on_gold, compared, coverage, agreement, wanted)
+        agreement, machines = discovery.agreement(votes, gold, how.rel), counted.machine_agreement(gold, how.rel)
+    return _Outcome(board, without_own, by_rule, on_gold, compared, coverage, agreement, machines, wanted, counted)
 
 
 def _with_metric(board: "Leaderboard", by: "Metric", contest: _Contestants, options: dict[str, Any]) -> "Leaderboard":
@@ -274,7 +299,7 @@ def _write_page(page: Path, contest: _Contestants, outcome: _Outcome) -> None:
         pool=contest.pool,
         loo=outcome.without_own,
         study=study,
-        votes=study.votes() if study else None,
+        votes=contest.counted.votes if contest.counted else None,
         judgements=contest.judgements,
     )
 
@@ -288,12 +313,16 @@ def _show(outcome: _Outcome, *, every_metric: bool, page: Path | None) -> None:
     if outcome.without_own is not None:
         say(f"\nwithout the pairs that only one model proposed\n{outcome.without_own}")
     if outcome.by_rule is not None:
-        say("\nAUC by rule, and how far the order of models agrees with the majority's (Kendall's tau)")
+        usual = next(iter(outcome.by_rule))
+        say(f"\nAUC by rule, and how far the order of models agrees with the {usual}'s (Kendall's tau)")
         say(_rules_table(outcome.by_rule, outcome.on_gold))
     if outcome.compared is not None:
         say(f"\n{outcome.compared}")
     if outcome.agreement is not None:
-        say("\n" + "\n".join(str(part) for part in (outcome.agreement, outcome.coverage) if part is not None))
+        parts = (outcome.agreement, outcome.machines, outcome.coverage)
+        say("\n" + "\n".join(str(part) for part in parts if part is not None))
+    if outcome.counted is not None:
+        outcome.counted.say_flagged()
     for warning in outcome.board.warnings:
         remark(warning)
     if page is not None:
@@ -301,37 +330,35 @@ def _show(outcome: _Outcome, *, every_metric: bool, page: Path | None) -> None:
 
 
 def _rules_table(by_rule: dict[str, "Leaderboard"], on_gold: "dict[str, GoldScore] | None") -> Any:
-    """A row for each rule: the AUC of every model, Kendall's tau with the majority's order, and gold pairs, if any."""
+    """A row for each rule: the AUC of every model, Kendall's tau with the first rule's order, and gold pairs if any."""
     from lookalike.discovery.bias import agree, or_dash
 
     aucs = {
         name: [evaluation["AUC"].mean for evaluation in board.evaluations.values()] for name, board in by_rule.items()
     }
     gold = {name: f"{score.right:,} of {score.decided:,}" for name, score in (on_gold or {}).items()}
-    columns = [*by_rule["majority"].evaluations, "Kendall", *(["gold pairs right"] if gold else [])]
+    usual = next(iter(by_rule))
+    columns = [*by_rule[usual].evaluations, "Kendall", *(["gold pairs right"] if gold else [])]
     rows = table(*((name, "") for name in columns), first="rule")
     for name, means in aucs.items():
-        tau = or_dash(agree(aucs["majority"], means)[2], ".3f")
+        tau = or_dash(agree(aucs[usual], means)[2], ".3f")
         rows.add_row(name, *(or_dash(value, ".4f") for value in means), tau, *([gold[name]] if gold else []))
     return rows
 
 
 def _contest_of(
-    folder: Path | None,
-    run: list[str] | None,
-    qrels: Path | None,
-    rule: str,
-    smoothing: float | Literal["crowd"] | None,
+    folder: Path | None, run: list[str] | None, qrels: Path | None, how: HowToJudge, counting: CountOptions
 ) -> _Contestants:
     """The models and judgements of a study, or of files."""
+    counting.check_study(folder)
     if folder is None:
-        return _contest_of_runs(run, qrels, rule)
+        return _contest_of_runs(run, qrels, how)
     if run is not None or qrels is not None:
         raise InputError("pass a study, or --run and --qrels")
-    return _contest_of_study(folder, rule, smoothing)
+    return _contest_of_study(folder, how, counting)
 
 
-def _contest_of_study(folder: Path, rule: str, smoothing: float | Literal["crowd"] | None) -> _Contestants:
+def _contest_of_study(folder: Path, how: HowToJudge, counting: CountOptions) -> _Contestants:
     """The models, judgements and pool of a study."""
     from lookalike.study.models_in_turn import ModelsInTurn
 
@@ -340,10 +367,11 @@ def _contest_of_study(folder: Path, rule: str, smoothing: float | Literal["crowd
     if not models:
         raise StudyError(f"the study has no model yet: lookalike study add {folder} NAME FILE")
     pool = study.pool() if study.pool_path.exists() else None
-    return _Contestants(models, study.collection, judgements_of(study, rule, smoothing), pool, study)
+    counted = counted_votes(study, counting)
+    return _Contestants(models, study.collection, counted.judgements(study, how), pool, study, counted)
 
 
-def _contest_of_runs(run: list[str] | None, qrels: Path | None, rule: str) -> _Contestants:
+def _contest_of_runs(run: list[str] | None, qrels: Path | None, how: HowToJudge) -> _Contestants:
     """Runs, of the judged queries alone, and their judgements."""
     from lookalike.discovery import Collection, Judgements
     from lookalike.discovery.formats import read_judgements
@@ -352,10 +380,12 @@ def _contest_of_runs(run: list[str] | None, qrels: Path | None, rule: str) -> _C
         raise InputError("pass a study, or --run and --qrels")
     if not run or qrels is None:
         raise InputError("--run and --qrels belong together: pass both")
-    if rule != "majority":
-        raise InputError(f"--rule {rule} makes judgements of the votes of a study, and --qrels are judgements already")
+    if how.rule not in (None, "majority"):
+        raise InputError(
+            f"--rule {how.rule} makes judgements of the votes of a study, and --qrels are judgements already"
+        )
     runs = _read_runs(run)
-    judgements = Judgements.of(read_judgements(qrels))
+    judgements = _from_grade(Judgements.of(read_judgements(qrels)), how.rel)
     queries = dict.fromkeys(judgements.queries.tolist())
     runs = {name: {q: ranked for q, ranked in run.items() if q in queries} for name, run in runs.items()}
     for name, ranked_by_query in runs.items():
@@ -364,6 +394,14 @@ def _contest_of_runs(run: list[str] | None, qrels: Path | None, rule: str) -> _C
     items = dict.fromkeys(judgements.items.tolist())
     items |= dict.fromkeys(item for run in runs.values() for ranked in run.values() for item in ranked)
     return _Contestants(runs, Collection(list(queries), list(items)), judgements)
+
+
+def _from_grade(judgements: "Judgements", rel: int | None) -> "Judgements":
+    """Judgements of a file, positive from a grade on: from 1, unless another is given."""
+    highest = int(judgements.grades.max(initial=1))
+    if rel is not None and not 1 <= rel <= highest:
+        raise InputError(f"--rel must be a grade from 1 to {highest}, the highest of --qrels, got {rel}")
+    return replace(judgements, rel=rel or 1)
 
 
 def _read_runs(texts: list[str]) -> dict[str, Any]:

@@ -22,8 +22,15 @@ SEED = Annotated[
 ]
 STUDY = Annotated[Path, Parameter(help="the folder of the study")]
 RULE = Annotated[
-    Literal["majority", "unanimous", "dawid-skene"],
-    Parameter(help="how votes become judgements (docs/guide/discovery.md)"),
+    Literal["majority", "unanimous", "dawid-skene", "median", "mean", "verdict"] | None,
+    Parameter(
+        help="how votes become judgements: majority, or median with a scale; verdict: verdicts first, else that "
+        "(docs/guide/discovery.md)"
+    ),
+]
+REL = Annotated[
+    int | None,
+    Parameter(help="with a scale, the lowest grade that counts as positive: by default the highest", negative=()),
 ]
 SMOOTHING = Annotated[
     float | Literal["crowd"] | None,
@@ -154,6 +161,7 @@ __all__ = [
     "PORT",
     "RANDOM_TOO",
     "RAW",
+    "REL",
     "RULE",
     "SEED",
     "SETTING",

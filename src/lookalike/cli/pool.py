@@ -218,11 +218,11 @@ def _to_judge(study: "Study", top_up: str | None, n: int | None, order: str, thr
     import numpy as np
 
     from lookalike.discovery import next_pairs
-    from lookalike.discovery.dawid_skene import RULES
+    from lookalike.discovery.rules import judge_by
 
-    votes = study.votes()
+    votes = study.counted_votes()
     pooled = study.pool() if top_up is None else study.top_up(top_up, threads=threads)
-    judged = RULES["majority"](votes).by_pair if len(votes) else {}
+    judged = judge_by(None, votes).binary.by_pair if len(votes) else {}
     asked = set(votes.pairs)  # what nobody could decide is not asked again
     grades = np.array([judged.get(pair, 0 if pair in asked else -1) for pair in pooled.pairs])
     if n is not None:

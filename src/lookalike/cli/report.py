@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import Parameter
 
+from lookalike.cli.counted import HowToJudge
 from lookalike.cli.hashers import choose_all
 from lookalike.cli.items import is_items, open_items
-from lookalike.cli.options import FLAT, FORMAT, JSON, LABELS, SEED, SETTING, SOURCE, LabelOptions, chosen_format
+from lookalike.cli.options import FLAT, FORMAT, JSON, LABELS, REL, SEED, SETTING, SOURCE, LabelOptions, chosen_format
 from lookalike.cli.outputs import Output
 from lookalike.cli.survey import STUDY_LENGTHS, limits, report_study
 from lookalike.cli.tasks import level_of, task_and_shape
@@ -53,6 +54,10 @@ NEAR = Annotated[
     str | None,
     Parameter(help='in a study, which items are near-duplicates, by model: such as "phash=6 dino=0.97"'),
 ]
+STUDY_RULE = Annotated[
+    Literal["majority", "unanimous", "dawid-skene", "verdict"] | None,
+    Parameter(help="in a study that experts judged, how votes become judgements: majority by default"),
+]
 TITLE = Annotated[str | None, Parameter(help="of the report; by default the name of the data")]
 OUTPUT = Annotated[Path, Parameter(help="where to write the report"), Output(".html")]
 COLUMNS = Annotated[LabelOptions, FLAT]
@@ -73,20 +78,21 @@ def report(
     fit: FIT = None,
     similarity: SIMILARITY = None,
     near: NEAR = None,
+    rule: STUDY_RULE = None,
     title: TITLE = None,
     output: OUTPUT = PAGE,
     setting: SETTING = None,
     source: SOURCE = None,
     labels: LABELS = None,
     columns: COLUMNS = LabelOptions(),  # noqa: B008  # it never changes
+    rel: REL = None,
     seed: SEED = 0,
     as_json: JSON = False,
     form: FORMAT = None,
 ) -> None:
     """Compare hashers on your data, or show what is in a study: one HTML file with numbers, charts and pictures.
 
-    Of a study: near-duplicates, look-alikes, models compared, what shorter codes cost; and once experts have voted, the
-    leaderboard.
+    Of a study: near-duplicates, look-alikes, models compared, what shorter codes cost; with votes, the leaderboard.
 
     Example: lookalike report photos/ --features efficientnet-lite0 --hashers "ITQ SH tie-aware-ap" --bits "32 64"
 
@@ -103,10 +109,9 @@ def report(
         of_files = {"codes": codes, "fit": fit, "title": title, "similarity": similarity, **named_columns}
         _refuse("is not for a study, whose models and labels are known", **of_images, **of_files)
         chosen = choose_all(hashers or "ITQ", bits or STUDY_LENGTHS, seed) if (hashers, bits) != (None, None) else None
-        report_study(Path(data), output, chosen, limits(near), seed, printed)
+        report_study(Path(data), output, chosen, limits(near), seed, printed, HowToJudge(rule, None, rel))
         return
-    _refuse("is for a study, in which near-duplicates are looked for", near=near)
-    others = list(map(_named_codes, codes or []))
+    others = _checked_codes(codes, near, rule, rel)
     if gallery is None:
         _check_data_set(data, {"fit": fit, **named_columns})
         task, _ = task_and_shape(data, source, labels, setting, seed, features or "pixels")
@@ -128,6 +133,15 @@ def _check_data_set(data: str, of_files: dict[str, Any]) -> None:
     if is_items(data):
         raise InputError(f"pass two files, queries and gallery: {data} is one of them")
     _refuse("is for files of embeddings, not for a data set, which has its own training part", **of_files)
+
+
+def _checked_codes(
+    codes: list[str] | None, near: str | None, rule: str | None, rel: int | None
+) -> list[tuple[str, str, str]]:
+    """The codes that were made elsewhere; raises where an option of a study was passed, and there is none."""
+    _refuse("is for a study, in which near-duplicates are looked for", near=near)
+    _refuse("is for a study, in which experts vote", rule=rule, rel=rel)
+    return list(map(_named_codes, codes or []))
 
 
 def _refuse(why: str, **options: Any) -> None:

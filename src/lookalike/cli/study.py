@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from cyclopts import App, Parameter
 
+from lookalike.cli.counted import HowToJudge
 from lookalike.cli.items import is_items, open_items
 from lookalike.cli.options import (
     FLAT,
@@ -12,6 +13,7 @@ from lookalike.cli.options import (
     JSON,
     RANDOM_TOO,
     RAW,
+    REL,
     RULE,
     SEED,
     SIMILARITY,
@@ -25,9 +27,10 @@ from lookalike.cli.options import (
 )
 from lookalike.cli.outputs import Output
 from lookalike.cli.studies import judgements_of, keep_gold, open_judged, read_votes, write_export
+from lookalike.cli.tags import id_lines, make_map, tag, tags_facts, tags_line
 from lookalike.cli.terminal import print_json, remark, rich_table, tables, tell
 from lookalike.core.endings import ITEMS, JUDGEMENT_FILES, TABLES, either
-from lookalike.core.errors import FileError, InputError
+from lookalike.core.errors import InputError
 from lookalike.core.tables.table import ResultTable, TableHead
 
 if TYPE_CHECKING:
@@ -39,6 +42,9 @@ study = App(
     help="Make a study, add models and votes, take results out.\n\n"
     "Example: lookalike study new shop --catalogue items.csv --draw 2000",
 )
+
+study.command(tag)
+study.command(make_map, name="map")
 
 CATALOGUE = Annotated[Path, Parameter(help=f"the items: {either(TABLES)} with id, identity, category, path; or .json")]
 QUERIES = Annotated[
@@ -256,8 +262,9 @@ def export(
     ],
     /,
     *,
-    rule: RULE = "majority",
+    rule: RULE = None,
     smoothing: SMOOTHING = None,
+    rel: REL = None,
     with_random: RANDOM_TOO = False,
     raw: RAW = False,
     as_json: JSON = False,
@@ -272,7 +279,8 @@ def export(
     check_smoothing(smoothing, rule)
     opened = open_judged(folder)
     if what in ("judgements", "votes"):
-        write_export(opened, what, file, (rule, smoothing), with_random=with_random, raw=raw)
+        how = HowToJudge(rule, smoothing, rel)
+        write_export(opened, what, file, how, with_random=with_random, raw=raw)
     elif with_random:
         raise InputError(f"--with-random is for judgements: the {what} is written as it is")
     elif what == "catalogue":
@@ -296,12 +304,12 @@ def show(folder: STUDY, /, *, as_json: JSON = False, form: FORMAT = None) -> Non
     kinds, problems = _kinds(opened)
     for problem in problems.values():
         remark(problem)
-    record = opened.votes()
+    record = opened.counted_votes()
     pool = opened.pool() if opened.pool_path.exists() else None
     agreed = agreement(record, opened.gold()) if len(record) else None
     positives = None
     if len(record) and pool is not None:
-        positives = prevalence(judgements_of(opened, "majority"), pool, seconds=pace(record) or SECONDS)
+        positives = prevalence(judgements_of(opened, HowToJudge()), pool, seconds=pace(record) or SECONDS)
     experts = [] if agreed is None else agreed.rows()
     facts = {"experts": experts, "prevalence": None if positives is None else positives.to_dict()}
     models = [(name, kinds.get(name) or f"cannot be read: {problems[name]}") for name in opened.models()]
@@ -317,8 +325,11 @@ def show(folder: STUDY, /, *, as_json: JSON = False, form: FORMAT = None) -> Non
         console.print(str(agreed) if agreed is not None else "no votes yet")
         if positives is not None:
             console.print(str(positives))
+        if (line := tags_line(tagged)) is not None:
+            console.print(line)
 
-    everything = _facts(opened) | facts | {"kinds": kinds, "problems": problems}
+    tagged = tags_facts(opened)
+    everything = _facts(opened) | facts | {"kinds": kinds, "problems": problems, "tags": tagged}
     tell(printed, lambda: everything, lambda: [listed, *others], show_all)
 
 
@@ -417,9 +428,4 @@ def _ids(path: Path, items: "Catalogue") -> "list[str]":
         return [str(name) for name in read_seeds(path, items)]
     if path.suffix in TABLES:
         return [str(name) for name in read_catalogue(path).ids]
-    if not path.is_file():
-        raise FileNotFoundError(f"there is no file {path}")
-    try:
-        return [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line]
-    except UnicodeDecodeError as error:
-        raise FileError(f"{path} is not a list of ids, a line each, in UTF-8: {error}", path=path) from error
+    return id_lines(path)

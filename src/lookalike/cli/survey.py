@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lookalike.cli.counted import HowToJudge
 from lookalike.cli.paper_tables import Wanted, with_tables
 from lookalike.cli.studies import judgements_of, open_judged, write_result
 from lookalike.cli.terminal import progress, prose, remark, rich_table, say_how_to_open, tables, tell
@@ -32,6 +33,7 @@ def report_study(
     near: dict[str, float],
     seed: int,
     printed: str,
+    how: HowToJudge,
 ) -> None:
     """Survey a study, and where experts voted, compare its models on what they said."""
     from lookalike.report.collection import write_collection
@@ -45,7 +47,7 @@ def report_study(
         )
     with progress():
         surveyed = survey(study, near=near, hashers=chosen, seed=seed)
-        judged = _judged(study, seed) if len(study.votes()) else None
+        judged = _judged(study, seed, how) if len(study.counted_votes()) else None
     everything: dict[str, Any] = {"survey": surveyed.to_dict()}
     if judged is not None:
         everything["leaderboard"] = judged.board.to_dict()
@@ -70,19 +72,19 @@ def report_study(
     tell(printed, lambda: everything | {"report": str(output)}, in_tables, show)
 
 
-def _judged(study: "Study", seed: int) -> "JudgedStudy":
+def _judged(study: "Study", seed: int, how: HowToJudge) -> "JudgedStudy":
     """The leaderboard of a study, and what it is made of."""
     from lookalike import discovery
     from lookalike.report.collection import JudgedStudy
 
-    judgements = judgements_of(study, "majority")
+    judgements = judgements_of(study, how)
     pool = study.pool() if study.pool_path.exists() else None
     models = {name: study.model(name).given for name in study.models()}
     board = discovery.leaderboard(models, judgements, study.collection, pool=pool, seed=seed)
     board = with_tables(board, models, judgements, pool, Wanted(page=True), {"seed": seed})
     several = pool is not None and len(pool.models) > 1
     loo = discovery.leave_one_out(board.contest, pool) if several and pool is not None else None
-    return JudgedStudy(board, pool, loo, study.votes(), judgements)
+    return JudgedStudy(board, pool, loo, study.counted_votes(), judgements)
 
 
 def limits(near: str | None) -> dict[str, float]:

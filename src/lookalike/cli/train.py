@@ -38,7 +38,7 @@ LOSS = Annotated[
     str,
     Parameter(
         help="what is minimised: tie-aware-ap, tie-aware-dcg, dsh, dispersed-dsh, dispersed-dsh-hierarchy (of fine and "
-        "coarse labels) or cross-entropy"
+        "coarse labels), mihash, dpsh, dtsh, hashnet, greedy-hash, csq, dpn, orthohash or cross-entropy"
     ),
 ]
 BITS = Annotated[int, Parameter(help="length of the codes")]
@@ -208,9 +208,14 @@ def _losses_with(option: str) -> list[str]:
     """The losses that have an option."""
     from lookalike.hashers import LEARNED
 
-    exact = {"buffers": [HIERARCHY], "gain": ["tie-aware-dcg"], "discount": ["tie-aware-dcg"]}
-    part = "dsh" if option == "margin" else "tie-aware"
-    return exact.get(option, [loss for loss in LEARNED if part in loss])
+    exact = {
+        "buffers": [HIERARCHY],
+        "gain": ["tie-aware-dcg"],
+        "discount": ["tie-aware-dcg"],
+        "margin": ["dsh", "dispersed-dsh", HIERARCHY, "dtsh", "dpn", "orthohash"],
+    }
+    exact["alpha"] = exact["alpha_end"] = ["tie-aware-ap", "tie-aware-dcg", "mihash", "hashnet"]
+    return exact.get(option, [loss for loss in LEARNED if "tie-aware" in loss])
 
 
 def _hasher(

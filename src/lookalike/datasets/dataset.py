@@ -16,6 +16,7 @@ __all__ = ["LEVELS", "PHASE", "Dataset", "Split"]
 QUERIES, TRAINING = 100, 500  # of each class, in setting 1
 LEVELS = ("fine", "coarse")  # of labels, where a class belongs to a superclass
 PHASE = "phase"  # a column: query, gallery, train, or another part that a split leaves out
+UNSEEN = 0.25  # of all classes, those that nothing is learned from
 LARGE = 1000  # a class with fewer images gives a tenth of them as queries
 
 
@@ -26,10 +27,12 @@ class Split:
     queries: np.ndarray
     training: np.ndarray
     gallery: np.ndarray
+    unseen: tuple[int, ...] = ()  # classes of which no image is for training, though queries and gallery have some
 
     def __repr__(self) -> str:
-        counts = (f"{len(getattr(self, name)):,} {name}" for name in ("queries", "training", "gallery"))
-        return f"Split({', '.join(counts)})"
+        counts = [f"{len(getattr(self, name)):,} {name}" for name in ("queries", "training", "gallery")]
+        more = [f"{len(self.unseen)} unseen classes"] if self.unseen else []
+        return f"Split({', '.join(counts + more)})"
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,17 +145,27 @@ class Dataset:
             turns[own] = np.arange(own.sum())
         return rows[np.lexsort((self.labels[rows], turns))]
 
-    def split(self, setting: int = 1, *, random_state: int = 0) -> Split:
+    def split(self, setting: int | str = 1, *, random_state: int = 0, share: float = UNSEEN) -> Split:
         """Queries, training images and gallery, as papers on hashing have them.
 
         Setting 1 draws 100 queries and 500 training images of each class; the gallery is all that is not a query.
         Of a class with fewer than 1,000 images a tenth are queries, and up to 500 of the others are for training.
         Setting 2 takes the official test part as queries; everything else is training and gallery. A set that says the
         phase of each image has the queries, gallery and training images that it says.
+        Setting 3 is setting 1 without the training images in the gallery.
+        "unseen" is setting 1 without the training images of some classes, a `share` of all, drawn by random_state
+        (Sablayrolles et al. 2017): queries of these classes ask how well codes hold for what nobody has learned.
+
+        >>> tiny = Dataset("tiny", np.zeros((40, 8, 8), np.uint8), np.arange(40) % 4, tuple("abcd"))
+        >>> tiny.split("unseen")
+        Split(4 queries, 27 training, 36 gallery, 1 unseen classes)
         """
-        choice("setting", setting, (1, 2))
-        if setting == 1:
-            return self._drawn(random_state)
+        choice("setting", setting, (1, 2, 3, "unseen"))
+        if setting == "unseen":
+            return self._with_unseen(self._drawn(random_state), share, random_state)
+        if setting in (1, 3):
+            drawn = self._drawn(random_state)
+            return drawn if setting == 1 else self._apart(drawn)
         if self.test is None:
             raise InputError(
                 f"{self.name} has no official test part, which setting 2 takes as queries: use ", Option("setting", 1)
@@ -168,6 +181,31 @@ class Dataset:
             np.flatnonzero(self.columns[PHASE] == phase) for phase in ("query", "train", "gallery")
         )
         return Split(queries, training if len(training) else gallery, gallery)
+
+    def _apart(self, drawn: Split) -> Split:
+        """The same, without the training images in the gallery."""
+        gallery = np.setdiff1d(drawn.gallery, drawn.training, assume_unique=True)
+        if not len(gallery):
+            raise InputError(
+                f"all images of {self.name} are queries or for training, as no class has more than {TRAINING} others: "
+                "use ",
+                Option("setting", 1),
+            )
+        return replace(drawn, gallery=gallery)
+
+    def _with_unseen(self, drawn: Split, share: float, random_state: int) -> Split:
+        """The same queries and gallery, and the training images of all classes but some."""
+        if not 0 < share < 1:
+            raise InputError(Option("share"), f" of unseen classes must be between 0 and 1, got {share}")
+        classes = np.unique(self.labels[drawn.queries])  # only these can be asked for
+        n_unseen = max(1, round(share * len(classes)))
+        if len(classes) - n_unseen < 2:
+            raise InputError(
+                f"{self.name} has {len(classes)} classes: with {n_unseen} unseen, fewer than two are left to learn from"
+            )
+        unseen = np.random.default_rng((random_state, len(classes))).permutation(classes)[:n_unseen]
+        training = drawn.training[~np.isin(self.labels[drawn.training], unseen)]
+        return Split(drawn.queries, training, drawn.gallery, tuple(sorted(unseen.tolist())))
 
     def _drawn(self, random_state: int) -> Split:
         rng = np.random.default_rng(random_state)

@@ -14,10 +14,11 @@ from lookalike.core.errors import InputError
 from lookalike.core.text_table import aligned
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.contest import Contest, tally_of
-from lookalike.discovery.dawid_skene import judge_by_all
 from lookalike.discovery.leaderboard import OWN_OUT, Leaderboard, board_of, proposed_alone
 from lookalike.discovery.pool import Pool
 from lookalike.discovery.rankers import as_model
+from lookalike.discovery.rules import judge_by_all
+from lookalike.discovery.verdicts import Verdicts
 from lookalike.discovery.votes import Votes
 from lookalike.evaluation.evaluate import evaluate_tally
 from lookalike.evaluation.relevance import Unranked
@@ -246,13 +247,16 @@ def by_rule(
     pool: Pool | None = None,
     metrics: str | Iterable[str | Metric] = ("AUC",),
     smoothing: float | Literal["crowd"] = "crowd",
+    rel: int | None = None,
+    verdicts: Verdicts | None = None,
 ) -> dict[str, Leaderboard]:
     """The leaderboard under each rule that makes judgements of votes, to see whether the order of models depends on it.
 
     Reliability cannot be estimated of fewer than three experts: with two, that rule is left out. smoothing: of
-    `dawid_skene`.
+    `dawid_skene`. rel: the lowest grade of a scale that is positive. verdicts: if there are any, the rule verdict is
+    one more.
     """
-    wanted, judged = parse_all(metrics), judge_by_all(votes, smoothing)
+    wanted, judged = parse_all(metrics), judge_by_all(votes, smoothing, rel, verdicts)
     return {name: board_of(contest.rejudged(judgements), wanted, pool) for name, judgements in judged.items()}
 
 

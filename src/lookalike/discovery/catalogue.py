@@ -149,6 +149,10 @@ class Catalogue:
         """A fingerprint of all columns and their names."""
         return digest(np.array(list(self._columns), str), *self._columns.values())
 
+    def __contains__(self, name: object) -> bool:
+        """Whether there is an item of this id."""
+        return name in self._position_of
+
     def __len__(self) -> int:
         return len(self.ids)
 

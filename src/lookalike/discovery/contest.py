@@ -221,7 +221,27 @@ class Contest:
         if name not in self.entries:
             raise InputError(f"there is no model {name!r} to evaluate, only {', '.join(self.entries)}")
         wanted = parse_all(metrics)
-        grades, entry = self._units.grades(kept), self.entries[name]
+        scores: dict[Metric, Score] = {}
+        for some, grades in self._graded(wanted, kept):
+            scores |= self._scores(name, some, grades, unjudged)
+        about = {"items": self.collection.n_items, "unjudged": unjudged, "level": self.level, "inputs": {}}
+        return Evaluation({metric: scores[metric] for metric in wanted}, self.collection.query_ids, about)
+
+    def _graded(self, metrics: list[Metric], kept: np.ndarray | None) -> list[tuple[list[Metric], np.ndarray]]:
+        """Metrics with the grades of units that they count: where `rel` is above 1, most count 1 from there on."""
+        grades, rel = self._units.grades(kept), self.judgements.rel
+        if rel == 1:
+            return [(metrics, grades)]
+        by_rel = [metric for metric in metrics if "rel" in metric.options()]
+        for metric in by_rel:
+            if metric.options()["rel"] != 1:
+                raise InputError(f"{metric} says itself what is positive: leave that to ", Option("rel"))
+        positive = np.where(grades == UNJUDGED, UNJUDGED, grades >= rel)
+        return [(by_rel, positive), ([metric for metric in metrics if metric not in by_rel], grades)]
+
+    def _scores(self, name: str, wanted: list[Metric], grades: np.ndarray, unjudged: str) -> dict[Metric, Score]:
+        """Metrics of one model by the grades of units."""
+        entry = self.entries[name]
         scores: dict[Metric, Score] = {}
         of_ranks = [metric for metric in wanted if metric.name not in OF_PAIRS]
         for metric in of_ranks:
@@ -235,8 +255,7 @@ class Contest:
             same_kind = {_plain(metric): metric for metric in of_pairs if _kind(metric) == kind}
             values = _measured(self._pair_tally(entry, grades, *kind), same_kind, unlisted=self.unlisted)
             scores |= {metric: replace(values[plain], metric=metric) for plain, metric in same_kind.items()}
-        about = {"items": self.collection.n_items, "unjudged": unjudged, "level": self.level, "inputs": {}}
-        return Evaluation({metric: scores[metric] for metric in wanted}, self.collection.query_ids, about)
+        return scores
 
     def lists_some(self, name: str) -> bool:
         """Whether a model lists some items by name, as a run does, and does not rank all of them."""

@@ -7,7 +7,7 @@ import numpy as np
 
 from lookalike.core.text_table import percent
 from lookalike.discovery.pool import Pool
-from lookalike.discovery.votes import NOT_SIMILAR, SIMILAR, Votes
+from lookalike.discovery.votes import Votes
 
 __all__ = ["Coverage", "coverage"]
 
@@ -66,7 +66,7 @@ def coverage(votes: Votes, pool: Pool) -> Coverage:
     2 of 3 pairs of the pool (66.7%) are judged, can't tell not counted: 1 by 2 experts, 1 by 1
     """
     ballots = votes.ballots
-    decided = ballots.counts(SIMILAR) + ballots.counts(NOT_SIMILAR)
+    decided = ballots.by_grade.sum(1)
     pooled = set(pool.pairs)
     pairs = zip(ballots.queries.tolist(), ballots.items.tolist(), strict=True)
     inside = np.fromiter((pair in pooled for pair in pairs), bool, len(decided))

@@ -1,7 +1,6 @@
 """Judgements by experts of different reliability, estimated from how they agree (Dawid and Skene 1979)."""
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
@@ -10,7 +9,7 @@ import numpy as np
 
 from lookalike.core.errors import InputError, InputTypeError, Option
 from lookalike.core.text_table import aligned, percent
-from lookalike.discovery.judgements import Judgements, majority, unanimous
+from lookalike.discovery.judgements import Judgements, majority
 from lookalike.discovery.votes import CANT_TELL, NOT_SIMILAR, SIMILAR, Votes, numbered
 from lookalike.evaluation.results import as_table
 
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 
 ROUNDING = 1e-9  # a posterior that exceeds a half by less is a tie, and ties are negative
 
-__all__ = ["RULES", "DawidSkene", "GoldScore", "Reliability", "dawid_skene", "gold_scores", "judge_by", "judge_by_all"]
+__all__ = ["DawidSkene", "Reliability", "dawid_skene"]
 
 
 @dataclass(frozen=True)
@@ -70,12 +69,14 @@ def dawid_skene(
     smoothing: float | Literal["crowd"] = "crowd",
     tolerance: float = 1e-8,
     max_iterations: int = 10_000,
+    rel: int | None = None,
 ) -> DawidSkene:
     """Grade 1 where the pair is more likely similar than not, given how reliable each expert turns out to be.
 
     Expectation maximisation for two classes (Dawid and Skene 1979), from each pair's share of similar votes: so
     "similar" means what most experts mean by it. Votes are taken as independent given the truth; can't tell is
-    ignored. Three experts or more are needed: of two that disagree, votes alone cannot say who is better.
+    ignored. Three experts or more are needed: of two that disagree, votes alone cannot say who is better. Grades of a
+    scale count as similar from `rel` on, by default the highest step: here, too, a judgement is 1 or 0.
 
     smoothing: the votes that are added to those of every expert, of similar pairs and of others, so that few votes move
     little, and no probability is 0 or 1. "crowd" adds two votes that are right as often as those of all experts
@@ -94,6 +95,7 @@ def dawid_skene(
         raise InputError(
             f"tolerance must be above 0 and max_iterations from 1, got {tolerance} and {max_iterations}",
         )
+    votes = votes.at_least(votes.scale.rel(rel))
     shares = majority(votes)
     panel = Panel.of(votes, smoothing)
     fit = panel.fit(tolerance, max_iterations)
@@ -282,49 +284,3 @@ class Panel:
         """The reliability of each expert; nan for one who never decided."""
         known = np.where(self.decided > 0, [rates.sensitivity, rates.specificity], np.nan).tolist()
         return tuple(Reliability(*row) for row in zip(names.tolist(), self.decided.tolist(), *known, strict=True))
-
-
-RULES: dict[str, Callable[[Votes], Judgements]] = {
-    "majority": majority,
-    "unanimous": unanimous,
-    "dawid-skene": dawid_skene,
-}
-
-
-def judge_by(rule: str, votes: Votes, smoothing: float | Literal["crowd"] = "crowd") -> Judgements:
-    """What a rule makes of votes; `smoothing` is that of dawid-skene."""
-    return dawid_skene(votes, smoothing=smoothing) if rule == "dawid-skene" else RULES[rule](votes)
-
-
-def judge_by_all(votes: Votes, smoothing: float | Literal["crowd"] = "crowd") -> dict[str, Judgements]:
-    """What each rule makes of votes; without dawid-skene where fewer than three experts voted: it needs three."""
-    few = len(votes.ballots.experts) < 3
-    return {rule: judge_by(rule, votes, smoothing) for rule in RULES if not (few and rule == "dawid-skene")}
-
-
-@dataclass(frozen=True)
-class GoldScore:
-    """How many gold pairs experts decided, and on how many of these their judgement is the known answer."""
-
-    decided: int
-    right: int
-
-    @property
-    def accuracy(self) -> float:
-        """The share of the decided ones that is right; nan without any."""
-        return self.right / self.decided if self.decided else float("nan")
-
-
-def gold_scores(votes: Votes, gold: Any, *, smoothing: float | Literal["crowd"] = "crowd") -> dict[str, GoldScore]:
-    """How each rule does on gold pairs, whose answers are known: judgements, or rows (query, item, grade).
-
-    >>> votes = Votes(["q"] * 6, list("aaabbb"), ["ann", "bob", "eve"] * 2, [1, 1, 0, 0, 0, 0])
-    >>> gold_scores(votes, [("q", "a", 1), ("q", "b", 0), ("q", "c", 1)])["unanimous"]       # nobody was asked about c
-    GoldScore(decided=2, right=1)
-    """
-    known = Judgements.of(gold).by_pair
-    scores = {}
-    for rule, judgements in judge_by_all(votes, smoothing).items():
-        answers = [(grade > 0) == (known[pair] > 0) for pair, grade in judgements.by_pair.items() if pair in known]
-        scores[rule] = GoldScore(decided=len(answers), right=sum(answers))
-    return scores

@@ -18,9 +18,15 @@ class Exported(NamedTuple):
     random_left_out: int = 0
 
 
-def export_votes(path: str | Path, votes: Votes, pool: Pool | None, *, raw: bool = False) -> Exported:
-    """Write every vote to .csv or .parquet; with a pool, a column `source` says why its pair was to be judged."""
-    votes.write(path, raw=raw, sources=None if pool is None else pool.sources(votes.queries, votes.items))
+def export_votes(
+    path: str | Path, votes: Votes, pool: Pool | None, *, raw: bool = False, machines: frozenset[str] = frozenset()
+) -> Exported:
+    """Write every vote to .csv or .parquet; with a pool, a column `source` says why its pair was to be judged.
+
+    machines: names of experts that are machines; if there are any, a column `machine` marks their votes.
+    """
+    sources = None if pool is None else pool.sources(votes.queries, votes.items)
+    votes.write(path, raw=raw, sources=sources, machines=machines)
     return Exported(len(votes))
 
 
@@ -31,7 +37,11 @@ def export_judgements(
 
     Pairs that chance alone drew estimate how many positives there are. An evaluation must not count them, so they are
     left out unless with_random is true: the format of TREC and that of the released benchmark cannot mark them.
+    Grades of a scale are written as they are, but for the released benchmark's .json: that has 1 where a pair is
+    positive, and 0.
     """
+    if Path(path).suffix == ".json":
+        judgements = judgements.binary
     left_out = 0
     sources = None
     if pool is not None:

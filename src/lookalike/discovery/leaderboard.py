@@ -48,12 +48,17 @@ EFFECTS = "what a number does to models that helped to build the pool, beside eq
 __all__ = ["AREAS", "EFFECTS", "Leaderboard", "discovery_metrics", "effect", "intervals_of", "leaderboard"]
 
 
-def discovery_metrics(*cutoffs: int) -> list[Metric]:
-    """The metrics of Barkan et al. 2023, tables 5 to 8, and metrics that tell how much was judged."""
+def discovery_metrics(*cutoffs: int, graded: bool = False) -> list[Metric]:
+    """The metrics of Barkan et al. 2023, tables 5 to 8, and metrics that tell how much was judged.
+
+    graded: with nDCG, which counts the grades of a scale themselves.
+    """
     ranks = [f"{name}@{k}" for name in ("VSDHR", "VSDMRR") for k in cutoffs]
     guards = [f"{name}@{k}" for name in ("Judged", "P") for k in cutoffs]
     deepest = max(cutoffs)
-    return parse_all([*ranks, *AREAS, *guards, "Bpref", f"RBP@{deepest}", f"RBP(part='residual')@{deepest}"])
+    by_grades = [f"nDCG@{k}" for k in cutoffs] if graded else []
+    others = ["Bpref", f"RBP@{deepest}", f"RBP(part='residual')@{deepest}", *by_grades]
+    return parse_all([*ranks, *AREAS, *guards, *others])
 
 
 def effect(metric: str | Metric, own_out: bool = False, equal_terms: bool = False) -> str:
@@ -214,6 +219,8 @@ class Leaderboard(TableFormats):
         """A sentence on what the numbers are made of."""
         about = self.about
         facts = f"{about['queries']:,} queries, {about['pairs']:,} judged pairs, {about['positives']:,} positive"
+        if self.contest.judgements.scale is not None:
+            facts += f" ({self.contest.judgements.positive})"
         if about["random_left_out"]:
             facts += f"; {about['random_left_out']:,} more drawn by chance are left out"
         if about["random_counted"]:
@@ -296,7 +303,8 @@ def leaderboard(
     the pool that were drawn by chance and proposed by no model; they are there to say how many positives there are.
     """
     usual = pool.k if pool is not None else min(5, collection.n_items)
-    wanted = discovery_metrics(*(cutoffs or [usual])) if metrics is None else parse_all(metrics)
+    graded = isinstance(judgements, Judgements) and judgements.graded
+    wanted = discovery_metrics(*(cutoffs or [usual]), graded=graded) if metrics is None else parse_all(metrics)
     if one_per_identity is None:
         one_per_identity = pool.one_per_identity if pool is not None else collection.has_identities
     depths = [] if pool is None else [pool.k]
@@ -349,12 +357,15 @@ def board_of(
     grades = contest.judgements.grades if kept is None else contest.judgements.grades[kept]
     about = {
         "queries": contest.collection.n_queries, "items": contest.collection.n_items, "pairs": len(grades),
-        "positives": int((grades > 0).sum()), "rule": contest.judgements.rule, "level": contest.level,
+        "positives": int((grades >= contest.judgements.rel).sum()), "rule": contest.judgements.rule,
+        "level": contest.level,
         "one_per_identity": contest.one_per_identity, "depth": contest.depth, "seed": seed, "resamples": resamples,
         "sampled": len(contest.sampled_queries), "random_left_out": contest.random_left_out,
         "random_counted": random_counted(contest, pool),
         "inputs": contest.inputs | {"pool": None if given is None else given.digest},
     }  # fmt: skip
+    if contest.judgements.scale is not None:
+        about |= {"scale": str(contest.judgements.scale), "rel": contest.judgements.rel}
     if any(metric.area for metric in metrics) and not contest.lists_all:
         about["unlisted"] = contest.unlisted
     fair = [metric for metric in parse_all(list(EQUAL_TERMS)) if metric in metrics]

@@ -278,7 +278,7 @@ def prevalence(
         sets = _pooled(proposals)
     else:
         sets = _proposed(proposals, random, n_queries, n_items, n_pairs)
-    return _estimated(Judgements.of(judgements).by_pair, sets, level, seconds)
+    return _estimated(Judgements.of(judgements).binary.by_pair, sets, level, seconds)
 
 
 @dataclass(frozen=True)

@@ -8,30 +8,30 @@ import numpy as np
 from lookalike.core.codes import as_numpy
 from lookalike.core.errors import InputError
 from lookalike.core.ids import RowError
+from lookalike.discovery.scale import BINARY, Scale, plain_words
 
 SIMILAR, NOT_SIMILAR, CANT_TELL = 1, 0, -1
-WORDS = {SIMILAR: "similar", NOT_SIMILAR: "not similar", CANT_TELL: "can't tell"}
+WORDS = BINARY.answers
 NO_TIME = np.datetime64("NaT", "ms")
 
 __all__ = ["CANT_TELL", "NOT_SIMILAR", "NO_TIME", "SIMILAR", "WORDS", "answer_column", "seconds_column", "time_column"]
 
-_ANSWERS = {word: answer for answer, word in WORDS.items()} | {str(answer): answer for answer in WORDS}
-_FORM = "similar, not similar or can't tell (or 1, 0, -1)"
 
-
-def answer_column(values: Any, error: RowError) -> np.ndarray:
-    """Answers as 1, 0 and -1, from these numbers or from words."""
+def answer_column(values: Any, error: RowError, scale: Scale = BINARY) -> np.ndarray:
+    """Answers as grades of a scale and -1 (can't tell), from these numbers or from words."""
     array = _column(values, "answers")
     if array.dtype.kind in "biuf":
-        wrong = np.flatnonzero(~np.isin(array, list(WORDS)))
+        wrong = np.flatnonzero(~np.isin(array, list(scale.answers)))
         if len(wrong):
-            raise error(int(wrong[0]), f"an answer must be {_FORM}, got {array[wrong[0]]}")
+            raise error(int(wrong[0]), f"an answer must be {scale.form}, got {array[wrong[0]]}")
         return array.astype(np.int8)
+    words = {plain_words(word): answer for answer, word in scale.answers.items()}
+    words |= {str(answer): answer for answer in scale.answers}
     answers = np.empty(len(array), np.int8)
     for row, value in enumerate(array.tolist()):
-        answer = _ANSWERS.get(str(value).strip().lower().replace("’", "'"))
+        answer = words.get(plain_words(str(value)))
         if answer is None:
-            raise error(row, f"an answer must be {_FORM}, got {value!r}")
+            raise error(row, f"an answer must be {scale.form}, got {value!r}")
         answers[row] = answer
     return answers
 

@@ -7,20 +7,40 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lookalike.core.errors import FileError
+from lookalike.core.errors import FileError, InputError
+from lookalike.discovery.scale import BINARY, Scale
 from lookalike.discovery.votes import Votes
 
 SCHEMA = 1  # the form that is made here
-NEWEST = 2  # the form that `lookalike.judging` makes of it, with more tables and a client's id for each vote
+JUDGED = 2  # the form that `lookalike.judging` makes of it, with more tables and a client's id for each vote
+NEWEST = 3  # the form of a study with a scale: the same tables, votes with more grades
 APPLICATION = 0x4C4B414C  # "LKAL", which marks the file as one of ours
 WAIT = 60.0  # seconds to wait for other processes
 
-__all__ = ["append_votes", "check_record", "create_record", "read_votes", "rows_of", "votes_of"]
+__all__ = [
+    "JUDGED",
+    "NEWEST",
+    "SCHEMA",
+    "TRIGGERS",
+    "JudgingTerms",
+    "append_votes",
+    "check_record",
+    "create_record",
+    "read_machines",
+    "read_screened",
+    "read_terms",
+    "read_votes",
+    "rows_of",
+    "rows_of_table",
+    "scale_of",
+    "votes_of",
+]
 
 Row = tuple[str, str, str, int, int | None, float | None]
 
@@ -36,15 +56,20 @@ CREATE TABLE votes (
     time INTEGER,
     seconds REAL
 );
-CREATE TRIGGER votes_stay BEFORE UPDATE ON votes
-    BEGIN SELECT RAISE(ABORT, 'votes are never changed: add a new one'); END;
-CREATE TRIGGER votes_remain BEFORE DELETE ON votes
-    BEGIN SELECT RAISE(ABORT, 'votes are never deleted'); END;
-CREATE TRIGGER votes_are_new BEFORE INSERT ON votes WHEN EXISTS (SELECT 1 FROM votes WHERE number = NEW.number)
-    BEGIN SELECT RAISE(ABORT, 'votes are never replaced: add a new one'); END;
 """
+TRIGGERS = (
+    """CREATE TRIGGER votes_stay BEFORE UPDATE ON votes
+    BEGIN SELECT RAISE(ABORT, 'votes are never changed: add a new one'); END;""",
+    """CREATE TRIGGER votes_remain BEFORE DELETE ON votes
+    BEGIN SELECT RAISE(ABORT, 'votes are never deleted'); END;""",
+    """CREATE TRIGGER votes_are_new BEFORE INSERT ON votes WHEN EXISTS (SELECT 1 FROM votes WHERE number = NEW.number)
+    BEGIN SELECT RAISE(ABORT, 'votes are never replaced: add a new one'); END;""",
+)
 
 _ALL = "SELECT query, item, expert, answer, time, seconds FROM votes ORDER BY number"
+_JUDGING = "SELECT name FROM experts WHERE revoked IS NULL ORDER BY name"
+_JUDGING_KNOWN = _JUDGING.replace(" ORDER", " AND name NOT IN (SELECT expert FROM crowd) ORDER")
+_OF_PEOPLE = _ALL.replace(" ORDER", " WHERE expert NOT IN (SELECT name FROM machines) ORDER")
 
 
 def create_record(path: Path) -> None:
@@ -52,7 +77,7 @@ def create_record(path: Path) -> None:
     try:
         with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
             connection.execute("PRAGMA journal_mode = WAL")
-            connection.executescript(_TABLE)
+            connection.executescript("\n".join((_TABLE, *TRIGGERS)))
             connection.execute(f"PRAGMA application_id = {APPLICATION}")
             connection.execute(f"PRAGMA user_version = {SCHEMA}")
     except sqlite3.Error as error:
@@ -72,7 +97,9 @@ def append_votes(path: Path, votes: Votes, *, again: bool = True) -> Votes:
     with _opened(path) as connection:
         connection.execute("BEGIN IMMEDIATE")  # waits for other writers here, where waiting is possible
         try:
-            added = votes if again else votes[~votes.among(votes_of(connection.execute(_ALL).fetchall(), path))]
+            votes.check_scale(scale := _terms(connection, path).scale)
+            before = [] if again else connection.execute(_ALL).fetchall()
+            added = votes if again else votes[~votes.among(votes_of(before, path, scale))]
             connection.executemany(
                 "INSERT INTO votes (query, item, expert, answer, time, seconds) VALUES (?, ?, ?, ?, ?, ?)",
                 rows_of(added),
@@ -84,10 +111,70 @@ def append_votes(path: Path, votes: Votes, *, again: bool = True) -> Votes:
     return added
 
 
-def read_votes(path: Path) -> Votes:
-    """All votes, in the order in which they came."""
+def read_votes(path: Path, *, machines: bool = False) -> Votes:
+    """All votes of people, in the order in which they came. machines: those of machines too."""
     with _to_read(path) as uri, _opened(path, uri) as connection:
-        return votes_of(connection.execute(_ALL).fetchall(), path)
+        of_people = not machines and _has_table(connection, "machines")
+        rows = connection.execute(_OF_PEOPLE if of_people else _ALL).fetchall()
+        return votes_of(rows, path, _terms(connection, path).scale)
+
+
+@dataclass(frozen=True)
+class JudgingTerms:
+    """How a study is judged. scale: of its answers. experts: those with a link who may judge, sorted by name.
+
+    experts_per_pair: how many judge each pair, or "all"; None where experts never judged in the browser.
+    """
+
+    scale: Scale = BINARY
+    experts_per_pair: int | str | None = None
+    experts: tuple[str, ...] = ()
+
+
+def read_terms(path: Path) -> JudgingTerms:
+    """How the study of a record is judged."""
+    with _to_read(path) as uri, _opened(path, uri) as connection:
+        return _terms(connection, path)
+
+
+def _terms(connection: sqlite3.Connection, path: Path) -> JudgingTerms:
+    if check_record(connection, path) < JUDGED:
+        return JudgingTerms()
+    meta = {key: value for key, value in connection.execute("SELECT key, value FROM meta") if value is not None}
+    statement = _JUDGING_KNOWN if _has_table(connection, "crowd") else _JUDGING
+    experts = connection.execute(statement).fetchall()
+    each = meta.get("experts_per_pair")
+    try:
+        number = each if each in (None, "all") else int(each)
+    except (TypeError, ValueError) as error:
+        raise FileError(f"{path} is damaged: {each!r} experts judge each pair", path=path) from error
+    return JudgingTerms(scale_of(meta, path), number, tuple(str(name) for (name,) in experts))
+
+
+def scale_of(meta: dict[str, str], where: object) -> Scale:
+    """The scale that the table meta of a database names. where: the file or database, for errors."""
+    if "scale" not in meta:
+        return BINARY
+    try:
+        return Scale.parse(meta["scale"])
+    except InputError as error:
+        raise FileError(f"{where} is damaged: {error}", path=where) from error
+
+
+def read_machines(path: Path) -> frozenset[str]:
+    """The names in a record of votes under which machines judge, not people."""
+    return frozenset(str(name) for (name,) in rows_of_table(path, "machines", "SELECT name FROM machines"))
+
+
+def rows_of_table(path: Path, table: str, statement: str) -> list[Any]:
+    """What a statement finds in a table; nothing where the record has no such table."""
+    with _to_read(path) as uri, _opened(path, uri) as connection:
+        return connection.execute(statement).fetchall() if _has_table(connection, table) else []
+
+
+def _has_table(connection: sqlite3.Connection, name: str) -> bool:
+    statement = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?"
+    return connection.execute(statement, (name,)).fetchone() is not None
 
 
 def rows_of(votes: Votes) -> list[Row]:
@@ -98,7 +185,7 @@ def rows_of(votes: Votes) -> list[Row]:
     return list(zip(*ids, votes.answers.tolist(), times, seconds, strict=True))
 
 
-def votes_of(rows: Sequence[Any], where: object) -> Votes:
+def votes_of(rows: Sequence[Any], where: object, scale: Scale = BINARY) -> Votes:
     """Votes from rows of a table. where: the file or database that they come from, for errors."""
     queries, items, experts, answers, times, seconds = zip(*rows, strict=True) if rows else ((),) * 6
     try:
@@ -109,6 +196,7 @@ def votes_of(rows: Sequence[Any], where: object) -> Votes:
             np.array(answers, np.int8),
             np.array([NOTHING if when is None else when for when in times], np.int64).view("datetime64[ms]"),
             np.array([np.nan if value is None else value for value in seconds], float),
+            scale=scale,
         )
     except (ValueError, TypeError, OverflowError) as error:
         raise FileError(f"{where} is damaged: a vote has values of another kind", path=where) from error
@@ -177,3 +265,12 @@ def check_record(connection: sqlite3.Connection, path: Path) -> int:
     if schema > NEWEST:
         raise FileError(f"{path} was written by a newer lookalike, in form {schema}: upgrade to read it", path=path)
     return int(schema)
+
+
+def read_screened(path: Path) -> list[str]:
+    """Experts whose votes are kept but do not count: they came by an open link, and gold pairs screened them out."""
+    with _to_read(path) as uri, _opened(path, uri) as connection:
+        if connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'crowd'").fetchone() is None:
+            return []
+        rows = connection.execute("SELECT expert FROM crowd WHERE screened IS NOT NULL ORDER BY expert").fetchall()
+    return [str(row[0]) for row in rows]

@@ -1,5 +1,6 @@
 """Votes: every answer of every expert, and the last answer of each expert on each pair."""
 
+import logging
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import numpy as np
 from lookalike.core.errors import InputError, InputTypeError
 from lookalike.core.files import digest
 from lookalike.core.ids import row_error, text_ids
+from lookalike.discovery.scale import BINARY, Scale
 from lookalike.discovery.vote_columns import (
     CANT_TELL,
     NO_TIME,
@@ -24,6 +26,8 @@ from lookalike.discovery.vote_columns import (
 )
 from lookalike.discovery.vote_files import read_vote_columns, write_vote_columns
 
+logger = logging.getLogger(__name__)
+
 __all__ = ["CANT_TELL", "NOT_SIMILAR", "SIMILAR", "WORDS", "Ballots", "Votes", "as_pairs", "numbered"]
 
 
@@ -32,7 +36,8 @@ class Votes:
 
     Votes are never changed. An expert who changes an answer votes again, and the last vote counts.
     queries, items, experts: ids. answers: 1 similar, 0 not similar, -1 can't tell, or these words. times: in UTC, NaT
-    where unknown. seconds: how long the vote took, nan where unknown.
+    where unknown. seconds: how long the vote took, nan where unknown. scale: the steps of other answers, whose grades
+    or words they then are.
 
     >>> votes = Votes(["q", "q", "q"], ["a", "a", "a"], ["ann", "bob", "ann"], ["similar", "similar", "not similar"])
     >>> votes, votes.last().answers
@@ -40,11 +45,13 @@ class Votes:
     """
 
     def __init__(
-        self, queries: Any, items: Any, experts: Any, answers: Any, times: Any = None, seconds: Any = None
-    ) -> None:
+        self, queries: Any, items: Any, experts: Any, answers: Any, times: Any = None, seconds: Any = None, *,
+        scale: Scale = BINARY,
+    ) -> None:  # fmt: skip
         self.queries, self.items = text_ids(queries, "queries of votes"), text_ids(items, "items of votes")
         self.experts = text_ids(experts, "experts of votes")
-        self.answers = answer_column(answers, row_error)
+        self.scale = scale
+        self.answers = answer_column(answers, row_error, scale)
         n = len(self.answers)
         self.times = np.full(n, NO_TIME) if times is None else time_column(times, row_error)
         self.seconds = np.full(n, np.nan) if seconds is None else seconds_column(seconds, row_error)
@@ -69,14 +76,25 @@ class Votes:
 
     def __getitem__(self, rows: Any) -> "Votes":
         """The votes of a mask, a slice or positions."""
-        return Votes(*(array[rows] for array in self._columns.values()))
+        return Votes(*(array[rows] for array in self._columns.values()), scale=self.scale)
 
     def __add__(self, more: "Votes") -> "Votes":
         """The votes of this record, then those of the other."""
         if not isinstance(more, Votes):
             return NotImplemented
+        self.check_scale(more.scale)
         both = zip(self._columns.values(), more._columns.values(), strict=True)
-        return Votes(*(np.concatenate(pair) for pair in both))
+        return Votes(*(np.concatenate(pair) for pair in both), scale=self.scale)
+
+    def check_scale(self, scale: Scale) -> None:
+        """Raise where these votes are on another scale."""
+        if self.scale != scale:
+            raise InputError(f"votes on the scale {str(self.scale)!r} and on {str(scale)!r} cannot be put together")
+
+    def at_least(self, grade: int) -> "Votes":
+        """The same votes as similar and not similar: similar from this grade on."""
+        answers = np.where(self.answers < 0, self.answers, self.answers >= grade)
+        return Votes(*(self._columns | {"answer": answers}).values())
 
     def __repr__(self) -> str:
         n_experts, n_pairs = len(self.ballots.experts), len(self.ballots.queries)
@@ -146,22 +164,38 @@ class Votes:
                 f"first that of {expert!r} on query {query!r} and item {item!r}"
             )
 
-    def write(self, path: str | Path, *, raw: bool = False, sources: Any = None) -> None:
+    def write(self, path: str | Path, *, raw: bool = False, sources: Any = None, machines: Any = ()) -> None:
         """Write to a .csv or .parquet file with the columns query, item, expert, answer, time, seconds.
 
         raw: in CSV, leave text as it is that a spreadsheet takes for a formula. sources: a further column, as
-        `Pool.sources` gives it; reading ignores it.
+        `Pool.sources` gives it; reading ignores it. machines: names of experts that are machines; if there are any, a
+        further column `machine` says yes for their votes.
         """
         more = {} if sources is None else {"source": np.asarray(sources)}
-        write_vote_columns(path, self._columns | more, self.digest, raw=raw)
+        if machines:
+            more["machine"] = np.where(np.isin(self.experts, sorted(machines)), "yes", "")
+        write_vote_columns(path, self._columns | more, self.digest, raw=raw, scale=self.scale)
 
     @classmethod
-    def read(cls, path: str | Path) -> "Votes":
+    def read(cls, path: str | Path, scale: Scale | None = None) -> "Votes":
         """Read a .csv or .parquet file with columns query, item, expert, answer and, if known, time and seconds.
 
-        Answers are words or 1, 0, -1. Times are ISO 8601, in UTC where they name no zone. Other columns are ignored.
+        Answers are words or 1, 0, -1, or the words and grades of a scale. Times are ISO 8601, in UTC where they name no
+        zone. Other columns are ignored. scale: None for what a .parquet file says, or else similar and not similar.
+        There is a warning if a column `machine` says that votes are a machine's: here they count as all others do.
         """
-        return cls(*read_vote_columns(path).values())
+        columns, own = read_vote_columns(path, scale)
+        votes = cls(*(columns[name] for name in ("query", "item", "expert", "answer", "time", "seconds")), scale=own)
+        marked = columns.get("machine")
+        if marked is not None and marked.any():
+            logger.warning(
+                "%s has %d votes of machines, such as %s, which count here like those of experts: lookalike judge "
+                "import keeps them apart",
+                path,
+                int(marked.sum()),
+                votes.experts[marked][0],
+            )
+        return votes
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,6 +219,7 @@ class Ballots:
     expert: np.ndarray
     answers: np.ndarray
     changed: np.ndarray
+    scale: Scale = BINARY
 
     @classmethod
     def of(cls, votes: Votes) -> "Ballots":
@@ -210,11 +245,28 @@ class Ballots:
             expert=expert[rows],
             answers=votes.answers[rows],
             changed=changed,
+            scale=votes.scale,
         )
 
     def counts(self, answer: int) -> np.ndarray:
         """How many experts gave this answer, for each pair."""
         return np.bincount(self.pair[self.answers == answer], minlength=len(self.queries))
+
+    @property
+    def by_grade(self) -> np.ndarray:
+        """(n_pairs, n_steps), how many experts gave each grade; can't tell is left out."""
+        return np.stack([self.counts(grade) for grade in range(len(self.scale))], axis=1)
+
+    @property
+    def spread(self) -> np.ndarray:
+        """The variance of the grades of each pair, 0 where nobody or one alone decided; equal spreads are equal bits.
+
+        >>> Ballots.of(Votes(["q"] * 3, list("aab"), ["ann", "bob", "ann"], [1, 0, 1])).spread
+        array([0.25, 0.  ])
+        """
+        counts, grades = self.by_grade, np.arange(len(self.scale))
+        n, first, second = counts.sum(1), counts @ grades, counts @ grades**2
+        return np.asarray((n * second - first**2) / np.maximum(n, 1) ** 2)
 
 
 def as_pairs(pairs: Any, what: str) -> list[tuple[str, str]]:

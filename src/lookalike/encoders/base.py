@@ -14,7 +14,12 @@ from lookalike.core.errors import InputError, InputTypeError
 from lookalike.core.progress import track
 from lookalike.core.threads import n_threads
 
-__all__ = ["Encoder"]
+__all__ = ["TEXT_SIDES", "Encoder"]
+
+TEXT_SIDES = (
+    "so that it cannot be searched by words: lookalike encode --model open_clip:NAME/TAG, hf:NAME of a CLIP or SigLIP "
+    "network, or onnx:FILE with --text FILE makes a model that can"
+)
 
 
 class Encoder(ABC):
@@ -31,6 +36,7 @@ class Encoder(ABC):
     is_cached: ClassVar[bool] = True  # whether rows take so long that `features` keeps them on disk
     gives_codes: ClassVar[bool] = False  # whether rows are bits, 0 or 1
     similarity: ClassVar[str] = "cosine"  # how a study compares rows
+    takes_text: ClassVar[bool] = False  # whether there can be a text side, which puts words where their pictures are
 
     @property
     @abstractmethod
@@ -86,6 +92,10 @@ class Encoder(ABC):
     def row(self, picture: np.ndarray) -> np.ndarray:
         """The row of one picture as that of its file would be, (1, n_features): (height, width[, 3]) of uint8."""
         return self._rows([self._prepare_file(_checked(np.asarray(picture), 0))])
+
+    def encode_text(self, texts: Sequence[str]) -> np.ndarray:
+        """The rows of texts, (n, n_features) of float32, comparable with those of images, if it has a text side."""
+        raise InputError(f"{self.name} has no text side, {TEXT_SIDES}", value=texts)
 
     def codes(self, images: np.ndarray | Sequence[Any], *, batch_size: int = 64) -> Codes:
         """The codes of images, from an encoder that gives codes."""

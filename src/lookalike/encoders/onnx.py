@@ -1,21 +1,19 @@
 """Networks that were exported to ONNX: the model's file, and beside it a JSON file that says how to use it."""
 
-import contextlib
 import functools
-import hashlib
-import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
 from lookalike.core.checks import choice, nearest, whole_number
-from lookalike.core.errors import FileError, InputError, missing_package
-from lookalike.core.file_errors import no_memory, short_of_memory
+from lookalike.core.errors import FileError, InputError, Option
 from lookalike.core.files import read_json
 from lookalike.encoders.base import Encoder
+from lookalike.encoders.onnx_files import check_onnx, fingerprint_of, named_entry, names_of, open_session
+from lookalike.encoders.onnx_text import OnnxText
 from lookalike.encoders.preprocessing import Preprocessing
 
 __all__ = ["Onnx", "OnnxSettings"]
@@ -82,8 +80,11 @@ class Onnx(Encoder):
     """What a model that was exported to ONNX makes of images, run by ONNX Runtime; FILE.json says how it is used.
 
     threads: of the processor, for one batch; by default as many as there are cores. providers: where it runs, as ONNX
-    Runtime names it.
+    Runtime names it. text, tokenizer: the text side, a model and its tokenizer.json, by default the one beside it; they
+    do not change the rows of images, and so are no part of `version`.
     """
+
+    takes_text = True  # if `text` is given
 
     def __init__(
         self,
@@ -91,16 +92,14 @@ class Onnx(Encoder):
         *,
         threads: int | None = None,
         providers: Sequence[str] = ("CPUExecutionProvider",),
+        text: str | Path | None = None,
+        tokenizer: str | Path | None = None,
     ) -> None:
         self.path, self.providers = Path(path), tuple(providers)
         self.threads = None if threads is None else whole_number("threads", threads)
         self.name = f"onnx:{path}"
         self._sidecar = self.path.with_name(f"{self.path.name}.json")
-        if not self.path.is_file():
-            raise FileNotFoundError(f"there is no file {self.path}")
-        if not _is_onnx(self.path):
-            text = f"{self.path} is not an encoder: it is damaged, or not a model exported to ONNX"
-            raise FileError(text, path=self.path)
+        check_onnx(self.path)
         if not self._sidecar.is_file():
             raise FileNotFoundError(
                 f"there is no file {self._sidecar}, which says how {self.path.name} is used: write it, for example "
@@ -109,14 +108,28 @@ class Onnx(Encoder):
         self.settings = OnnxSettings.read(self._sidecar)
         self.size = self.settings.preprocessing.shorter
         self.enough = 2 * self.size
+        if text is None and tokenizer is not None:
+            raise InputError("a tokenizer is of no use without a text model: give ", Option("text"), " too")
+        self.text = None if text is None else OnnxText(text, tokenizer, threads=self.threads)
 
     @functools.cached_property
     def version(self) -> str:
-        total = hashlib.sha256()
-        for path in (self.path, self._sidecar, *_weights_beside(self.path)):
-            with path.open("rb") as file:
-                total.update(hashlib.file_digest(file, "sha256").digest())
-        return f"preprocessing {PREPROCESSING}, model and settings {total.hexdigest()[:16]}"
+        return f"preprocessing {PREPROCESSING}, model and settings {fingerprint_of([self.path, self._sidecar])}"
+
+    def encode_text(self, texts: Sequence[str]) -> np.ndarray:
+        if self.text is None:
+            raise InputError(
+                f"{self.name} was given no text side, so that it cannot be searched by words: give the text model and "
+                "its tokenizer, as in lookalike encode --text FILE --tokenizer FILE"
+            )
+        rows = self.text.encode_text(texts)
+        if self.n_features not in (None, rows.shape[1]) and len(rows):
+            raise FileError(
+                f"{self.text.path} makes rows of {rows.shape[1]:,} numbers, {self.path} of {self.n_features:,}: they "
+                "are not two sides of one network",
+                path=self.text.path,
+            )
+        return rows
 
     @property
     def n_features(self) -> int | None:
@@ -126,26 +139,12 @@ class Onnx(Encoder):
 
     @functools.cached_property
     def _session(self) -> Any:
-        try:
-            import onnxruntime  # type: ignore[import-untyped]
-        except ModuleNotFoundError as error:
-            raise missing_package(self.name, error.name, "images") from error
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = self.threads or os.cpu_count() or 1
-        options.log_severity_level = 3  # errors, which are raised as well
-        try:
-            return onnxruntime.InferenceSession(str(self.path), options, providers=list(self.providers))
-        except Exception as error:  # ONNX Runtime's own kinds have no common one
-            if short_of_memory(error):
-                raise no_memory(self.path) from error
-            reason = str(error).partition("\n")[0]
-            text = f"{self.path} is not an encoder that ONNX Runtime can run: {reason}"
-            raise FileError(text, path=self.path) from error
+        return open_session(self.path, self.threads, self.providers, self.name)
 
     @functools.cached_property
     def _input(self) -> Any:
-        with _names_of(self.path):
-            entry = _named(self._session.get_inputs(), self.settings.input, "input", self._sidecar)
+        with names_of(self.path):
+            entry = named_entry(self._session.get_inputs(), self.settings.input, "input", self._sidecar)
             shape = list(entry.shape)
         if entry.type not in TYPES:
             text = f"{self.path} takes {entry.type}: export it to take one of {', '.join(TYPES)}"
@@ -161,8 +160,8 @@ class Onnx(Encoder):
 
     @functools.cached_property
     def _output(self) -> Any:
-        with _names_of(self.path):
-            return _named(self._session.get_outputs(), self.settings.output, "output", self._sidecar)
+        with names_of(self.path):
+            return named_entry(self._session.get_outputs(), self.settings.output, "output", self._sidecar)
 
     def _prepare(self, picture: np.ndarray) -> np.ndarray:
         return self.settings.preprocessing(picture)
@@ -212,62 +211,3 @@ class Onnx(Encoder):
             "mean for (n, tokens, features), to mean for (n, features, height, width), or name another output",
             path=self._sidecar,
         )
-
-
-@contextlib.contextmanager
-def _names_of(path: Path) -> Iterator[None]:
-    """Within this block, a name that is not text is an error about the model's file."""
-    try:
-        yield
-    except UnicodeDecodeError as error:
-        raise FileError(f"{path} is damaged: a name in it is no text", path=path) from error
-
-
-def _named(entries: list[Any], name: str | None, what: str, sidecar: Path) -> Any:
-    """The input or output of this name, or the only one."""
-    names = [entry.name for entry in entries]
-    if name is None and len(entries) != 1:
-        text = f"the model has the {what}s {', '.join(names)}: set {what} in {sidecar} to one of them"
-        raise FileError(text, path=sidecar)
-    if name is not None and name not in names:
-        raise FileError(f"{sidecar}: the model has no {what} {name!r}, it has {', '.join(names)}", path=sidecar)
-    return entries[0 if name is None else names.index(name)]
-
-
-def _weights_beside(path: Path) -> list[Path]:
-    """The files of the same folder that a model names: they hold weights that are too large for one file."""
-    model = path.read_bytes()
-    if b"location" not in model:
-        return []
-    others = sorted(other for other in path.parent.iterdir() if other != path and other.is_file())
-    return [other for other in others if os.fsencode(other.name) in model]
-
-
-def _is_onnx(path: Path) -> bool:
-    """Whether a file consists of the fields of a model, with a graph; their contents are passed over."""
-    numbers = set()
-    with path.open("rb") as file:
-        end = path.stat().st_size
-        while file.tell() < end:
-            tag = _number(file)
-            kind = tag & 7
-            number = _number(file) if kind in (0, 2) else 0  # the field itself, or how many bytes it has
-            length = {0: 0, 1: 8, 2: number, 5: 4}.get(kind, -1)
-            if min(tag, number, length) < 0 or file.tell() + length > end:
-                return False
-            file.seek(length, os.SEEK_CUR)
-            numbers.add(tag >> 3)
-    return {1, 7} <= numbers  # the format's version, and the graph
-
-
-def _number(file: IO[bytes]) -> int:
-    """The next whole number of a file, seven bits in each byte, the lowest first; -1 if there is none."""
-    total = 0
-    for shift in range(0, 70, 7):
-        byte = file.read(1)
-        if not byte:
-            return -1
-        total |= (byte[0] & 127) << shift
-        if byte[0] < 128:
-            return total
-    return -1

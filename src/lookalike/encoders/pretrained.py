@@ -8,13 +8,14 @@ import importlib.metadata
 import importlib.util
 import os
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from lookalike.core.errors import InputError, MissingPackageError
 from lookalike.encoders.preprocessing import Preprocessing
+from lookalike.encoders.texts import checked_texts, checked_tokens
 from lookalike.encoders.torch_encoder import TorchEncoder
 
 if TYPE_CHECKING:
@@ -28,6 +29,13 @@ PREPROCESSING = 1  # raised whenever the same weights are made to give other num
 LONGEST = 64  # times as long as wide, up to which a picture is resized before it is cropped
 
 
+class TextSide(NamedTuple):
+    """How a network makes rows of texts: its tokenizer, loaded when it is first used, and the rows of tokens."""
+
+    tokenizer: "Callable[[], Callable[[str], Any]]"
+    rows: "Callable[[torch.nn.Module, Any], torch.Tensor]"
+
+
 class Loaded(NamedTuple):
     """A network, how it or a copy of it makes rows of images, and how images are prepared for it."""
 
@@ -36,6 +44,7 @@ class Loaded(NamedTuple):
     prepare: "Callable[[np.ndarray], np.ndarray]"
     size: int
     unused: frozenset[str] = frozenset()  # names of weights that were never trained
+    text: "TextSide | None" = None
 
 
 class _Library(TorchEncoder):
@@ -102,6 +111,20 @@ class _Library(TorchEncoder):
 
         return run(functools.partial(self._loaded.rows, self._loaded.network), batch(prepared))
 
+    def encode_text(self, texts: Sequence[str]) -> np.ndarray:
+        from lookalike.encoders.torch_network import without_gradients
+
+        side = self._loaded.text
+        if side is None:
+            return super().encode_text(texts)
+        rows = [np.zeros((0, self.n_features), np.float32)]
+        for text in checked_texts(texts):
+            with self._weights():  # a tokenizer may have files of its own, which are fetched when it is first used
+                tokenise = side.tokenizer()
+            tokens = checked_tokens(text, tokenise, self.name)
+            rows.append(without_gradients(functools.partial(side.rows, self._loaded.network), tokens))
+        return np.concatenate(rows)
+
     def _missing(self, module: str | None) -> MissingPackageError:
         text = f"{self.name} needs {module}, which is not installed: pip install {self.package}"
         return MissingPackageError(text, package=module)
@@ -164,6 +187,7 @@ class OpenClip(_Library):
     """The image embeddings of a network of OpenCLIP (Ilharco et al. 2021), as open_clip:ViT-B-32/laion2b_s34b_b79k."""
 
     kind, module, package = "open_clip", "open_clip", "open_clip_torch"
+    takes_text = True
 
     def _load(self, library: Any) -> Loaded:
         model, tag = self.model, ""
@@ -187,7 +211,9 @@ class OpenClip(_Library):
             interpolation=_interpolation(wants),
             fill=wants.get("fill_color") or 0,
         )
-        return Loaded(network, _image_rows, preprocessing, preprocessing.shorter)
+        tokenizer = functools.cache(lambda: library.get_tokenizer(model))
+        text = TextSide(tokenizer, _text_rows)
+        return Loaded(network, _image_rows, preprocessing, preprocessing.shorter, text=text)
 
 
 class HuggingFace(_Library):
@@ -198,6 +224,7 @@ class HuggingFace(_Library):
     """
 
     kind, module, package = "hf", "transformers", "transformers"
+    takes_text = True  # if its network is one such as CLIP
 
     def _load(self, library: Any) -> Loaded:
         with self._weights():
@@ -209,8 +236,7 @@ class HuggingFace(_Library):
 
         def rows(network: Any, images: "torch.Tensor") -> "torch.Tensor":
             if hasattr(network, "get_image_features"):
-                features = network.get_image_features(pixel_values=images)
-                return features if hasattr(features, "shape") else features.pooler_output
+                return _pooled(network.get_image_features(pixel_values=images))
             output = network(pixel_values=images)
             pooled = getattr(output, "pooler_output", None)
             if pooled is not None and not untrained:
@@ -225,12 +251,42 @@ class HuggingFace(_Library):
             values = processor(images=[colours], return_tensors="np", input_data_format="channels_last")
             return np.asarray(values["pixel_values"][0], np.float32).transpose(1, 2, 0)
 
-        return Loaded(network, rows, prepare, _size(processor), untrained)
+        text = TextSide(functools.cache(lambda: _tokenizer(library, self.model, network.config)), _features_of_text)
+        has_text = hasattr(network, "get_text_features")
+        return Loaded(network, rows, prepare, _size(processor), untrained, text if has_text else None)
 
 
 def _image_rows(network: Any, images: "torch.Tensor") -> "torch.Tensor":
     """The rows of images, by a network that encodes texts too."""
     return network.encode_image(images)
+
+
+def _tokenizer(library: Any, model: str, config: Any) -> "Callable[[str], Any]":
+    """What turns a text into the tokens that a network of transformers takes, no more than it reads."""
+    tokenizer = library.AutoTokenizer.from_pretrained(model)
+    places = getattr(getattr(config, "text_config", None), "max_position_embeddings", None)
+    longest = min(places or tokenizer.model_max_length, tokenizer.model_max_length)
+    padding = "max_length" if "siglip" in config.model_type else "do_not_pad"  # it was trained on texts of one length
+    return functools.partial(tokenizer, return_tensors="pt", truncation=True, max_length=longest, padding=padding)
+
+
+def _features_of_text(network: Any, tokens: Any) -> "torch.Tensor":
+    taken = {name: values for name, values in tokens.items() if name in ("input_ids", "attention_mask", "position_ids")}
+    if "siglip" in network.config.model_type:
+        taken.pop("attention_mask", None)  # it reads all places, as it did in training
+    return _pooled(network.get_text_features(**taken))
+
+
+def _pooled(features: Any) -> "torch.Tensor":
+    """The features themselves, which newer versions of transformers return as a part of more."""
+    pooled: torch.Tensor = features if hasattr(features, "shape") else features.pooler_output
+    return pooled
+
+
+def _text_rows(network: Any, tokens: Any) -> "torch.Tensor":
+    """The rows of the tokens of a text, by a network that encodes images too."""
+    rows: torch.Tensor = network.encode_text(tokens)
+    return rows
 
 
 def _interpolation(wants: Mapping[str, Any]) -> str:

@@ -4,13 +4,14 @@ import copy
 import hashlib
 import itertools
 from collections.abc import Callable, Collection, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
-__all__ = ["Rows", "batch", "fingerprint", "folded", "run"]
+__all__ = ["Rows", "batch", "fingerprint", "folded", "run", "without_gradients"]
 
 AT_ONCE = 16  # images: with 64, memory goes back to the system after each layer, and each takes 1.4 times as long
 
@@ -35,6 +36,12 @@ def run(network: Callable[[Tensor], Tensor], images: Tensor) -> np.ndarray:
     """What a network makes of images, as an array of float32."""
     with torch.inference_mode():
         return torch.cat([network(few).float() for few in torch.split(images, AT_ONCE)]).numpy()
+
+
+def without_gradients(network: Callable[[Any], Tensor], tokens: Any) -> np.ndarray:
+    """What a network makes of the tokens of one text, as a row of float32."""
+    with torch.inference_mode():
+        return network(tokens).float().reshape(1, -1).numpy()
 
 
 def folded(network: nn.Module) -> nn.Module:

@@ -26,6 +26,14 @@ LEARNED = (  # by a network, from labels
     "dsh",
     "dispersed-dsh",
     "dispersed-dsh-hierarchy",
+    "mihash",
+    "dpsh",
+    "dtsh",
+    "hashnet",
+    "greedy-hash",
+    "csq",
+    "dpn",
+    "orthohash",
     "cross-entropy",
 )
 

@@ -36,6 +36,10 @@ LOSSES: dict[str, Callable[..., torch.Tensor]] = {
     "tie-aware-dcg": losses.tie_aware_dcg,
     "dsh": losses.dsh,
     "dispersed-dsh": losses.dispersed_dsh,
+    "mihash": losses.mihash,
+    "dpsh": losses.dpsh,
+    "dtsh": losses.dtsh,
+    "hashnet": losses.hashnet,
 }
 
 __all__ = ["HashingLoss", "TieAwareAccuracyCalculator"]
@@ -153,7 +157,8 @@ class TieAwareAccuracyCalculator(AccuracyCalculator):  # type: ignore[misc]  # t
 class HashingLoss(BaseMetricLossFunction):  # type: ignore[misc]  # the library has no types
     """A loss of `lookalike.learning.losses` in the form of the library: HashingLoss("tie-aware-ap", alpha=40).
 
-    name: "tie-aware-ap", "tie-aware-dcg", "dsh" or "dispersed-dsh"; options: those of the loss. Embeddings are the
+    name: "tie-aware-ap", "tie-aware-dcg", "dsh", "dispersed-dsh", "mihash", "dpsh", "dtsh" or "hashnet"; options: those
+    of the loss. Embeddings are the
     activations, whose signs become the bits. Each example of a batch is compared with all others, so that a miner's
     pairs and embeddings from elsewhere (ref_emb) are errors: they would change nothing.
 

@@ -23,7 +23,7 @@ from lookalike.encoders.finetuned import write_finetuned
 from lookalike.encoders.torch_network import fingerprint
 from lookalike.hashers.base import check_number
 from lookalike.learning.checkpoints import read_checkpoint, write_checkpoint
-from lookalike.learning.finetuning_data import FinetuningData, Scale, finetuning_data, scale_of
+from lookalike.learning.finetuning_data import FinetuningData, PixelScale, finetuning_data, scale_of
 from lookalike.learning.held_out_retrieval import HeldOutRetrieval, hold_out
 from lookalike.learning.labelled_heads import LabelledHeads
 from lookalike.learning.onnx_export import write_onnx
@@ -218,7 +218,7 @@ class _FinetuneLesson:
     learned: np.ndarray  # rows to learn from
     held_out: HeldOutRetrieval
     targets: np.ndarray
-    scale: Scale
+    scale: PixelScale
     settings: FinetuneSettings
 
     def batches(self, epoch: int) -> list[np.ndarray]:

@@ -16,7 +16,7 @@ from lookalike.encoders import TorchEncoder
 from lookalike.encoders.preprocessing import Preprocessing
 from lookalike.learning.labelled_heads import UNKNOWN
 
-__all__ = ["FinetuningData", "Scale", "canvas_of", "finetuning_data", "scale_of"]
+__all__ = ["FinetuningData", "PixelScale", "canvas_of", "finetuning_data", "scale_of"]
 
 ROOM = 8 / 7  # pictures are kept this many times as large as the network sees them, to be cropped
 
@@ -42,7 +42,7 @@ class FinetuningData:
 
 
 @dataclass(frozen=True, eq=False)
-class Scale:
+class PixelScale:
     """How pictures from 0 to 1 become what a network takes. size, small: of large and of small views."""
 
     black: Tensor  # (3, 1, 1), what the network takes for black
@@ -54,7 +54,7 @@ class Scale:
         return self.black + pictures * (self.white - self.black)
 
 
-def scale_of(encoder: TorchEncoder, network: torch.nn.Module) -> Scale:
+def scale_of(encoder: TorchEncoder, network: torch.nn.Module) -> PixelScale:
     """How an encoder scales pixels, found by a black and a white picture."""
     ends = [encoder.preprocess([np.full((64, 64, 3), value, np.uint8)])[0] for value in (0, 255)]
     height, width = ends[0].shape[1:]
@@ -66,7 +66,7 @@ def scale_of(encoder: TorchEncoder, network: torch.nn.Module) -> Scale:
             network(torch.zeros(2, 3, small, small))
     except Exception:  # networks of any library raise whatever they raise
         small = size
-    return Scale(middle[0], middle[1], size, small)
+    return PixelScale(middle[0], middle[1], size, small)
 
 
 def finetuning_data(

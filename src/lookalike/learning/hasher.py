@@ -28,7 +28,9 @@ class LearnedHasher(Hasher):
     """A hasher learned from labels: a network gives an activation for each bit, and its sign is the bit.
 
     loss: "tie-aware-ap", "tie-aware-dcg" (He et al. 2018), "dsh" (Liu et al. 2016), "dispersed-dsh",
-    "dispersed-dsh-hierarchy" (Ding et al. 2018) or "cross-entropy", with `options` of that loss. network: "linear" or
+    "dispersed-dsh-hierarchy" (Ding et al. 2018), "mihash" (Cakir et al. 2017), "dpsh" (Li et al. 2016), "dtsh" (Wang et
+    al. 2016), "hashnet" (Cao et al. 2017), "greedy-hash" (Su et al. 2018), "csq" (Yuan et al. 2020), "dpn" (Fan et al.
+    2020), "orthohash" (Hoe et al. 2021) or "cross-entropy", with `options` of that loss. network: "linear" or
     "two-layer" on standardised features; "convolutions" on rows of pixels, which need `image_shape`; a torch module,
     which is copied; or a function of n_features and n_bits that makes one. augment: learn from images that are flipped
     and shifted at random.

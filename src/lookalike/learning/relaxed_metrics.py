@@ -11,8 +11,9 @@ from lookalike.core.kernels import soft_kernels
 from lookalike.learning.divided_differences import differences, mean_discount
 
 RELAXATIONS = ("exact", "paper")
+LEAST = 1e-12  # items of a bin, in logarithms
 
-__all__ = ["AVERAGE_PRECISION", "DISCOUNTED_GAIN", "RELAXATIONS", "RelaxedMetric", "Slopes"]
+__all__ = ["AVERAGE_PRECISION", "DISCOUNTED_GAIN", "MUTUAL_INFORMATION", "RELAXATIONS", "RelaxedMetric", "Slopes"]
 
 
 class Slopes(NamedTuple):
@@ -77,6 +78,38 @@ def discounted_gain(
     )
 
 
+def mutual_information(
+    items: Tensor,
+    relevant: Tensor,
+    exact: bool,  # noqa: ARG001  # it needs no relaxation but the soft bins
+    compiled: bool,  # noqa: ARG001
+) -> Slopes:
+    """The number of items times the mutual information of their bin and their relevance (Cakir et al. 2017).
+
+    With c items and p relevant ones in a bin, n and m in all, a bin adds p · log(pn / cm), and the same of the others.
+    How many there are in all does not change when an item moves from bin to bin.
+    """
+    total, of_relevance = items.sum(1, keepdim=True), relevant.sum(1, keepdim=True)
+    others, of_others = items - relevant, total - of_relevance
+
+    def ratio(counts: Tensor, in_all: Tensor) -> Tensor:
+        """The logarithm of how much likelier this kind is in a bin than in all; finite where there is nothing."""
+        share = counts.clamp(min=LEAST) / items.clamp(min=LEAST)
+        return torch.log(share * total / in_all.clamp(min=LEAST))
+
+    for_relevant, for_others = ratio(relevant, of_relevance), ratio(others, of_others)
+    return Slopes(
+        (relevant * for_relevant + others * for_others).sum(1),
+        by_items=for_others,
+        by_gain=for_relevant - for_others,
+    )
+
+
+def items_of_both_kinds(counts: Tensor, gains: Tensor, exact: bool) -> Tensor:  # noqa: ARG001  # as below
+    """What mutual information is divided by: all items, 0 where all are of one kind."""
+    return counts.sum(1) * (counts > 0).all(1)
+
+
 def relevant_items(counts: Tensor, gains: Tensor, exact: bool) -> Tensor:  # noqa: ARG001  # as below
     """What AP is divided by."""
     return counts @ gains
@@ -89,6 +122,7 @@ def ideal_gain(counts: Tensor, gains: Tensor, exact: bool, discount: str) -> Ten
     return (means * last) @ gains.diff()  # a level gains so much more than the one below
 
 
+MUTUAL_INFORMATION = RelaxedMetric(mutual_information, items_of_both_kinds)
 AVERAGE_PRECISION = RelaxedMetric(average_precision, relevant_items)
 DISCOUNTED_GAIN = {
     discount: RelaxedMetric(partial(discounted_gain, discount=discount), partial(ideal_gain, discount=discount))

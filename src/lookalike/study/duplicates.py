@@ -8,19 +8,18 @@ from typing import Any
 import numpy as np
 
 from lookalike.core.checks import choice
-from lookalike.core.csv_files import read_csv, write_csv
 from lookalike.core.decode import pillow
 from lookalike.core.errors import InputError, Option, StudyError
 from lookalike.search.all_pairs import measure
 from lookalike.search.near_duplicates import find_near
 from lookalike.search.pair_spaces import PairSpace, pair_space
+from lookalike.study.duplicate_decisions import APART, Decision, DecisionLog, Decisions, new_id
 from lookalike.study.image_files import ImageFile, files_named
 from lookalike.study.study import Study
 
 KEEP = ("largest", "oldest", "first")
-APART = "not-duplicates.csv"  # pairs that somebody said are no duplicates
 
-__all__ = ["KEEP", "CopiedFile", "CopyGroup", "Duplicates", "find_duplicates", "read_apart", "remember_apart"]
+__all__ = ["KEEP", "CopiedFile", "CopyGroup", "Duplicates", "decided_duplicates", "find_duplicates", "remember_apart"]
 
 
 @dataclass(frozen=True)
@@ -49,6 +48,8 @@ class Duplicates:
     unit: str | None  # "bits", "cosine" or "distance"; None where only bytes were compared
     limit: float | None
     notes: list[str]
+    n_apart: int = 0  # pairs that would be listed, had nobody said that they are no duplicates
+    between: Callable[[int, int], float | None] = lambda _one, _other: None  # the nearness of any two items
 
     @property
     def copies(self) -> list[CopiedFile]:
@@ -70,11 +71,11 @@ def find_duplicates(study: Study, *, model: str | None = None, near: float | Non
     """
     choice("keep", keep, KEEP)
     files = _Files(study)
-    apart = read_apart(study)
+    decisions = DecisionLog(study.path).read()
     if model is None:
         members = files.same_bytes(files.sizes_that_repeat())
-        groups = _chosen(members, files, keep, lambda _, others: [None] * len(others), np.inf, apart)
-        return Duplicates(groups, files.of(groups), None, None, files.notes)
+        groups, n_apart = _chosen(members, files, keep, lambda _, others: [None] * len(others), np.inf, decisions)
+        return Duplicates(groups, files.of(groups), None, None, files.notes, n_apart)
     stored = study.model(model)
     if stored.gallery is None:
         raise StudyError(f"the model {model!r} is a run: it has no vectors to compare images by")
@@ -88,8 +89,11 @@ def find_duplicates(study: Study, *, model: str | None = None, near: float | Non
         return measure(space, np.full(len(others), kept), np.array(others)).tolist()
 
     limit = space.square(found.limit)
-    groups = _chosen(members, files, keep, squares, limit * (1 + 1e-12), apart, space.shown)
-    return Duplicates(groups, files.of(groups), space.unit, found.limit, files.notes)
+    groups, n_apart = _chosen(members, files, keep, squares, limit * (1 + 1e-12), decisions, space.shown)
+    return Duplicates(
+        groups, files.of(groups), space.unit, found.limit, files.notes, n_apart,
+        lambda one, other: space.shown(squares(one, [other])[0]),
+    )  # fmt: skip
 
 
 def _check_limit(near: float, space: PairSpace) -> None:
@@ -186,47 +190,75 @@ def _chosen(
     keep: str,
     squares: Callable[[int, Sequence[int]], Sequence[float | None]],
     limit: float,
-    apart: set[frozenset[str]],
+    decisions: Decisions,
     shown: Callable[[float], float] = float,
-) -> list[CopyGroup]:
-    """Groups with the file to keep. What is far from it, though near one of its copies, is kept too."""
-    ids = files.study.catalogue.ids
-    groups = []
+) -> tuple[list[CopyGroup], int]:
+    """Groups with the file to keep, and how many pairs are left out since they are no duplicates.
+
+    What is far from the kept file, though near one of its copies, is kept too. A file that somebody dropped comes
+    last: it is never kept in place of another one.
+    """
+    ids = [str(name) for name in files.study.catalogue.ids.tolist()]
+    groups, n_apart = [], 0
     for group in members:
-        rest = sorted(group, key=lambda position: files.order(position, keep))
+        rest = sorted(group, key=lambda position: (ids[position] in decisions.dropped, *files.order(position, keep)))
         while len(rest) > 1:
             kept, *others = rest
             copies, rest = [], []
             for other, square in zip(others, squares(kept, others), strict=True):
                 same = files.read[other].content == files.read[kept].content
                 near = same or square is None or square <= limit
-                if near and frozenset((str(ids[kept]), str(ids[other]))) not in apart:
+                apart = near and decisions.apart(ids[kept], ids[other])
+                n_apart += apart
+                if near and not apart:
                     copies.append(CopiedFile(other, same, None if square is None else shown(square)))
                 else:
                     rest.append(other)
             if copies:
                 groups.append(CopyGroup(kept, copies))
-    return groups
+    return groups, n_apart
 
 
-def read_apart(study: Study) -> set[frozenset[str]]:
-    """Pairs of ids that somebody said are no duplicates."""
-    path = study.path / APART
-    if not path.exists():
-        return set()
-    columns = read_csv(path, ["first", "second"]).columns
-    return {frozenset(pair) for pair in zip(columns["first"], columns["second"], strict=True)}
+def decided_duplicates(study: Study) -> Duplicates:
+    """The copies that somebody decided to drop, each with the file that stays in its place.
+
+    A file that is gone, or is a link already, needs nothing more and is left out. So is one that has changed since, or
+    whose kept file has: that is noted.
+    """
+    decisions, files = DecisionLog(study.path).read(), _Files(study)
+    places = {str(name): position for position, name in enumerate(study.catalogue.ids.tolist())}
+    drops = [(each, decisions.kept_for(name)) for name, each in decisions.dropped.items()]
+    known = [(each, kept) for each, kept in drops if each.second in places and kept in places]
+    files.load({places[name] for each, kept in known for name in (each.second, kept)})
+    contents: dict[str, set[str]] = {}  # of files that are kept, when that was decided
+    for each, _ in known:
+        contents.setdefault(each.first, set()).add(each.contents[0])
+    groups: dict[int, list[CopiedFile]] = {}
+    for each, kept in known:
+        position, place = places[each.second], places[kept]
+        dropped, stays = files.read[position].content, files.read[place].content
+        if kept in decisions.dropped:
+            files.notes.append(f"{each.second} is left out: the decisions go round in a circle")
+        elif dropped and dropped != each.contents[1]:
+            files.notes.append(f"{each.second} is left out: it has changed since this was decided")
+        elif dropped and stays not in contents[kept]:
+            files.notes.append(f"{each.second} is left out: {kept}, which stays, is gone or has changed since")
+        elif dropped and len(files.distinct([place, position])) == 2:
+            groups.setdefault(place, []).append(CopiedFile(position, dropped == stays, None))
+    chosen = [CopyGroup(place, copies) for place, copies in groups.items()]
+    return Duplicates(chosen, files.of(chosen), None, None, files.notes, decisions.n_apart)
 
 
 def remember_apart(study: Study, pairs: Iterable[tuple[str, str]]) -> int:
     """Remember pairs of ids that are no duplicates, so that nobody is asked again. Returns how many are new."""
-    new = {frozenset(pair) for pair in pairs}
+    new = {frozenset(pair): pair for pair in pairs}
     for pair in new:
-        if len(pair) != 2:
-            raise InputError(f"two different items are needed, got {min(pair)!r} twice")
-        study.catalogue.positions(np.array(sorted(pair)), "item")
-    with study.changing():
-        before = read_apart(study)
-        rows = sorted(tuple(sorted(pair)) for pair in before | new)
-        write_csv(study.path / APART, {"first": [a for a, _ in rows], "second": [b for _, b in rows]})
-    return len(new - before)
+        if len(pair) == 2:
+            study.catalogue.positions(np.array(sorted(pair)), "item")
+    log = DecisionLog(study.path)
+    known = {frozenset((each.first, each.second)) for each in log.read().live.values() if each.kind == APART}
+    added = [Decision(new_id(), APART, min(pair), max(pair)) for key, pair in new.items() if key not in known]
+    for problem in log.add(added):
+        if problem:
+            raise InputError(problem)
+    return len(added)

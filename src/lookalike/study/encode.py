@@ -28,6 +28,7 @@ from lookalike.study.image_labels import ImageLabels, read_labels
 from lookalike.study.image_paths import relative_path
 from lookalike.study.model import Recipe, stored_vectors
 from lookalike.study.study import Study
+from lookalike.study.text_sides import remember_text
 
 logger = logging.getLogger("lookalike")
 
@@ -81,6 +82,7 @@ def encode_folder(
     *,
     model: str = "efficientnet-lite0",
     options: Mapping[str, Any] | None = None,
+    text: Mapping[str, Any] | None = None,
     name: str | None = None,
     labels: str | Path | None = None,
     folders: str | None = None,
@@ -91,7 +93,8 @@ def encode_folder(
 
     All models that were encoded before are brought up to date too. An image that was moved, or that is there twice, is
     encoded once: images are known by their contents. A run that is ended early loses little: the next one goes on from
-    there, and the result is the same to the last bit. name: of the model in the study. labels: a table, see
+    there, and the result is the same to the last bit. text: the text side of onnx:FILE, its options text and tokenizer,
+    which the study remembers. name: of the model in the study. labels: a table, see
     `lookalike.study.image_labels.read_label_table`. folders: what the folders of a path are, see
     `lookalike.study.image_labels.ImageLabels`. An existing study remembers both.
     """
@@ -100,7 +103,7 @@ def encode_folder(
     root, location = Path(folder).resolve(), Path(study).resolve()
     if not root.is_dir():
         raise FileNotFoundError(f"there is no folder {folder}")
-    encoder = load(anywhere(model), **options or {})
+    encoder = load(anywhere(model), **options or {}, **text or {})
     name = name or model_name(model, options or {})
     check_name(name, "a model")
     if location.is_dir():
@@ -111,7 +114,10 @@ def encode_folder(
             root, location, unfinished, opened, _origin(opened, location, root, labels, folders),
             threads, max_pixels or MAX_PIXELS,
         )  # fmt: skip
-        return update.run(encoder, options or {}, name)
+        encoded = update.run(encoder, options or {}, name)
+    if text:
+        remember_text(encoded.study, name, encoder)
+    return encoded
 
 
 def model_name(model: str, options: Mapping[str, Any]) -> str:

@@ -14,6 +14,7 @@ from lookalike.study.folder import check_name
 from lookalike.study.image_files import PRESENT, ImageFile, files_named
 from lookalike.study.model import Recipe
 from lookalike.study.study import Study
+from lookalike.study.text_sides import remember_text
 
 __all__ = ["encode_catalogue"]
 
@@ -23,6 +24,7 @@ def encode_catalogue(
     *,
     model: str = "efficientnet-lite0",
     options: Mapping[str, Any] | None = None,
+    text: Mapping[str, Any] | None = None,
     name: str | None = None,
     threads: int | None = None,
     max_pixels: int | None = None,
@@ -30,13 +32,14 @@ def encode_catalogue(
     """Encode the images that the catalogue of a study names, and add them as a model.
 
     An image that is there twice is encoded once. A run that is ended early loses little: the next one goes on from
-    there. Every image must be there: all models of a study rank the same items. name: of the model in the study.
+    there. Every image must be there: all models of a study rank the same items. text: as for `encode_folder`.
+    name: of the model in the study.
     """
     from lookalike.encoders import MAX_PIXELS, load
 
     opened = Study.open(study)
     paths = _paths(opened)
-    encoder = load(anywhere(model), **options or {})
+    encoder = load(anywhere(model), **options or {}, **text or {})
     name = name or model_name(model, options or {})
     check_name(name, "a model")
     recipe = Recipe(encoder.name, encoder.version, dict(options or {}))
@@ -50,6 +53,8 @@ def encode_catalogue(
         _check_all(opened, files, images)
         is_new = _add(opened, name, images, [file.content for file in files])
         shutil.rmtree(unfinished)
+    if text:
+        remember_text(opened, name, encoder)
     n = len(files) if is_new else 0
     return Encoded(opened, name, n_encoded, n, 0, len(files) - n, [], [], [], [], [])
 

@@ -15,10 +15,21 @@ from lookalike.core.errors import FileError, InputError, StudyError
 from lookalike.search.index import Index
 from lookalike.study.model import Recipe, Stored
 from lookalike.study.study import Study
+from lookalike.study.text_sides import how_to_give_text, opened_text, remembered_text
 
 logger = logging.getLogger("lookalike")
 
-__all__ = ["Finder", "Looks", "NearestGroup", "build_index", "default_model", "grouped", "nearness"]
+__all__ = [
+    "Finder",
+    "Looks",
+    "NearestGroup",
+    "build_index",
+    "default_model",
+    "grouped",
+    "lacks_for_words",
+    "models_for_words",
+    "nearness",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,14 +105,63 @@ class Finder:
         """The k items nearest to a picture: an image file, or (height, width, 3) of uint8."""
         return self._looks(self.vector(picture), k, among)
 
-    def vector(self, picture: Path | np.ndarray) -> Any:
-        """The embedding or the code of a picture, as the only one of a gallery."""
+    def like_vector(self, vector: np.ndarray, k: int, *, among: np.ndarray | None = None) -> Looks:
+        """The k items nearest to an embedding of length 1, (1, n_features); a model of codes hashes it first.
+
+        Hashers learn from embeddings as they are. So the vector is made as long as those are, on average.
+        """
+        if self._hasher is None:
+            return self._looks(vector, k, among)
+        lengths = np.linalg.norm(self.embeddings, axis=1)
+        return self._looks(self._hasher.transform(vector * np.float32(lengths.mean())), k, among)
+
+    @functools.cached_property
+    def embeddings(self) -> np.ndarray:
+        """The embeddings of all items; for codes that were hashed, those that they were made of."""
+        if self.n_bits is None:
+            return np.asarray(self.index.items)
+        assert self.recipe is not None
+        assert self.recipe.source is not None
+        stored = self.study.model(self.recipe.source, mapped=True)
+        assert isinstance(stored.gallery, np.ndarray)
+        return stored.gallery
+
+    def embedding(self, picture: Path | np.ndarray) -> np.ndarray:
+        """The embedding of a picture, (1, n_features), before any hasher."""
         if not self.can_encode:
             raise StudyError(
                 f"the model {self.model!r} was added from a file, so that new pictures cannot be searched for: "
                 "choose a model that lookalike encode made, or an item of the study"
             )
-        vectors = _encoded(self._encoder, picture)
+        return _encoded(self._encoder, picture)
+
+    @property
+    def lacks_for_words(self) -> str | None:
+        """What is missing to search by words, in a sentence; None if nothing is, as far as is known without loading."""
+        return lacks_for_words(self.study, self.model, self.recipe)
+
+    def embedding_of_words(self, text: str) -> np.ndarray:
+        """The embedding of words, (1, n_features), by the text side of the encoder that made the model."""
+        if (lacking := self.lacks_for_words) is not None:
+            raise StudyError(lacking)
+        encoder = self._encoder  # raises if its weights are not those that made the model
+        row = np.asarray((encoder if self._text is None else self._text).encode_text([text]))
+        if row.shape != (1, self.embeddings.shape[1]):
+            raise StudyError(
+                f"the text side of {self.model!r} makes {row.shape[1]:,} numbers, its images have "
+                f"{self.embeddings.shape[1]:,}: they are not two sides of one network"
+            )
+        return row
+
+    @functools.cached_property
+    def _text(self) -> Any:
+        """The text side that was given beside the encoder; None if the encoder has its own."""
+        assert self.recipe is not None
+        return opened_text(self.study, self.model, self.recipe)
+
+    def vector(self, picture: Path | np.ndarray) -> Any:
+        """The embedding or the code of a picture, as the only one of a gallery."""
+        vectors = self.embedding(picture)
         if self._hasher is not None:
             return self._hasher.transform(vectors)
         return Codes.pack(vectors) if self.n_bits is not None else vectors
@@ -199,7 +259,7 @@ def nearness(finder: Finder) -> tuple[str, Callable[[Any], str]]:
 def default_model(study: Study, names: Sequence[str] | None = None) -> str:
     """The model to search by if none is named: a network's, else one that was added, else one of embeddings."""
     if names is None:
-        names = [name for name in study.models() if (study.path / "models" / f"{name}.npz").is_file()]
+        names = _with_vectors(study)
     if not names:
         raise StudyError(f"the study {study.name!r} has no model to search by: lookalike encode makes one")
 
@@ -210,6 +270,33 @@ def default_model(study: Study, names: Sequence[str] | None = None) -> str:
         return name != "efficientnet-lite0", 2 * hashed + simple, name
 
     return min(names, key=order)
+
+
+def lacks_for_words(study: Study, model: str, recipe: Recipe | None) -> str | None:
+    """What a model lacks to be searched by words, in a sentence; None if nothing that is known without loading."""
+    from lookalike.encoders import KINDS, kind_of
+    from lookalike.encoders.base import TEXT_SIDES
+
+    if recipe is None or recipe.encoder is None:
+        return f"{model} was added from a file, {TEXT_SIDES}"
+    kind = kind_of(recipe.encoder)
+    if not kind.takes_text:
+        return f"{model} has no text side, {TEXT_SIDES}"
+    source = recipe.source or model
+    if kind is KINDS["onnx"] and remembered_text(study, source) is None:
+        how = how_to_give_text(study, source, recipe)
+        return f"{model} was given no text side, so that it cannot be searched by words: {how} gives it one"
+    return None
+
+
+def models_for_words(study: Study) -> list[str]:
+    """The models that can be searched by words."""
+    recipes = ((name, study.recipe(name)) for name in _with_vectors(study))
+    return [name for name, recipe in recipes if lacks_for_words(study, name, recipe) is None]
+
+
+def _with_vectors(study: Study) -> list[str]:
+    return [name for name in study.models() if (study.path / "models" / f"{name}.npz").is_file()]
 
 
 def build_index(study: Study, model: str, *, kind: str = "auto", target: float = 0.99, seed: int = 0) -> Index:

@@ -53,9 +53,17 @@ class ModelFiles:
         """The file with the index of a model; it may be missing or stale."""
         return self._path("indexes", name, ".npz")
 
+    def map_path(self, name: str) -> Path:
+        """The file with the map of a model; it may be missing or stale."""
+        return self._path("maps", name, ".npz")
+
     def hasher_path(self, name: str) -> Path:
         """The file with the hasher of a model, if its codes are hashed embeddings of another."""
         return self._path("hashers", name, ".npz")
+
+    def text_path(self, name: str) -> Path:
+        """The file that says where the text side of a model is, if one was given."""
+        return self._path("models", name, ".text.json")
 
     def _path(self, folder: str, name: str, ending: str) -> Path:
         check_name(name, "a model")
@@ -163,5 +171,6 @@ class ModelFiles:
             raise self.missing(name)
         self.check_not_hashed(name)
         self.run_path(name).unlink(missing_ok=True)  # first: while both are there, the vectors are the model
-        for path in (self.vectors_path(name), self.index_path(name), self.hasher_path(name)):
+        beside = self.index_path(name), self.map_path(name), self.hasher_path(name), self.text_path(name)
+        for path in (self.vectors_path(name), *beside):
             path.unlink(missing_ok=True)

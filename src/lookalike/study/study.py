@@ -17,8 +17,19 @@ from lookalike.discovery.catalogue import Catalogue
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.formats import read_judgements, write_judgements
 from lookalike.discovery.judgements import Judgements
+from lookalike.discovery.notes import Notes, read_notes
 from lookalike.discovery.pool import RANDOM, Pool
-from lookalike.discovery.vote_log import append_votes, create_record, read_votes
+from lookalike.discovery.scale import BINARY, Scale
+from lookalike.discovery.verdicts import Verdicts, read_verdicts
+from lookalike.discovery.vote_log import (
+    JudgingTerms,
+    append_votes,
+    create_record,
+    read_machines,
+    read_screened,
+    read_terms,
+    read_votes,
+)
 from lookalike.discovery.votes import Votes
 from lookalike.study.folder import UNFINISHED, check_name, finish_new_study, new_study, wait_for_lock
 from lookalike.study.items import StudyItems, collection_of, queries_from_catalogue, queries_from_elsewhere
@@ -254,9 +265,17 @@ class Study:
         """The file with the index of a model; it may be missing or stale."""
         return self._model_files.index_path(name)
 
+    def map_path(self, name: str) -> Path:
+        """The file with the map of a model; it may be missing or stale."""
+        return self._model_files.map_path(name)
+
     def hasher_path(self, name: str) -> Path:
         """The file with the hasher of a model, if its codes are hashed embeddings of another."""
         return self._model_files.hasher_path(name)
+
+    def text_path(self, name: str) -> Path:
+        """The file that says where the text side of a model is; see `lookalike.study.text_sides`."""
+        return self._model_files.text_path(name)
 
     def hasher_digest(self, name: str) -> str:
         """The fingerprint of the hasher of a model."""
@@ -311,9 +330,43 @@ class Study:
 
     # Votes and gold pairs
 
-    def votes(self) -> Votes:
-        """All votes, in the order in which they came."""
-        return read_votes(self.path / "votes.sqlite")
+    def votes(self, *, machines: bool = False) -> Votes:
+        """All votes of people, in the order in which they came. machines: those of machines too."""
+        return read_votes(self._record_path, machines=machines)
+
+    @property
+    def _record_path(self) -> Path:
+        return self.path / "votes.sqlite"
+
+    def machines(self) -> frozenset[str]:
+        """The names under which machines judge, not people."""
+        return read_machines(self._record_path)
+
+    def notes(self) -> Notes:
+        """What experts wrote of pairs, and the pairs that they flag as broken."""
+        return read_notes(self._record_path)
+
+    def verdicts(self) -> Verdicts:
+        """What the organiser says of pairs on which experts disagree."""
+        return read_verdicts(self._record_path)
+
+    def terms(self) -> JudgingTerms:
+        """How the study is judged: its scale, how many experts judge each pair, and who they are."""
+        return read_terms(self._record_path)
+
+    @property
+    def scale(self) -> Scale:
+        """The scale of the answers: similar and not similar, unless `lookalike judge` was given another."""
+        return self.terms().scale
+
+    def screened(self) -> list[str]:
+        """People of a crowd whom gold pairs screened out: their votes are kept, and do not count."""
+        return read_screened(self._record_path)
+
+    def counted_votes(self) -> Votes:
+        """The votes that count: those of people, but not of those who were screened out."""
+        votes, screened = self.votes(), self.screened()
+        return votes[~np.isin(votes.experts, screened)] if screened else votes
 
     def append_votes(self, votes: Votes, *, again: bool = True) -> Votes:
         """Add votes, all or none; when this returns they are on disk. Returns those that were added.
@@ -321,7 +374,12 @@ class Study:
         again: whether to add votes that are there already, of the same query, item, expert, answer and time.
         """
         self.check_pairs(votes.queries, votes.items, "voted")
-        return append_votes(self.path / "votes.sqlite", votes, again=again)
+        if machines := self.machines().intersection(votes.experts.tolist()):
+            raise StudyError(
+                f"{min(machines)!r} is a machine in the study {self.name!r}, and these votes would be a person's: "
+                "lookalike judge import adds votes of machines"
+            )
+        return append_votes(self._record_path, votes, again=again)
 
     def check_pairs(self, queries: np.ndarray, items: np.ndarray, what: str) -> None:
         """Raise if a pair is not of a query and an item of the study, or is of a query with itself."""
@@ -342,19 +400,23 @@ class Study:
         return Judgements.of(read_judgements(self._gold_path)) if self._gold_path.exists() else None
 
     def set_gold(self, pairs: Any) -> None:
-        """Store the gold pairs: judgements or rows (query, item, grade), with grades 0 and 1; None removes them."""
+        """Store the gold pairs: judgements or rows (query, item, grade of the study's scale); None removes them."""
         if pairs is None:
             with self.changing():
                 self._gold_path.unlink(missing_ok=True)
             return
         gold = Judgements.of(pairs)
-        self.check_pairs(gold.queries, gold.items, "gold")
-        if wrong := np.flatnonzero(gold.grades > 1).tolist():
-            query, item = gold.pairs[wrong[0]]
-            grade = gold.grades[wrong[0]]
-            raise InputError(f"a gold pair is 1 (similar) or 0: query {query!r} and item {item!r} have {grade}")
+        self.check_gold(gold, self.scale)
         with self.changing():
             write_judgements(self._gold_path, gold.queries, gold.items, gold.grades)
+
+    def check_gold(self, gold: Judgements, scale: Scale) -> None:
+        """Raise if gold pairs are not of the study, or have grades that a scale does not have."""
+        self.check_pairs(gold.queries, gold.items, "gold")
+        if wrong := np.flatnonzero(gold.grades > scale.top).tolist():
+            query, item = gold.pairs[wrong[0]]
+            grade, form = gold.grades[wrong[0]], "1 (similar) or 0" if scale == BINARY else f"a grade of {str(scale)!r}"
+            raise InputError(f"a gold pair is {form}: query {query!r} and item {item!r} have {grade}")
 
     # Results, and changing
 

@@ -140,12 +140,12 @@ class Thumbnails:
         return drawn
 
     @staticmethod
-    def view(path: Path | None) -> Drawn:
-        """A file large enough to fill a screen, never its own bytes."""
-        version = version_of(path, VIEW)
+    def view(path: Path | None, longest: int = VIEW) -> Drawn:
+        """A file large enough to fill a screen, or a tile of it, never its own bytes."""
+        version = version_of(path, longest)
         if path is None or version is None:
             return placeholder("file is missing")
-        return drawn_from(path, VIEW, version)
+        return drawn_from(path, longest, version)
 
     def _keep(self, kept: Path, body: bytes) -> None:
         try:

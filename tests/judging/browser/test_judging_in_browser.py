@@ -27,7 +27,7 @@ def test_three_experts_judge_thirty_pairs_each_by_keyboard(tabs: Any, study: Stu
             for name, tab in experts.items():
                 pressed[name].append(str(rng.choice(list(KEYS))))
                 tab.press(pressed[name][-1])
-            tab.page.keyboard.press("x")
+            tab.page.keyboard.press("q")
         took = []
         for name, tab in experts.items():
             tab.saved()
@@ -52,7 +52,7 @@ def test_the_next_pair_is_there_within_100_ms(tabs: Any, server: Site) -> None:
     tab = tabs().judge(server.experts["ann"])
     for _ in range(30):
         tab.press("ArrowRight")  # faster than anybody judges
-        tab.page.keyboard.press("x")
+        tab.page.keyboard.press("q")
     until(tab.page, "took.length === 30 && idle.length === 30")  # which are pushed when the last is painted
     check_pace(*tab.page.evaluate("[took, idle]"))
 

@@ -298,13 +298,13 @@ def test_two_tabs_of_one_expert_double_nothing(world: World) -> None:
 
 BAD = {
     "/api/claim": [
-        b"", b"{", b"[]", {}, {"n": 0}, {"n": 25}, {"n": "6"}, {"n": True}, {"n": 6, "more": 1}, {"n": 1.5},
-        b'{"n": NaN}',
+        b"", b"{", b"[]", {}, {"n": 0}, {"n": 26}, {"n": "6"}, {"n": True}, {"n": 6, "more": 1}, {"n": 1.5},
+        b'{"n": NaN}', {"n": 6, "sheet": 1}, {"n": 6, "sheet": 25}, {"n": 6, "sheet": "2"},
     ],
     "/api/later": [{}, {"pair": -1}, {"pair": 2**60}, {"pair": None}, {"pair": "1"}, [1]],
     "/api/missing": [{}, {"pair": 1}, {"pair": 1, "side": "both"}, {"pair": 1, "side": ["query"]}],
     "/api/votes": [
-        {}, {"votes": []}, {"votes": {}}, {"votes": [[]]}, {"votes": [sent(1, 2)]}, {"votes": [sent(1, seconds=-1)]},
+        {}, {"votes": []}, {"votes": {}}, {"votes": [[]]}, {"votes": [sent(1, 5)]}, {"votes": [sent(1, seconds=-1)]},
         {"votes": [sent(1, answer=True)]}, {"votes": [sent(1, answer="1")]}, {"votes": [sent(1, answer=None)]},
         {"votes": [sent(1, client="x")]}, {"votes": [sent(1, client=1)]}, {"votes": [sent(-1)]},
         {"votes": [sent(1, at=-1)]}, {"votes": [sent(1, at="now")]}, {"votes": [sent(1, expert="bob")]},

@@ -12,8 +12,8 @@ import pytest
 from helpers.pages import HOSTILE, Reader
 from helpers.visitors import CANT_TELL, EXPERTS_ONLY, N_PAIRS, NOT_SIMILAR, OWN, SIMILAR, World, problem, sent
 from lookalike.discovery.agreement import agreement
-from lookalike.discovery.dawid_skene import RULES
 from lookalike.discovery.formats import read_judgements
+from lookalike.discovery.rules import RULES
 from lookalike.discovery.votes import Votes
 from lookalike.judging.pages.statistics import Figures, disagreements
 

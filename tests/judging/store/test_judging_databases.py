@@ -15,7 +15,7 @@ import pytest
 
 from helpers.benches import NOW, Bench, assert_exactly, say, voters
 from helpers.judges import Server, judge_together, make_study
-from lookalike.discovery.vote_log import NEWEST, rows_of
+from lookalike.discovery.vote_log import JUDGED, rows_of
 from lookalike.discovery.votes import Votes
 from lookalike.judging.store.location import forget_database
 from lookalike.judging.store.store import Store
@@ -74,7 +74,7 @@ def test_votes_of_the_first_form_are_taken_on(bench: Bench) -> None:
     assert_exactly(store, pool.pairs, 2)
     assert store.votes()[: len(earlier)].digest == earlier.digest
     if not bench.on_postgres:
-        assert bench.run("PRAGMA user_version") == [(NEWEST,)]
+        assert bench.run("PRAGMA user_version") == [(JUDGED,)]
         assert bench.study.votes().digest == store.votes().digest
 
 
@@ -94,8 +94,8 @@ def test_votes_added_by_the_command_while_it_runs_are_seen(tmp_path: Path, templ
 
 def test_a_newer_form_is_refused_in_one_sentence(bench: Bench) -> None:
     bench.open().close()
-    bench.run("UPDATE meta SET value = '3' WHERE key = 'schema'" if bench.on_postgres else "PRAGMA user_version = 3")
-    with pytest.raises(ValueError, match="was written by a newer lookalike, in form 3: upgrade"):
+    bench.run("UPDATE meta SET value = '4' WHERE key = 'schema'" if bench.on_postgres else "PRAGMA user_version = 4")
+    with pytest.raises(ValueError, match="was written by a newer lookalike, in form 4: upgrade"):
         bench.open()
 
 

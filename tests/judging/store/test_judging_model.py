@@ -114,19 +114,21 @@ class Judging(RuleBasedStateMachine):
         expert=st.sampled_from(people),
         n=st.integers(1, 4),
         minutes=st.sampled_from([1, 10, 60]),
+        sheet=st.sampled_from([1, 1, 2, 5]),
     )
-    def claim(self, which: int, expert: str, n: int, minutes: int) -> None:
-        call = lambda: self.stores[which].claim(expert, n, self.now, minutes * 60)  # noqa: E731
+    def claim(self, which: int, expert: str, n: int, minutes: int, sheet: int) -> None:
+        call = lambda: self.stores[which].claim(expert, n, self.now, minutes * 60, sheet=sheet)  # noqa: E731
         if self.refused(expert, call):
             return
         before = {number for number, pair in self.pairs.items() if pair.held(expert)}
         tasks = call()
         given = [task.pair for task in tasks]
         assert [self.ids[task.pair] for task in tasks] == [(task.query, task.item) for task in tasks]
-        assert len(set(given)) == len(given) <= n
+        assert len(set(given)) == len(given)
+        assert len(given) <= (n if sheet == 1 else max(n - 1 + sheet, len(before)))
         old, new = [p for p in given if p in before], [p for p in given if p not in before]
         assert given == old + new
-        assert len(old) == min(n, len(before))
+        assert len(old) == (min(n, len(before)) if sheet == 1 else len(before))
         until = self.now + minutes * MINUTE
         for number in old:
             seat = self.pairs[number].of(expert)
@@ -140,7 +142,7 @@ class Judging(RuleBasedStateMachine):
             assert number in fresh or not fresh, "put off, and there was something else"
             assert self.pairs[number].seat(expert, until, self.now)
             open_to.remove(number)
-        assert len(given) == n or not open_to or len(before) >= n
+        assert len(given) >= n or not open_to or len(before) >= n
 
     def open_to(self, expert: str) -> list[int]:
         return [

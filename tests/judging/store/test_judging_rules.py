@@ -214,7 +214,8 @@ def test_adding_someone_twice_changes_nothing_but_the_expiry(bench: Bench) -> No
 @pytest.mark.parametrize(
     ("wrong", "sentence"),
     [
-        ({"answer": 2}, "an answer is 1 .* got 2"),
+        ({"answer": 5}, "an answer is a grade from 0 on, .* got 5"),
+        ({"answer": -2}, "an answer is a grade from 0 on, .* got -2"),
         ({"answer": True}, "'answer' of an answer must be a whole number, got True"),
         ({"pair": "7"}, "'pair' of an answer must be a whole number, got '7'"),
         ({"pair": 2**63}, "'pair' of an answer must be"),

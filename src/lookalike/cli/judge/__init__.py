@@ -2,6 +2,7 @@
 
 from cyclopts import App
 
+from lookalike.cli.judge.crowd import admit, experts
 from lookalike.cli.judge.links import renew, revoke
 from lookalike.cli.judge.serve import serve
 from lookalike.cli.judge.status import status
@@ -18,5 +19,7 @@ judge.command(export)
 judge.command(import_votes, name="import")
 judge.command(revoke)
 judge.command(renew)
+judge.command(admit)
+judge.command(experts)
 
 __all__ = ["judge"]

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 DAY = 86_400_000  # ms
 NAMES = Annotated[tuple[str, ...], Parameter(help="names of experts", negative=())]
 
-__all__ = ["NAMES", "link_lines", "moment", "renew", "revoke"]
+__all__ = ["NAMES", "check_expert", "link_lines", "moment", "renew", "revoke"]
 
 
 def revoke(
@@ -39,7 +39,7 @@ def revoke(
     needs_packages()
     with open_store(study) as store:
         for name in names:
-            _check_expert(store, name)
+            check_expert(store, name)
         for name in names:
             store.revoke(name)
         if organiser:
@@ -78,7 +78,7 @@ def renew(
             raise StudyError("the study was never served: say where browsers will find it, with --address")
         base = address or before or f"http://127.0.0.1:{port}"
         for name in names:
-            _check_expert(store, name)
+            check_expert(store, name)
         links = {name: expert_link(keys, store.renew(name, moment(expires)), base) for name in names}
     if as_json:
         print_json({"experts": links})
@@ -86,7 +86,7 @@ def renew(
         tables().print(link_lines(links))
 
 
-def _check_expert(store: "Store", name: str) -> None:
+def check_expert(store: "Store", name: str) -> None:
     """Raise where the study has no expert of this name; the error says who there is."""
     from lookalike.core.checks import nearest
 

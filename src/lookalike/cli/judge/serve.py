@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from cyclopts import Parameter, validators
 
 from lookalike.cli.browser import allowed_hosts, open_page
+from lookalike.cli.judge.crowd import CROWD, NOTHING_SAID, PASS, PRACTICE, set_crowd, set_practice_of
 from lookalike.cli.judge.links import link_lines, moment
 from lookalike.cli.judge.status import progress_of, warn_of_too_few_experts
 from lookalike.cli.judge.store import needs_packages, open_store
 from lookalike.cli.options import ALLOW_HOST, HOST, OPEN, STUDY
-from lookalike.cli.studies import keep_gold
+from lookalike.cli.studies import read_gold
 from lookalike.cli.terminal import remark, tables
 from lookalike.core.endings import JUDGEMENT_FILES
 from lookalike.core.errors import FileError, InputError, StudyError
@@ -31,7 +32,14 @@ EXPERT = Annotated[
 ]
 EXPIRES = Annotated[float | None, Parameter(help="days after which the links of these experts end; never by default")]
 EXPERTS_PER_PAIR = Annotated[
-    int | None, Parameter(help="how many judge each pair: as before, or 3", validator=validators.Number(gte=1))
+    int | Literal["all"] | None,
+    Parameter(help="how many judge each pair, or all, also those who come later: as before, or 3"),
+]
+SCALE = Annotated[
+    str | None,
+    Parameter(
+        help='answers in 2 to 5 steps, "0 not alike, 1 related, 2 alike": as before; it stays once there are votes'
+    ),
 ]
 ORDER = Annotated[
     Literal["depth", "adaptive"] | None,
@@ -45,6 +53,14 @@ DATABASE = Annotated[
 ]
 QUESTION = Annotated[str | None, Parameter(help="what experts are asked, in one line")]
 GUIDE = Annotated[Path | None, Parameter(help="a text file: how they are to judge, shown at first and with the keys")]
+LAYOUT = Annotated[
+    Literal["pairs", "sheet"] | None,
+    Parameter(help="show pairs one after the other, or a query with all its candidates: as before, or pairs"),
+]
+SHEET_SIZE = Annotated[
+    int | None,
+    Parameter(help="candidates on a sheet, at most: as before, or 12", validator=validators.Number(gte=2, lte=24)),
+]
 PORT = Annotated[
     int | None,
     Parameter(
@@ -69,12 +85,18 @@ def serve(
     expert: EXPERT = (),
     expires: EXPIRES = None,
     experts_per_pair: EXPERTS_PER_PAIR = None,
+    scale: SCALE = None,
     order: ORDER = None,
     budget: BUDGET = None,
     gold: GOLD = None,
     database: DATABASE = None,
     question: QUESTION = None,
     guide: GUIDE = None,
+    layout: LAYOUT = None,
+    sheet_size: SHEET_SIZE = None,
+    practice: PRACTICE = None,
+    pass_share: PASS = None,
+    crowd: CROWD = NOTHING_SAID,
     port: PORT = None,
     host: HOST = "127.0.0.1",
     allow_host: ALLOW_HOST = (),
@@ -92,18 +114,21 @@ def serve(
     study = _study_with_images(folder)
     doors = _Doors(host, port, allow_host, address)
     doors.names(address)  # refused before anything is written
-    text = None if guide is None else _text(guide)
-    if gold is not None:
-        keep_gold(study, gold)
+    text = None if guide is None else _guide(guide, study)
     with contextlib.ExitStack() as stack:
         stack.enter_context(contextlib.suppress(KeyboardInterrupt))  # Ctrl-C is how it ends
         with open_store(study, database) as store:
+            _set_answers(store, scale, gold, new_practice=practice is not None)
             _configure(store, experts_per_pair, order, budget)
             store.brief(question, text)
+            _set_layout(store, layout, sheet_size)
+            set_practice_of(store, study, practice, pass_share)
+            set_crowd(store, crowd)
             site = _open_site(store, doors, stack)
             links = _links(store, study, expert, expires, site.address)
             status = store.status()
-        warn_of_too_few_experts(status)
+        if "open" not in links:
+            warn_of_too_few_experts(status)
         service, started = _start(study, site, workers, stack)
         if as_json:
             _say_json(site.address, links, started.pids if started else None)
@@ -190,7 +215,19 @@ def _start(
     return service, stack.enter_context(Workers(service, site.listening, workers)) if workers > 1 else None
 
 
-def _configure(store: "Store", experts_per_pair: int | None, order: str | None, budget: int | str | None) -> None:
+def _set_answers(store: "Store", scale: str | None, gold: Path | None, *, new_practice: bool) -> None:
+    """Set the scale and the gold pairs, which have grades of it: both, or none."""
+    from lookalike.discovery import Scale
+    from lookalike.judging.store.scale import set_scale, stored_scale
+
+    chosen = stored_scale(store) if scale is None else Scale.parse(scale)
+    pairs = None if gold is None else read_gold(store.study, gold, chosen)
+    set_scale(store, chosen, new_gold=pairs is not None, new_practice=new_practice)
+    if pairs is not None:
+        store.study.set_gold(pairs)
+
+
+def _configure(store: "Store", experts_per_pair: int | str | None, order: str | None, budget: int | str | None) -> None:
     """Set what the options say; all else stays as it was."""
     settings: dict[str, Any] = dict(store.status().settings)
     options = {"experts_per_pair": experts_per_pair, "order": order, "budget": budget}
@@ -199,7 +236,27 @@ def _configure(store: "Store", experts_per_pair: int | None, order: str | None, 
         settings["budget"] = None
     elif settings["budget"] is not None and settings["budget"] < 1:
         raise InputError(f"--budget must be a number of pairs from 1, or all, got {settings['budget']}")
+    if settings["experts_per_pair"] != "all" and settings["experts_per_pair"] < 1:
+        raise InputError(f"--experts-per-pair must be a number from 1, or all, got {settings['experts_per_pair']}")
     store.configure(**settings)
+
+
+def _set_layout(store: "Store", layout: Literal["pairs", "sheet"] | None, sheet_size: int | None) -> None:
+    """Set how pages show pairs; a size without sheets is a mistake."""
+    from lookalike.judging.store.sheets import read_layout, set_layout
+
+    if sheet_size is not None and (layout or read_layout(store).name) != "sheet":
+        raise InputError("--sheet-size is for sheets, and pairs are shown one after the other: add --layout sheet")
+    set_layout(store, layout, sheet_size)
+
+
+def _guide(path: Path, study: "Study") -> str:
+    """The text of a guide, whose images the study has."""
+    from lookalike.judging.pages.guide import check_guide
+
+    text = _text(path)
+    check_guide(text, study, str(path))
+    return text.strip()
 
 
 def _text(path: Path) -> str:
@@ -207,7 +264,7 @@ def _text(path: Path) -> str:
     if not path.is_file():
         raise FileNotFoundError(f"there is no file {path}")
     try:
-        return path.read_text(encoding="utf-8-sig").strip()
+        return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
         raise FileError(f"{path} is not a text in UTF-8: {error}", path=path) from error
 
@@ -217,18 +274,22 @@ def _links(
 ) -> dict[str, Any]:
     """The organiser's link and those of experts, by name."""
     from lookalike.judging.pages.links import Keys
-    from lookalike.judging.pages.sessions import expert_link, organiser_link
+    from lookalike.judging.pages.sessions import expert_link, open_link, organiser_link
+    from lookalike.judging.store.crowd import crowd_link, crowd_members
 
     keys, until = Keys.of(study.path), moment(expires)
     for name in names:
         store.add_expert(name, until)
-    links = {}
+    links, crowd, number = {}, {member.expert for member in crowd_members(store)}, crowd_link(store)
     for judge in store.experts():
+        if judge.name in crowd and judge.name not in names:
+            continue
         if judge.name in names and judge.revoked is not None:
             remark(f"the link of {judge.name} was taken back: lookalike judge renew {study.path.name} {judge.name}")
         elif judge.revoked is None and (not names or judge.name in names):
             links[judge.name] = expert_link(keys, judge, address)
-    return {"organiser": organiser_link(keys, store.organiser(), address), "experts": links}
+    anybody = {} if number is None else {"open": open_link(keys, number, address)}
+    return {"organiser": organiser_link(keys, store.organiser(), address), "experts": links} | anybody
 
 
 def _check_images(study: "Study") -> None:
@@ -249,16 +310,22 @@ def _check_images(study: "Study") -> None:
 
 def _say(study: "Study", address: str, links: dict[str, Any], status: "Status") -> None:
     """Print where the study is judged, how far it is, and every link."""
+    from lookalike.discovery.scale import BINARY
     from lookalike.web.guard import LOOPBACK, host_of
 
     say = tables().print
     settings = status.settings
     say(f"{study.name} is judged at {address} (Ctrl-C ends it)")
-    say(f"{progress_of(status)}, {settings['experts_per_pair']} a pair, in the order of {settings['order']}")
+    each = "all experts" if settings["experts_per_pair"] == "all" else settings["experts_per_pair"]
+    say(f"{progress_of(status)}, {each} a pair, in the order of {settings['order']}")
+    if status.scale != str(BINARY):
+        say(f"answers: {status.scale}")
     say(f"\nthe organiser's page, for you alone:\n{links['organiser']}")
     if links["experts"]:
         say(f"\nfor each expert, a link of their own:\n{link_lines(links['experts'])}")
-    if not links["experts"]:
+    if "open" in links:
+        say(f"\none link for all, by which anybody may judge:\n{links['open']}")
+    elif not links["experts"]:
         say("nobody judges yet: add experts with --expert NAME, or on the organiser's page")
     if address.startswith("http://") and host_of(address.partition("//")[2]) not in LOOPBACK:
         remark("links and answers travel unencrypted: put it behind https before it leaves your network")

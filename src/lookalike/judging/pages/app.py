@@ -6,20 +6,30 @@ import logging
 import re
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from itertools import groupby
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any
 
 import anyio
 from fastapi import FastAPI, Query
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, RedirectResponse, Response
 
+from lookalike.core.errors import InputError
+from lookalike.judging.pages.crowd import CrowdPages, add_crowd_routes
+from lookalike.judging.pages.guide import shown_guide
 from lookalike.judging.pages.images import Images
 from lookalike.judging.pages.links import Keys
 from lookalike.judging.pages.organiser import Organising, sentence
-from lookalike.judging.pages.requests import Given, SentClaim, SentMissing, SentPair, SentVotes, parsed
+from lookalike.judging.pages.practice import Practising, add_practice_routes
+from lookalike.judging.pages.requests import Given, SentClaim, SentMissing, SentNote, SentPair, SentVotes, parsed
 from lookalike.judging.pages.sessions import Sessions, expert_link, organiser_link
+from lookalike.judging.pages.settling import Settling
+from lookalike.judging.store.crowd import member_of
+from lookalike.judging.store.practice import needed_practice
+from lookalike.judging.store.remarks import Remark, add_note
+from lookalike.judging.store.scale import stored_scale
+from lookalike.judging.store.sheets import read_layout
 from lookalike.judging.store.types import Answer, ExpertError, JudgingTask, Progress, StoreAwayError, StoreFullError
 from lookalike.web.guard import RequestRefusedError
 from lookalike.web.server import Pages, add_frequent, create_app
@@ -39,7 +49,13 @@ NOT_KEPT = {
     "enough": "Enough others had judged the pair meanwhile.",
     "unknown": "The pair is no longer among those to judge.",
     "changed": "An answer with the same mark was kept before.",
+    "scale": "The answers that can be given have changed: load this page again.",
     "often": "You changed your answers very often within a minute. The one before counts; wait a minute to change it.",
+}
+NOTE_REFUSED = {
+    "unknown": (404, "The pair is no longer among those to judge."),
+    "changed": (409, "A note with the same mark was kept before."),
+    "often": (429, "That are very many notes within a minute: this one is kept in your browser and sent again."),
 }
 
 logger = logging.getLogger(__name__)
@@ -65,30 +81,40 @@ class Judging:
     def page(self, request: Request) -> Response:
         """The page on which an expert judges."""
         name = self.sessions.expert(request)
+        if needed_practice(self.store, name) is not None:
+            return RedirectResponse("/practice", 303)
         box = self.sessions.keys.proof("box", name)[:16]  # where the browser keeps answers of this expert to this study
-        briefing = self.store.briefing()
+        briefing, layout, scale = self.store.briefing(), read_layout(self.store), stored_scale(self.store)
         return self.pages.answer(
-            "judge.html",
+            "sheet.html" if layout.name == "sheet" else "judge.html",
+            sheet_size=layout.sheet_size,
             name=name,
+            crowd=member_of(self.store, name) is not None,
             box=box,
             csrf=self.sessions.token(request),
             question=briefing.question or QUESTION,
-            guide=_blocks(briefing.guide),
-            briefing=hashlib.sha256(repr(briefing).encode()).hexdigest()[:16],
+            guide=shown_guide(briefing.guide, self.images.study, partial(self.images.address, name)),
+            scale=scale,
+            briefing=hashlib.sha256(f"{briefing!r}{scale.mark}".encode()).hexdigest()[:16],
         )
 
     async def claim(self, request: Request) -> Response:
         """Pairs to judge."""
         visitor, sent = self.sessions.bearer(request), parsed(SentClaim, await request.body())
-        name, recent = visitor.name, RECENT if sent.recent else 0
-        handed = await asyncio.wrap_future(self.store.hand_out(name, visitor.number, sent.n, recent=recent))
+        name, recent = visitor.name, max(RECENT, sent.sheet or 0) if sent.recent else 0
+        handed = await asyncio.wrap_future(
+            self.store.hand_out(name, visitor.number, sent.n, sheet=sent.sheet or 1, recent=recent)
+        )
+        tiles = sent.sheet is not None
 
         def shown() -> dict[str, Any]:
-            answer: dict[str, Any] = {"tasks": [self._shown(name, task) for task in handed.tasks]}
+            answer: dict[str, Any] = {"tasks": [self._shown(name, task, tiles) for task in handed.tasks]}
             if sent.recent:
                 answer["recent"] = [
-                    {**self._shown(name, task), "answered": answered} for task, answered in handed.recent
+                    {**self._shown(name, task, tiles), "answered": answered} for task, answered in handed.recent
                 ]
+            if handed.closed is not None:
+                answer["elsewhere"] = f"/{handed.closed}"
             return answer | {"progress": _progress(handed.progress)}
 
         return _json(await run_in_threadpool(shown))
@@ -97,7 +123,7 @@ class Judging:
         """Take answers: whatever is said to be kept is on disk. Frequent, so it has no thread of its own to wait in."""
         visitor, sent = self.sessions.bearer(request), parsed(SentVotes, await request.body())
         answers = [
-            Answer(vote.client, self._pair(visitor.name, vote.pair), vote.answer, vote.seconds, vote.at)
+            Answer(vote.client, self._pair(visitor.name, vote.pair), vote.answer, vote.seconds, vote.at, vote.scale)
             for vote in sent.votes
         ]
         outcome = await asyncio.wrap_future(self.store.take(visitor.name, visitor.number, answers))
@@ -121,15 +147,29 @@ class Judging:
             raise RequestRefusedError(404, "There is no such pair.")
         return {}
 
-    def _shown(self, name: str, task: JudgingTask) -> dict[str, Any]:
+    def note(self, name: str, sent: SentNote) -> dict[str, Any]:
+        """Keep a note or a flag; it is on disk when this returns."""
+        try:
+            remark = Remark(sent.client, self._pair(name, sent.pair), sent.kind, sent.text)
+        except InputError as error:
+            raise RequestRefusedError(422, sentence(error)) from error
+        outcome = add_note(self.store, name, remark)
+        if outcome in NOTE_REFUSED:
+            raise RequestRefusedError(*NOTE_REFUSED[outcome])
+        return {"status": outcome}
+
+    def _shown(self, name: str, task: JudgingTask, tile: bool = False) -> dict[str, Any]:
         """A pair as its page gets it: addresses of images, and nothing of what they are or where they come from.
+
+        tile: whether the page also needs the candidate as one of many.
 
         Its number is disguised, for each expert in another way: numbers follow ranks, and nobody is to answer what was
         never handed out.
         """
         query, item = self.images.address(name, "query", task.query), self.images.address(name, "item", task.item)
         number = self.sessions.keys.disguised(f"pair {name}", task.pair)
-        return {"pair": number, "query": query, "item": item, "answered": None}
+        small = {"tile": self.images.address(name, "tile", task.item)} if tile else {}
+        return {"pair": number, "query": query, "item": item, "answered": None, **small}
 
     def _pair(self, name: str, number: int) -> int:
         """The pair that was handed to an expert by this number."""
@@ -171,8 +211,13 @@ def create_judge_app(
         running=able_to_draw,
     )
     _answer_errors(app, pages)
-    _add_expert_routes(app, Judging(store, sessions, images, pages))
-    _add_organiser_routes(app, Organising(study, store, sessions, images, pages))
+    judging = Judging(store, sessions, images, pages)
+    _add_expert_routes(app, judging)
+    organising = Organising(study, store, sessions, images, pages)
+    _add_organiser_routes(app, organising)
+    add_remark_routes(app, judging, Settling(organising))
+    add_practice_routes(app, Practising(store, sessions, images, pages), QUESTION)
+    add_crowd_routes(app, CrowdPages(store, sessions, pages), QUESTION)
     return app
 
 
@@ -241,6 +286,14 @@ def _add_organiser_routes(app: FastAPI, organising: Organising) -> None:
     async def renew(request: Request) -> Response:
         return await organising.change(request, organising.renew)
 
+    @app.post("/organise/admit")
+    async def admit(request: Request) -> Response:
+        return await organising.change(request, organising.admit)
+
+    @app.get("/organise/experts.csv")
+    def experts(request: Request) -> Response:
+        return organising.experts(request)
+
     @app.get("/organise/picture/{side}/{given}")
     async def picture(side: str, given: str, request: Request) -> Response:
         return await anyio.to_thread.run_sync(
@@ -248,29 +301,34 @@ def _add_organiser_routes(app: FastAPI, organising: Organising) -> None:
         )
 
     @app.get("/organise/export.{kind}")
-    def export(kind: str, request: Request, rule: str = "majority") -> Response:
-        return organising.export(request, kind, rule)
+    def export(kind: str, request: Request, rule: str | None = None, what: str = "") -> Response:
+        return organising.export(request, kind, rule, what)
 
 
-def _blocks(guide: str) -> list[tuple[str, list[str]]]:
-    r"""A guide in parts: each ("text", [paragraph]) or ("list", its entries).
+def add_remark_routes(app: FastAPI, judging: Judging, settling: Settling) -> None:
+    """The routes of notes and flags, and of verdicts on disagreements."""
 
-    >>> _blocks("Look at the shape,\nnot the colour.\n\nSimilar are:\n- cups\n- mugs")
-    [('text', ['Look at the shape, not the colour.']), ('text', ['Similar are:']), ('list', ['cups', 'mugs'])]
-    """
-    blocks: list[tuple[str, list[str]]] = []
-    for filled, group in groupby(map(str.strip, guide.splitlines()), bool):
-        begun = False  # whether there is something that a line can go on with
-        for line in group if filled else ():
-            kind = "list" if line.startswith("- ") else "text"
-            if kind == "text" and begun:
-                blocks[-1][1][-1] += f" {line}"
-            elif kind == "list" and blocks and blocks[-1][0] == "list":
-                blocks[-1][1].append(line[2:].strip())
-            else:
-                blocks.append((kind, [line.removeprefix("- ").strip()]))
-            begun = True
-    return blocks
+    @app.post("/api/note")
+    async def note(request: Request) -> Response:
+        return await judging.api(request, SentNote, judging.note)
+
+    @app.get("/organise/notes")
+    def notes(request: Request, page: Annotated[int, Query(ge=1)] = 1, machines: bool = False) -> Response:
+        return settling.notes(request, page, machines=machines)
+
+    @app.get("/organise/verdicts")
+    def verdicts(
+        request: Request, at: Annotated[int, Query(ge=0)] = 0, again: Annotated[int, Query(ge=0)] = 0
+    ) -> Response:
+        return settling.page(request, at, again)
+
+    @app.post("/organise/verdict")
+    async def verdict(request: Request) -> Response:
+        return await settling.give(request)
+
+    @app.get("/organise/view/{side}/{given}")
+    async def view(side: str, given: str, request: Request) -> Response:
+        return await anyio.to_thread.run_sync(settling.view, side, given, request, limiter=judging.images.drawing)
 
 
 def _json(content: dict[str, Any]) -> Response:

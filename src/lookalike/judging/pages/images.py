@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 __all__ = ["Held", "Images"]
 
 HELD = 64_000_000  # bytes of pictures held in memory
+SIDES = {"query": VIEW, "item": VIEW, "tile": 640}  # the longest side in pixels; a tile: an item, as one of many
 KNOWN, LOOKED_AT = 20_000, 30.0  # addresses that are known; seconds until files are looked at again
 
 
 class Images:
-    """The images of a study, by side of a pair (query or item) and position."""
+    """The images of a study, by side of a pair (query or item, or item as a tile) and position."""
 
     def __init__(self, study: "Study", keys: Keys, thumbnails: Thumbnails | None) -> None:
         self.study, self.keys = study, keys
@@ -47,7 +48,7 @@ class Images:
 
     def _new_address(self, name: str, side: str, wanted: str, _: int) -> str:
         position = self._position(side, wanted)
-        version = version_of(self._path(side, position), VIEW)
+        version = version_of(self._path(side, position), SIDES[side])
         proof = self.keys.proof("picture", name, side, position)
         hidden = self.keys.disguised(f"picture {side}", position)  # positions in a catalogue show what belongs together
         return with_version(f"/picture/{side}/{hidden}.{proof}", version)
@@ -65,12 +66,12 @@ class Images:
     def handed(self, name: str, side: str, given: str, request: Request) -> Response:
         """An image that was handed to this expert; 404 if it cannot be shown, and the page says so."""
         parts = re.fullmatch(r"([0-9]{1,15})\.([A-Za-z0-9_-]{43})", given)
-        if parts is None or side not in ("query", "item") or int(parts[1]) >= 2**48:
+        if parts is None or side not in SIDES or int(parts[1]) >= 2**48:
             raise RequestRefusedError(404, "There is no such image.")
         position = self.keys.revealed(f"picture {side}", int(parts[1]))
         if not self.keys.proves(parts[2], "picture", name, side, position):
             raise RequestRefusedError(404, "There is no such image for you.")
-        return self._view(self._path(side, position), request)
+        return self._view(self._path(side, position), SIDES[side], request)
 
     def thumbnail(self, side: str, given: str, request: Request) -> Response:
         """A small image, or a picture of words."""
@@ -84,13 +85,24 @@ class Images:
         version = version_of(self._path(side, position), THUMBNAIL)
         return with_version(f"/organise/picture/{side}/{position}", version)
 
-    def _view(self, path: Path | None, request: Request) -> Response:
-        version = version_of(path, VIEW)
+    def view(self, side: str, given: str, request: Request) -> Response:
+        """A large image for the organiser; 404 if it cannot be shown."""
+        if not re.fullmatch("[0-9]{1,12}", given) or side not in ("query", "item"):
+            raise RequestRefusedError(404, "There is no such image.")
+        return self._view(self._path(side, int(given)), VIEW, request)
+
+    def view_address(self, side: str, wanted: str) -> str:
+        """Where the organiser finds a large image."""
+        position = self._position(side, wanted)
+        return with_version(f"/organise/view/{side}/{position}", version_of(self._path(side, position), VIEW))
+
+    def _view(self, path: Path | None, longest: int, request: Request) -> Response:
+        version = version_of(path, longest)
         if (unchanged := not_modified(version, request)) is not None:
             return unchanged
         drawn = self.held.get(version) if version is not None else None
         if drawn is None:
-            drawn = self.thumbnails.view(path)
+            drawn = self.thumbnails.view(path, longest)
             if drawn.version is None:
                 raise RequestRefusedError(404, "This image cannot be shown.")
             self.held.put(drawn)

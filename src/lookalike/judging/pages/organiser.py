@@ -13,13 +13,19 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
+from lookalike.core.csv_files import csv_text
 from lookalike.core.errors import InputError
-from lookalike.discovery.dawid_skene import RULES
 from lookalike.discovery.exports import export_judgements, export_votes
-from lookalike.discovery.votes import WORDS
+from lookalike.discovery.rules import RULES, judge_by
+from lookalike.discovery.verdicts import VERDICT
+from lookalike.judging.pages.beside import Beside
 from lookalike.judging.pages.images import Images
-from lookalike.judging.pages.sessions import Sessions, expert_link, now_ms
+from lookalike.judging.pages.sessions import Sessions, expert_link, now_ms, open_link
 from lookalike.judging.pages.statistics import Figures, reading
+from lookalike.judging.store.crowd import admit, counted_votes
+from lookalike.judging.store.participants import EXPERT_COLUMNS, expert_rows, participants_of
+from lookalike.judging.store.remarks import all_notes, all_verdicts, machines
+from lookalike.judging.store.scale import stored_scale
 from lookalike.judging.store.types import Expert, ExpertError, check_expert_name
 from lookalike.web.guard import RequestRefusedError
 from lookalike.web.server import Pages, Sent, read_form
@@ -60,7 +66,7 @@ class Organising:
     def page(self, request: Request, page: int, done: Done | None = None) -> Response:
         """The page, with the change that was just made, if any."""
         self.sessions.organiser(request)
-        figures = self.figures()
+        figures, people = self.figures(), participants_of(self.store)
         n_pages = max(1, -(-len(figures.disagreements) // PER_PAGE))
         page = min(page, n_pages)
         shown = figures.disagreements[(page - 1) * PER_PAGE : page * PER_PAGE]
@@ -70,15 +76,21 @@ class Organising:
             briefing=self.store.briefing(),
             done=done,
             reading=reading(figures.agreement.alpha),
-            links=[(expert, _state(expert), self._link(request, expert)) for expert in self.store.experts()],
+            people=people,
+            open_link=None if people.link is None else self._open_link(request, people.link),
+            links=[
+                (expert, _state(expert), self._link(request, expert))
+                for expert in self.store.experts()
+                if expert.name not in people.members
+            ],
             disagreements=shown,
             page=page,
             n_pages=n_pages,
-            words=WORDS,
-            rules=list(RULES),
+            scale=figures.agreement.scale,
             now=now_ms(),
             thumbnail=self.images.thumbnail_address,
             csrf=self.sessions.token(request),
+            beside=Beside.of(self.store, figures.disagreements, self.study.gold()),
         )
 
     def figures(self) -> Figures:
@@ -86,7 +98,8 @@ class Organising:
         with self._counting:
             now = time.monotonic()
             if self._figures is None or now - self._figures[0] > FRESH:
-                figures = Figures.of(self.store.status(), self.store.votes(), self.study.gold(), now_ms())
+                votes = counted_votes(self.store, self.store.votes())
+                figures = Figures.of(self.store.status(), votes, self.study.gold(), now_ms())
                 self._figures = (time.monotonic(), figures)
             return self._figures[1]
 
@@ -96,8 +109,14 @@ class Organising:
         return self.images.thumbnail(side, given, request)
 
     def _link(self, request: Request, expert: Expert) -> str:
+        return expert_link(self.sessions.keys, expert, self._base(request))
+
+    def _open_link(self, request: Request, number: int) -> str:
+        return open_link(self.sessions.keys, number, self._base(request))
+
+    def _base(self, request: Request) -> str:
         scheme = "https" if self.sessions.is_secure(request) else "http"
-        return expert_link(self.sessions.keys, expert, f"{scheme}://{request.headers['host']}")
+        return f"{scheme}://{request.headers['host']}"
 
     async def change(self, request: Request, act: Callable[[str, int | None], str]) -> Response:
         """Do something to the expert whom a form names, and show the page anew; within an open page, say what was done.
@@ -140,32 +159,58 @@ class Organising:
         self.store.revoke(name)
         return f"The link of {name} was revoked"
 
-    def export(self, request: Request, kind: str, rule: str) -> Response:
-        """Votes, each with its expert, or the judgements that a rule makes of them, as a file."""
+    def admit(self, name: str, _: int | None) -> str:
+        """Let somebody begin who has not passed the practice, or count again who was screened out."""
+        words = admit(self.store, name)
+        return f"{words[:1].upper()}{words[1:]}"
+
+    def experts(self, request: Request) -> Response:
+        """Every expert with what is known of them, as a CSV file."""
+        self.sessions.organiser(request)
+        rows = expert_rows(self.store, self.study)
+        text = csv_text([EXPERT_COLUMNS, *(row.values() for row in rows)])
+        headers = {"content-disposition": 'attachment; filename="experts.csv"', "cache-control": "no-store"}
+        return Response(text, media_type="text/csv; charset=utf-8", headers=headers)
+
+    def export(self, request: Request, kind: str, rule: str | None, what: str) -> Response:
+        """Votes, each with its expert, the judgements that a rule makes of them, notes or verdicts, as a file."""
         self.sessions.organiser(request)
         if kind not in EXPORTS:
             raise RequestRefusedError(404, f"There is no such export: there are {', '.join(EXPORTS)}.")
-        if rule not in RULES:
-            raise RequestRefusedError(422, f"There is no such rule: there are {', '.join(RULES)}.")
-        votes = self.store.votes()
-        what, media = EXPORTS[kind]
+        if rule is not None and rule not in (*RULES, VERDICT):
+            raise RequestRefusedError(422, f"There is no such rule: there are {', '.join((*RULES, VERDICT))}.")
+        usual, media = EXPORTS[kind]
+        what = what or usual
+        if what != usual and not (usual == "votes" and what in ("notes", "verdicts")):
+            raise RequestRefusedError(422, "There is no such export: notes and verdicts are csv or parquet.")
         with tempfile.TemporaryDirectory(prefix="lookalike-") as folder:
             path = Path(folder) / f"export.{kind}"
-            pool = self.study.pool() if self.study.pool_path.exists() else None
-            if what == "votes":
-                export_votes(path, votes, pool)
-            else:
-                judgements = RULES[rule](votes) if len(votes) else None
-                if judgements is None or not len(judgements):
-                    raise RequestRefusedError(404, "Nothing has been judged yet: there is nothing to export.")
-                try:
-                    export_judgements(path, judgements, pool)
-                except InputError as error:  # an id that the format cannot hold
-                    raise RequestRefusedError(422, sentence(error)) from error
+            self._write(path, what, rule)
             body = path.read_bytes()
         name = re.sub(r"[^A-Za-z0-9._-]+", "-", self.study.name).strip("-.")[:60] or "study"
         headers = {"content-disposition": f'attachment; filename="{name}-{what}.{kind}"', "cache-control": "no-store"}
         return Response(body, media_type=media, headers=headers)
+
+    def _write(self, path: Path, what: str, rule: str | None) -> None:
+        """Write what there is to a file."""
+        if what == "notes":
+            all_notes(self.store).write(path)
+            return
+        if what == "verdicts":
+            all_verdicts(self.store).write(path, scale=stored_scale(self.store))
+            return
+        pool = self.study.pool() if self.study.pool_path.exists() else None
+        if what == "votes":
+            export_votes(path, self.store.votes(machines=True), pool, machines=machines(self.store))
+            return
+        votes = counted_votes(self.store, self.store.votes())
+        judgements = judge_by(rule, votes, verdicts=all_verdicts(self.store)) if len(votes) else None
+        if judgements is None or not len(judgements):
+            raise RequestRefusedError(404, "Nothing has been judged yet: there is nothing to export.")
+        try:
+            export_judgements(path, judgements, pool)
+        except InputError as error:  # an id that the format cannot hold
+            raise RequestRefusedError(422, sentence(error)) from error
 
 
 def _state(expert: Expert) -> str:

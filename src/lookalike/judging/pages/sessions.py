@@ -15,7 +15,7 @@ from lookalike.web.guard import RequestRefusedError, Tokens
 if TYPE_CHECKING:
     from lookalike.judging.store.store import Store
 
-__all__ = ["Rate", "Sessions", "expert_link", "now_ms", "organiser_link"]
+__all__ = ["Rate", "Sessions", "expert_link", "now_ms", "open_link", "organiser_link"]
 
 SESSION = 90 * 86_400  # seconds for which a browser stays signed in, where the link does not end before
 AT_ONCE = 6.0  # seconds whose requests may come at once
@@ -51,6 +51,10 @@ class Sessions:
         if visitor is None:
             raise RequestRefusedError(401, "This link is not whole: open it just as the organiser gave it to you.")
         self._check(visitor)
+        return self.admitted(visitor, request)
+
+    def admitted(self, visitor: Pass, request: Request) -> Response:
+        """A redirect to the page of a visitor, with the cookie of a session."""
         answer = RedirectResponse("/organise" if visitor.role == ORGANISER else "/judge", 303)
         answer.headers["cache-control"] = "no-store"
         left = SESSION if visitor.expires is None else min(SESSION, max(1, (visitor.expires - now_ms()) // 1000))
@@ -63,6 +67,11 @@ class Sessions:
             secure=self.is_secure(request),
         )
         return answer
+
+    def visitor(self, request: Request) -> Pass | None:
+        """The expert whom the cookie names, if it was made here and has not run out; nothing else is checked."""
+        visitor = self.keys.read("session", request.cookies.get(self.cookies[EXPERT]))
+        return None if visitor is None or visitor.role != EXPERT or visitor.is_over(now_ms()) else visitor
 
     def expert(self, request: Request) -> str:
         """The expert of this session; an error for everybody else, and for one who asks too fast."""
@@ -139,6 +148,11 @@ def organiser_link(keys: Keys, number: int, address: str, *, expires: int | None
     """The link of the organiser, of the number that the store says; expires: ms since 1970, None for never."""
     visitor = Pass("organiser", ORGANISER, number, expires)
     return f"{address.rstrip('/')}/join/{keys.signed('link', visitor)}"
+
+
+def open_link(keys: Keys, number: int, address: str) -> str:
+    """The link by which anybody can judge, of this number, at the address of the server."""
+    return f"{address.rstrip('/')}/crowd/{keys.signed('crowd', Pass('crowd', EXPERT, number))}"
 
 
 class Rate:

@@ -9,7 +9,7 @@ import numpy as np
 
 from lookalike.discovery.agreement import Agreement, ExpertFigures, agreement
 from lookalike.discovery.judgements import Judgements
-from lookalike.discovery.votes import NOT_SIMILAR, SIMILAR, Votes
+from lookalike.discovery.votes import Votes
 from lookalike.judging.store.types import Status
 
 __all__ = ["Disagreement", "Figures", "Line", "disagreements", "reading"]
@@ -41,7 +41,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Disagreement:
-    """A pair of which some experts say that it is similar, and others that it is not; and who says what."""
+    """A pair to which experts gave different grades, such as similar and not similar; and who says what."""
 
     query: str
     item: str
@@ -70,7 +70,7 @@ class Figures:
         agreed = agreement(votes, gold)
         by_name = {figures.expert: figures for figures in agreed.figures}
         ballots = votes.ballots
-        decided = ballots.counts(SIMILAR) + ballots.counts(NOT_SIMILAR)
+        decided = ballots.by_grade.sum(1)
         seconds = votes.seconds[~np.isnan(votes.seconds)]
         return cls(
             status=status,
@@ -116,15 +116,16 @@ class Figures:
 def disagreements(votes: Votes) -> tuple[Disagreement, ...]:
     """Pairs on which experts disagree, the most evenly split first, then those with the most answers.
 
+    On a scale, those whose grades spread most, by their variance, come first: of two grades that is the same.
+
     >>> votes = Votes(["q"] * 5, list("aaabb"), ["ann", "bob", "eve", "ann", "bob"], [1, 1, 0, 0, 1])
     >>> [(pair.item, pair.count(1), pair.count(0)) for pair in disagreements(votes)]
     [('b', 1, 1), ('a', 2, 1)]
     """
     ballots = votes.ballots
-    yes, no = ballots.counts(SIMILAR), ballots.counts(NOT_SIMILAR)
-    minority = np.minimum(yes, no)
-    split = np.flatnonzero(minority)
-    order = split[np.lexsort((split, -(yes + no)[split], -(minority[split] / (yes + no)[split])))]
+    spread, decided = ballots.spread, ballots.by_grade.sum(1)
+    split = np.flatnonzero(spread)
+    order = split[np.lexsort((split, -decided[split], -spread[split]))]
     chosen = np.isin(ballots.pair, split)
     answers: dict[int, list[tuple[str, int]]] = {}
     for pair, expert, answer in zip(*(part[chosen].tolist() for part in _parts(ballots)), strict=True):

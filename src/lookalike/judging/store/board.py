@@ -5,10 +5,11 @@ The board is kept in memory and follows the database. Every rule of judging is h
 
 import hashlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from lookalike.judging.store.pairs import LONGEST, ReleasedPair, Seat, SeatRow, Voters
+from lookalike.judging.store.gates import Gates
+from lookalike.judging.store.pairs import EVERYBODY, LONGEST, ReleasedPair, Seat, SeatRow, Voters
 from lookalike.judging.store.types import (
     LAST_MOMENT,
     Answer,
@@ -51,12 +52,15 @@ class Board:
         self.experts_per_pair = experts_per_pair
         self.unreleased = 0  # pairs that will be released later
         self.experts: dict[str, Expert] = {}
+        self.gates = Gates()  # practice and the crowd
+        self.judging: frozenset[str] = frozenset()  # those with a link of their own who may judge
         self.pairs: dict[int, ReleasedPair] = {}
         self.ids: dict[tuple[str, str], int] = {}
         self.voters: dict[tuple[str, str], Voters] = {}  # of all pairs that have votes, also those not released
         self.hands: dict[str, dict[int, Seat]] = {}
         self.judged: dict[str, dict[int, None]] = {}  # by expert, in the order of their votes
         self.put_off: dict[str, dict[int, int]] = {}
+        self._of_query: dict[str, list[int]] = {}  # pairs by query
         self._blocks: list[list[int]] = []
         self._block_numbers: list[int] = []
         self._gold: list[int] = []
@@ -67,6 +71,8 @@ class Board:
         self.collected = 0  # votes that they wanted and have
         self.wanted = 0
         self._open_judged: dict[str, int] = {}  # open pairs that an expert has judged
+        self._for_all: list[ReleasedPair] = []  # pairs that everybody is to judge
+        self._for_all_judged: dict[str, int] = {}  # how many of them an expert has judged
         self._gold_judged: dict[str, int] = {}
         self._changes: dict[str, deque[tuple[int, int]]] = {}  # by expert, the last ones: time and pair
         self.clear_changes()
@@ -88,6 +94,7 @@ class Board:
         """Add a pair that is released. Pairs must come in the order of their blocks."""
         pair = ReleasedPair(number, query, item, block, wanted, self.voters.setdefault((query, item), {}))
         self.pairs[number], self.ids[query, item] = pair, number
+        self._of_query.setdefault(query, []).append(number)
         if wanted is None:
             self._gold.append(number)
         elif self._block_numbers and self._block_numbers[-1] == block:
@@ -96,9 +103,12 @@ class Board:
             self._block_numbers.append(block)
             self._blocks.append([number])
         if wanted is not None:
-            self.wanted += wanted
+            self.wanted += 0 if pair.for_all else wanted
             self.released += wanted > 0
             self.open += wanted > 0
+        if pair.for_all:
+            pair.waits_for = len(self.judging)
+            self._for_all.append(pair)
         voters = dict(pair.voters)
         pair.voters.clear()
         for expert, counted in voters.items():
@@ -120,6 +130,22 @@ class Board:
         voters = self.voters.setdefault((query, item), {})
         if expert not in voters or counted[0] >= voters[expert][0]:
             voters[expert] = counted
+
+    def set_experts(self, experts: Iterable[Expert]) -> None:
+        """Take over who is an expert, of one name the last; pairs for everybody wait for those who may judge now.
+
+        Nobody waits for people of the crowd: each judges some pairs only.
+        """
+        self.experts = {expert.name: expert for expert in experts}
+        known = self.experts.keys() - self.gates.crowd.keys()
+        judging = frozenset(name for name in known if self.experts[name].revoked is None)
+        if judging == self.judging:
+            return
+        self.judging = judging
+        for pair in self._for_all:
+            before = pair.complete
+            pair.waits_for = len(judging - pair.voters.keys())
+            self.open += before - pair.complete
 
     def put_seat(self, row: SeatRow) -> None:
         """Add a seat that is in the database."""
@@ -149,10 +175,14 @@ class Board:
             self.judged[expert].pop(pair.id, None)
             self.judged[expert][pair.id] = None
             return
-        before = len(pair.voters)
+        before, was_complete = len(pair.voters), pair.complete
         pair.voters[expert] = counted
         self.judged.setdefault(expert, {})[pair.id] = None
-        if pair.wanted is None:
+        if pair.for_all:
+            pair.waits_for -= expert in self.judging
+            self._for_all_judged[expert] = self._for_all_judged.get(expert, 0) + 1
+            self.open += was_complete - pair.complete
+        elif pair.wanted is None:
             self._gold_judged[expert] = self._gold_judged.get(expert, 0) + 1
         elif before < pair.wanted:
             self.collected += 1
@@ -175,10 +205,10 @@ class Board:
             expert.check(now, link)
         return expert
 
-    def claim(self, expert: str, n: int, now: int, length: int) -> list[JudgingTask]:
-        """The pairs in an expert's hand, filled up to n."""
+    def claim(self, expert: str, n: int, now: int, length: int, sheet: int = 1) -> list[JudgingTask]:
+        """The pairs in an expert's hand, filled up to n by sheets: up to so many pairs of one query at once."""
         hand = self.hands.setdefault(expert, {})
-        seats = sorted(hand.items(), key=lambda entry: entry[1].turn)[:n]
+        seats = sorted(hand.items(), key=lambda entry: entry[1].turn)[: n if sheet == 1 else None]
         for number, seat in seats:
             if not now + length // 2 <= seat.until <= now + LONGEST:
                 self._note(number, seat.slot)
@@ -187,9 +217,16 @@ class Board:
         queue = self._queues.setdefault(expert, Queue())
         coming = self._coming(expert, queue, now)
         while len(hand) < n and (pair := self._next(expert, queue, coming, now)) is not None:
-            self._give(pair, expert, now + length, now)
-            numbers.append(pair.id)
+            for one in [pair] if sheet == 1 else self._sheet(expert, pair, sheet, now):
+                self._give(one, expert, now + length, now)
+                numbers.append(one.id)
         return [self.task(number) for number in numbers]
+
+    def may_answer(self, expert: str, number: int) -> bool:
+        """Whether somebody of the crowd has pairs left to judge, or has judged this one; others always may."""
+        judged = self.judged.get(expert, {})
+        left = self.gates.left(expert, len(judged))
+        return left is None or left > 0 or (number in judged and not self.gates.is_screened(expert))
 
     def task(self, number: int) -> JudgingTask:
         """A pair as it is handed out."""
@@ -257,14 +294,36 @@ class Board:
 
     def progress(self, expert: str) -> Progress:
         """How far an expert and everybody has come."""
-        open_to = self.open + self.unreleased - self._open_judged.get(expert, 0)
+        if self.experts_per_pair == EVERYBODY:
+            open_to = len(self._for_all) + self.unreleased - self._for_all_judged.get(expert, 0)
+        else:
+            open_to = self.open + self.unreleased - self._open_judged.get(expert, 0)
         gold = len(self._gold) - self._gold_judged.get(expert, 0)
-        judging = sum(someone.revoked is None for someone in self.experts.values())
+        judged = self.judged.get(expert, {})
+        left = self.gates.left(expert, len(judged))
+        if left is not None:  # of the crowd, who are shown how far they are, and nothing of others
+            left = min(left, open_to + gold)
+            return Progress(len(judged), left, len(judged), len(judged) + left)
         # gold pairs count too: if the count stood still after some pairs, experts would see which pairs are gold
-        done = self.collected + sum(self._gold_judged.values())
-        wanted = self.wanted + self.unreleased * self.experts_per_pair + len(self._gold) * judging
-        sure = judging <= self.experts_per_pair
-        return Progress(len(self.judged.get(expert, {})), open_to + gold, done, max(done, wanted), sure)
+        done = self.votes_done + sum(self._gold_judged.values())
+        wanted = self.votes_wanted + len(self._gold) * len(self.judging)
+        wanted += sum(self._gold_judged.get(name, 0) for name in self.gates.crowd)
+        sure = len(self.judging) <= self.experts_per_pair and not self.gates.crowd
+        return Progress(len(judged), open_to + gold, done, max(done, wanted), sure)
+
+    @property
+    def votes_done(self) -> int:
+        """Votes that are wanted and there, those of gold pairs not counted."""
+        return self.collected + sum(self._for_all_judged.values())
+
+    @property
+    def votes_wanted(self) -> int:
+        """Votes that are wanted in all, of those who may judge now and of those who did."""
+        if self.experts_per_pair != EVERYBODY:
+            return self.wanted + self.unreleased * self.experts_per_pair
+        judged = sum(self._for_all_judged.get(expert, 0) for expert in self.judging)
+        left = (len(self._for_all) + self.unreleased) * len(self.judging) - judged
+        return self.votes_done + left
 
     def gold_judged(self, expert: str) -> int:
         """How many gold pairs an expert has judged."""
@@ -274,9 +333,15 @@ class Board:
 
     def _next(self, expert: str, queue: Queue, coming: Iterator[ReleasedPair], now: int) -> ReleasedPair | None:
         gold = self._next_gold(expert, queue)
-        if gold is not None and self._draw(expert, "turn", queue.turn + 1) < GOLD_SHARE:
+        if gold is not None and self._draw(expert, "turn", queue.turn + 1) < self._gold_share(expert, queue):
             return gold
         return next(coming, None) or gold or self._next_put_off(expert, now)
+
+    def _gold_share(self, expert: str, queue: Queue) -> float:
+        """The chance that an expert's next pair is a gold pair."""
+        in_hand = sum(self.pairs[number].gold for number in self.hands.get(expert, {}))
+        chance = self.gates.gold_chance(expert, queue.turn, self.gold_judged(expert) + in_hand)
+        return GOLD_SHARE if chance is None else chance
 
     def _coming(self, expert: str, queue: Queue, now: int) -> Iterator[ReleasedPair]:
         """The pairs with room for the expert: of the blocks begun so far, then of the next ones."""
@@ -314,6 +379,27 @@ class Board:
             if expert not in pair.seats and expert not in pair.voters and pair.has_room(now):
                 return pair
         return None
+
+    def _sheet(self, expert: str, first: ReleasedPair, most: int, now: int) -> list[ReleasedPair]:
+        """A pair with others of its query that wait for the expert, whatever their blocks, in a random order.
+
+        Where they are more than a sheet holds, they come on sheets of about the same size. Pairs that were put off come
+        with others that were.
+        """
+        put_off = self.put_off.get(expert, {})
+        others = [
+            number
+            for number in self._of_query[first.query]
+            if number != first.id
+            and (number in put_off) == (first.id in put_off)
+            and expert not in (pair := self.pairs[number]).voters
+            and expert not in pair.seats
+            and pair.has_room(now)
+        ]
+        n_sheets = -(-(1 + len(others)) // most)
+        size = -(-(1 + len(others)) // n_sheets)
+        chosen = [first.id, *self._shuffled(expert, others)[: size - 1]]
+        return [self.pairs[number] for number in self._shuffled(expert, chosen)]
 
     def _shuffled(self, expert: str, numbers: list[int]) -> list[int]:
         return sorted(numbers, key=lambda number: self._draw(expert, "pair", number))

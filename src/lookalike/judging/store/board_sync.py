@@ -6,13 +6,19 @@ from typing import Any
 
 import sqlalchemy as sa
 
+from lookalike.discovery.scale import BINARY
+from lookalike.discovery.vote_log import scale_of
 from lookalike.judging.store.board import Board
+from lookalike.judging.store.gates import CrowdMember, CrowdTerms, Gates
 from lookalike.judging.store.release import JudgingSettings
 from lookalike.judging.store.schema import (
     ALL_EXPERTS,
+    CROWD,
     LATER,
     META,
+    OF_PEOPLE,
     PAIRS,
+    PRACTISED,
     SEATS,
     VOTE_ROWS,
     VOTES,
@@ -31,7 +37,11 @@ def _meta(key: str) -> sa.ScalarSelect[Any]:
 
 
 _STATE = sa.select(_meta("revision"), _meta("epoch"), sa.select(sa.func.max(VOTES.c.number)).scalar_subquery())
-_VOTES = sa.select(VOTES.c.query, VOTES.c.item, VOTES.c.expert, VOTES.c.answer, VOTES.c.time).order_by(VOTES.c.number)
+_VOTES = (  # those of machines take no seat, and the board knows nothing of them
+    sa.select(VOTES.c.query, VOTES.c.item, VOTES.c.expert, VOTES.c.answer, VOTES.c.time)
+    .where(OF_PEOPLE)
+    .order_by(VOTES.c.number)
+)
 _NEW_VOTES = _VOTES.where(VOTES.c.number > sa.bindparam("last"))
 _SEATS = sa.select(SEATS.c.pair, SEATS.c.slot, SEATS.c.expert, SEATS.c.until, SEATS.c.turn, SEATS.c.voted).order_by(
     SEATS.c.pair, SEATS.c.slot
@@ -42,6 +52,7 @@ _PAIRS = sa.select(PAIRS.c.id, PAIRS.c.query, PAIRS.c.item, PAIRS.c.block, PAIRS
     PAIRS.c.block, PAIRS.c.id
 )
 _NEW_PAIRS = _PAIRS.where(PAIRS.c.id > sa.bindparam("last"))
+_CROWD = sa.select(*(CROWD.c[name] for name in CrowdMember.__dataclass_fields__))
 _LATER = sa.select(LATER.c.pair, LATER.c.expert, LATER.c.at)
 _SENT_VOTES = VOTE_ROWS.order_by(None).where(VOTES.c.client.in_(sa.bindparam("clients", expanding=True)))
 _ADD_VOTE = sa.insert(VOTES)
@@ -63,6 +74,7 @@ class Follower:
     def __init__(self) -> None:
         self.board: Board | None = None
         self.settings = JudgingSettings()
+        self.scale = BINARY
         self.meta: dict[str, str] = {}
         self._revision = self._epoch = ""
         self._last_vote = self._last_pair = 0
@@ -88,7 +100,9 @@ class Follower:
         self._last_vote = last or 0
         self.meta = read_meta(connection)
         self.settings = settings_of(self.meta)
-        board = Board(self.settings.seed, self.settings.experts_per_pair)
+        self.scale = scale_of(self.meta, "the database of votes")
+        board = Board(self.settings.seed, self.settings.wanted)
+        board.gates = Gates("practice" in self.meta, terms=CrowdTerms.of(self.meta))
         self._last_pair = 0
         self._add_pairs(connection, board)
         for vote in connection.execute(_VOTES):
@@ -139,7 +153,9 @@ class Follower:
             self._mark(connection)
 
     def _read_people(self, connection: sa.Connection, board: Board) -> None:
-        board.experts = {row.name: Expert(*row) for row in connection.execute(ALL_EXPERTS)}
+        board.gates.practised = set(connection.execute(sa.select(PRACTISED.c.expert)).scalars())
+        board.gates.crowd = {row.expert: CrowdMember(*row) for row in connection.execute(_CROWD)}
+        board.set_experts(Expert(*row) for row in connection.execute(ALL_EXPERTS))
         board.put_off = {}
         for pair, expert, at in connection.execute(_LATER):
             if pair in board.pairs:
@@ -194,7 +210,8 @@ def settings_of(meta: dict[str, str]) -> JudgingSettings:
     if "order" not in meta:
         return JudgingSettings()
     budget = int(meta["budget"]) if "budget" in meta else None
-    return JudgingSettings(int(meta["experts_per_pair"]), meta["order"], budget, int(meta["seed"]))
+    each = meta["experts_per_pair"]
+    return JudgingSettings(each if each == "all" else int(each), meta["order"], budget, int(meta["seed"]))
 
 
 def votes_by_client(connection: sa.Connection, clients: list[str]) -> dict[str, VoteRow]:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from lookalike.core.files import digest
 from lookalike.judging.store.board import Board
+from lookalike.judging.store.pairs import EVERYBODY
 from lookalike.judging.store.release import JudgingSettings, Released, Releases
 from lookalike.judging.store.schema import LATER, MISSING, PAIRS
 from lookalike.judging.store.work import StoreWork
@@ -56,7 +57,7 @@ def configure(work: StoreWork, plan: Plan) -> None:
         return
     board, connection, settings = work.board, work.connection, plan.settings
     begun = _begun(connection, board)  # also pairs that are on show now: their answers will come
-    if settings.experts_per_pair != board.experts_per_pair or _gold_of(board) != plan.gold_pairs:
+    if settings.wanted != board.experts_per_pair or _gold_of(board) != plan.gold_pairs:
         for expert in list(board.hands):
             board.let_go(expert)  # or a pair that now wants fewer experts would get more
     work.follower.write(connection)
@@ -69,7 +70,7 @@ def configure(work: StoreWork, plan: Plan) -> None:
         released = plan.releases.by_depth(kept, left)
     else:
         released = plan.releases.judged_before(board.voters.keys() - kept.keys(), left, board.last_block + 1)
-    _insert_pairs(connection, released, settings.experts_per_pair)
+    _insert_pairs(connection, released, settings.wanted)
     _insert_pairs(connection, [(*pair, 0) for pair in plan.gold if pair not in kept], None)
     facts = {"target": max(plan.allowed, n_kept), "in_pool": len(plan.releases.pool), "release": plan.mark}
     work.follower.begin_epoch(connection, **asdict(settings), **facts)
@@ -94,7 +95,9 @@ def _withdraw(connection: sa.Connection, numbers: list[int]) -> None:
 def _change(plan: Plan, board: Board, pair: Ids, number: int) -> dict[str, Any]:
     """The block of a pair that stays, and how many experts it wants: none if it is no longer in the pool."""
     row = plan.releases.rows.get(pair)
-    block, wanted = board.pairs[number].block, 0 if row is None else plan.settings.experts_per_pair
+    block, wanted = board.pairs[number].block, 0 if row is None else plan.settings.wanted
+    if 0 < wanted < EVERYBODY:  # votes that do not count leave their seats to others
+        wanted += len(board.gates.screened & board.pairs[number].voters.keys())
     if row is not None and plan.settings.order == "depth":
         block = int(plan.releases.depth_blocks[row])
     return {"number": number, "new_block": block, "new_wanted": None if pair in plan.gold_pairs else wanted}

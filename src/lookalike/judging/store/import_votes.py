@@ -11,7 +11,7 @@ from lookalike.discovery.votes import Votes
 from lookalike.judging.store.board import Board
 from lookalike.judging.store.schema import ALL_VOTES
 from lookalike.judging.store.types import LAST_MOMENT, Expert, Imported, VoteRefusedError, VoteRow, check_expert_name
-from lookalike.judging.store.work import StoreWork, set_expert
+from lookalike.judging.store.work import StoreWork, refuse_machines, set_expert
 from lookalike.study.study import Study
 
 __all__ = ["check_votes", "import_votes"]
@@ -30,6 +30,11 @@ def check_votes(votes: Votes, study: Study) -> None:
 def import_votes(work: StoreWork, votes: Votes, add_experts: bool) -> Imported:
     """Add the votes that are not in the record yet."""
     board = work.board
+    if votes.scale != work.follower.scale:
+        raise VoteRefusedError(
+            f"these votes are on the scale {str(votes.scale)!r}, and those of the study on {str(work.follower.scale)!r}"
+        )
+    refuse_machines(work, set(votes.experts.tolist()))
     names = sorted(set(votes.experts.tolist()) - board.experts.keys())
     if names and not add_experts:
         raise VoteRefusedError(

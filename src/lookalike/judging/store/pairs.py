@@ -3,8 +3,9 @@
 from dataclasses import dataclass, field
 
 LONGEST = 3_600_000  # milliseconds that a seat may be held without a vote
+EVERYBODY = 2**31 - 1  # how many experts a pair wants that all are to judge
 
-__all__ = ["LONGEST", "ReleasedPair", "Seat", "SeatRow", "Voters"]
+__all__ = ["EVERYBODY", "LONGEST", "ReleasedPair", "Seat", "SeatRow", "Voters"]
 
 Voters = dict[str, tuple[int, int]]  # by expert, the time and the answer of the vote that counts
 SeatRow = tuple[int, int, str, int, int, int]  # pair, slot, expert, until, turn, voted
@@ -31,7 +32,11 @@ class Seat:
 
 @dataclass(slots=True)
 class ReleasedPair:
-    """A pair that is released to experts. wanted: how many are to judge it; None for a gold pair: everybody."""
+    """A pair that is released to experts.
+
+    wanted: how many are to judge it; EVERYBODY: all who may judge; None: a gold pair, which all judge too, but which is
+    never complete. waits_for: of a pair for everybody, how many who may judge have not.
+    """
 
     id: int
     query: str
@@ -40,6 +45,7 @@ class ReleasedPair:
     wanted: int | None
     voters: Voters
     seats: dict[str, Seat] = field(default_factory=dict)  # by expert
+    waits_for: int = 0
 
     @property
     def gold(self) -> bool:
@@ -47,13 +53,20 @@ class ReleasedPair:
         return self.wanted is None
 
     @property
+    def for_all(self) -> bool:
+        """Whether all who may judge are to judge it, and it is no gold pair."""
+        return self.wanted == EVERYBODY
+
+    @property
     def complete(self) -> bool:
         """Whether it has all its votes."""
+        if self.wanted == EVERYBODY:
+            return not self.waits_for and bool(self.voters)
         return self.wanted is not None and len(self.voters) >= self.wanted
 
     def has_room(self, now: int) -> bool:
         """Whether an expert without a seat and without a vote can get a seat."""
-        if self.wanted is None:
+        if self.wanted is None or self.wanted == EVERYBODY:
             return True
         held = sum([not seat.voted and seat.live(now) for seat in self.seats.values()])
         return len(self.voters) + held < self.wanted
@@ -61,7 +74,7 @@ class ReleasedPair:
     def free_slot(self, now: int) -> int:
         """A slot that nobody holds, or else the one that ran out first. The pair must have room."""
         by_slot = {seat.slot: seat for seat in self.seats.values()}
-        if self.wanted is None:
+        if self.wanted is None or self.wanted == EVERYBODY:
             return max(by_slot, default=-1) + 1
         return min(range(self.wanted), key=lambda slot: _rank(by_slot.get(slot), now))
 

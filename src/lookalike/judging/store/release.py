@@ -11,9 +11,10 @@ from lookalike.core.errors import InputError, Option
 from lookalike.discovery.judging_order import ORDERS, next_pairs
 from lookalike.discovery.pool import Pool
 from lookalike.judging.store.board import Board
+from lookalike.judging.store.pairs import EVERYBODY
 from lookalike.study.study import Study
 
-MOST = 2**31 - 1  # what an INTEGER of PostgreSQL holds
+MOST = EVERYBODY - 1  # an INTEGER of PostgreSQL holds one more
 AT_ONCE = 50  # pairs, at least, that the adaptive order releases
 
 __all__ = ["JudgingSettings", "Released", "Releases", "StudyReleases"]
@@ -23,19 +24,30 @@ Released = tuple[str, str, int]  # query, item, block
 
 @dataclass(frozen=True)
 class JudgingSettings:
-    """How judging is organised. budget: pairs that are judged in all, None for the whole pool."""
+    """How judging is organised. budget: pairs that are judged in all, None for the whole pool.
 
-    experts_per_pair: int = 3
+    experts_per_pair: how many judge each pair, or "all": everybody who may judge, also who comes later.
+    """
+
+    experts_per_pair: int | str = 3
     order: str = "depth"
     budget: int | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
-        _check_number("experts_per_pair", self.experts_per_pair, 1)
+        if isinstance(self.experts_per_pair, str):
+            choice("experts_per_pair", self.experts_per_pair, ("all",))
+        else:
+            _check_number("experts_per_pair", self.experts_per_pair, 1)
         if self.budget is not None:
             _check_number("budget", self.budget, 0)
         _check_number("seed", self.seed, 0)
         choice("order", self.order, ORDERS)
+
+    @property
+    def wanted(self) -> int:
+        """How many experts a pair wants, as the database holds it."""
+        return self.experts_per_pair if isinstance(self.experts_per_pair, int) else EVERYBODY
 
 
 def _check_number(name: str, value: int, least: int) -> None:
@@ -77,15 +89,17 @@ class Releases:
         rows = sorted(self.rows[pair] for pair in said if pair in self.rows)
         return self._in_blocks([row for row in rows if not self.is_gold[row]][:n], first_block)
 
-    def adaptively(self, board: Board, n: int) -> list[Released]:
-        """The next n pairs, proposed by the models that are best so far."""
+    def adaptively(self, board: Board, n: int, rel: int = 1) -> list[Released]:
+        """The next n pairs, proposed by the models that are best so far. rel: the lowest grade that is positive."""
         grades, undecided = np.full(len(self.pool), -1), self.is_gold.copy()
         for pair, number in board.ids.items():
             if pair in self.rows:
-                answers = [answer for _, answer in board.pairs[number].voters.values()]
-                similar, different = answers.count(1), answers.count(0)
-                grades[self.rows[pair]] = similar > different  # as the majority has it, ties are negative
-                undecided[self.rows[pair]] |= similar + different == 0
+                voters = board.pairs[number].voters.items()
+                answers = sorted(answer for expert, (_, answer) in voters if not board.gates.is_screened(expert))
+                decided = [answer for answer in answers if answer >= 0]
+                middle = decided[(len(decided) - 1) // 2] if decided else 0
+                grades[self.rows[pair]] = middle >= rel  # as the median has it, and the majority: ties are negative
+                undecided[self.rows[pair]] |= not decided
         left = np.flatnonzero(~undecided)  # what is asked and not yet answered says nothing of the models
         part = replace(
             self.pool, queries=self.pool.queries[left], items=self.pool.items[left], ranks=self.pool.ranks[left],

@@ -43,11 +43,12 @@ def read_status(work: StoreWork, database: str) -> Status:
         in_pool=int(work.follower.meta.get("in_pool", 0)),
         gold=sum(pair.gold for pair in board.pairs.values()),
         votes=connection.execute(sa.select(sa.func.count()).select_from(VOTES)).scalar_one(),
-        everybody_done=board.collected,
-        everybody_total=board.wanted + board.unreleased * board.experts_per_pair,
+        everybody_done=board.votes_done,
+        everybody_total=board.votes_wanted,
         experts=_expert_rows(board, {row[0]: row[1] for row in connection.execute(_LAST_VOTES)}),
         missing=[dict(row) for row in connection.execute(_MISSING_IMAGES).mappings()],
         database=database,
+        scale=str(work.follower.scale),
     )
 
 

@@ -12,12 +12,13 @@ from typing import Any, Literal, TypeVar
 import sqlalchemy as sa
 
 from lookalike.core.errors import InputError
-from lookalike.discovery.vote_log import votes_of
+from lookalike.discovery.vote_log import scale_of, votes_of
 from lookalike.discovery.votes import Votes
-from lookalike.judging.store.actions import Claim, claim_pairs, recent_answers, take_answer
+from lookalike.judging.store.actions import Claim, claim_pairs, recent_answers
 from lookalike.judging.store.board_sync import Follower, settings_of, votes_by_client
 from lookalike.judging.store.clock import check_moment, hold_length, milliseconds
 from lookalike.judging.store.configure import configure, make_plan
+from lookalike.judging.store.crowd import closed_to, take_answers
 from lookalike.judging.store.databases import Database, PostgreSQL, SQLite, database_at
 from lookalike.judging.store.import_votes import check_votes, import_votes
 from lookalike.judging.store.location import remember_database, remembered_database
@@ -28,12 +29,23 @@ from lookalike.judging.store.schema import (
     EXPERTS,
     LATER,
     MISSING,
+    OF_PEOPLE,
     PAIRS,
     SEATS,
+    read_meta,
 )
 from lookalike.judging.store.status import find_faults, read_status
 from lookalike.judging.store.stored_settings import StoredSettings
-from lookalike.judging.store.transfer import bring_links, bring_settings, bring_votes, own_record, prepare
+from lookalike.judging.store.transfer import (
+    DATABASE,
+    bring_links,
+    bring_remarks,
+    bring_scale,
+    bring_settings,
+    bring_votes,
+    own_record,
+    prepare,
+)
 from lookalike.judging.store.types import (
     Answer,
     Expert,
@@ -48,7 +60,7 @@ from lookalike.judging.store.types import (
     VoteRefusedError,
     check_expert_name,
 )
-from lookalike.judging.store.work import StoreWork, set_expert
+from lookalike.judging.store.work import StoreWork, refuse_machines, set_expert
 from lookalike.judging.store.write_queue import Operation, Writer
 from lookalike.study.study import Study
 
@@ -111,6 +123,11 @@ class Store(StoredSettings):
         self._releases = StudyReleases(study)
         self._writer = Writer(self._attempt, self._recover, patience)
 
+    @property
+    def study(self) -> Study:
+        """The study that is judged."""
+        return self._study
+
     def close(self) -> None:
         """Finish what was asked for, then close the database."""
         self._writer.close()
@@ -123,12 +140,13 @@ class Store(StoredSettings):
         self.close()
 
     def configure(
-        self, experts_per_pair: int = 3, order: str = "depth", budget: int | None = None, seed: int = 0
+        self, experts_per_pair: int | str = 3, order: str = "depth", budget: int | None = None, seed: int = 0
     ) -> None:
         """Set how many experts judge each pair, and which pairs in which order; then release pairs accordingly.
 
         It may be called again with the same or other settings, or when the pool or the gold pairs have changed: pairs
         that somebody has begun stay, all others are released anew. budget: how many pairs, gold pairs not counted.
+        experts_per_pair may be "all": each pair waits for everybody who may judge, also for who comes later.
         """
         plan = make_plan(self._study, JudgingSettings(experts_per_pair, order, budget, seed))
         self.do(lambda work: configure(work, plan))
@@ -149,6 +167,7 @@ class Store(StoredSettings):
         def run(work: StoreWork) -> Expert:
             expert = work.board.experts.get(name)
             if expert is None:
+                refuse_machines(work, {name})
                 return set_expert(work, Expert(name, 1, expires))
             if expires is None or expires == expert.expires:
                 return expert
@@ -193,13 +212,16 @@ class Store(StoredSettings):
 
     # What an expert does
 
-    def claim(self, expert: str, n: int, now: int | None = None, seconds: float = 600) -> list[JudgingTask]:
+    def claim(
+        self, expert: str, n: int, now: int | None = None, seconds: float = 600, *, sheet: int = 1
+    ) -> list[JudgingTask]:
         """The pairs in this expert's hand, filled up to n, those from before first; fewer if there are no more.
 
         The expert has a seat at each pair for `seconds` (at most 3,600). It is renewed here when half of that has
-        passed. After that somebody else may get it.
+        passed. After that somebody else may get it. sheet: up to how many pairs of one query come at once; the last of
+        them may come beyond n.
         """
-        claim = Claim(expert, n, milliseconds(now), hold_length(n, seconds))
+        claim = Claim(expert, n, milliseconds(now), hold_length(n, seconds), sheet)
 
         def run(work: StoreWork) -> list[JudgingTask]:
             work.board.check_expert(expert, claim.now)
@@ -208,18 +230,27 @@ class Store(StoredSettings):
         return self.do(run)
 
     def hand_out(
-        self, expert: str, link: int, n: int, *, recent: int = 0, now: int | None = None, seconds: float = 600
+        self,
+        expert: str,
+        link: int,
+        n: int,
+        *,
+        sheet: int = 1,
+        recent: int = 0,
+        now: int | None = None,
+        seconds: float = 600,
     ) -> "Future[Handed]":
         """Everything that an expert's page asks for at once: `claim`, `recent` and `progress`.
 
         link: the number of the link by which the expert came, which is checked too.
         """
-        claim = Claim(expert, n, milliseconds(now), hold_length(n, seconds))
+        claim = Claim(expert, n, milliseconds(now), hold_length(n, seconds), sheet)
 
         def run(work: StoreWork) -> Handed:
             work.board.check_expert(expert, claim.now, link)
             tasks = claim_pairs(work, self._releases, claim)
-            return Handed(tasks, recent_answers(work.board, expert, recent), work.board.progress(expert))
+            closed = closed_to(work, expert, tasks, claim.now)
+            return Handed(tasks, recent_answers(work.board, expert, recent), work.board.progress(expert), closed)
 
         return self._writer.ask(run)
 
@@ -229,7 +260,7 @@ class Store(StoredSettings):
 
         def run(work: StoreWork) -> list[Verdict]:
             work.board.check_expert(expert, moment)
-            return [take_answer(work, expert, answer, moment) for answer in batch]
+            return take_answers(work, self._study, expert, batch, moment)
 
         return self.do(run, [answer.client for answer in batch])
 
@@ -242,7 +273,7 @@ class Store(StoredSettings):
 
         def run(work: StoreWork) -> Taken:
             work.board.check_expert(expert, moment, link)
-            verdicts = [take_answer(work, expert, answer, moment) for answer in batch]
+            verdicts = take_answers(work, self._study, expert, batch, moment)
             return Taken(verdicts, work.board.progress(expert))
 
         return self._writer.ask(run, [answer.client for answer in batch])
@@ -301,10 +332,12 @@ class Store(StoredSettings):
 
     # What the organiser does
 
-    def votes(self) -> Votes:
-        """All votes, in the order in which they came."""
+    def votes(self, *, machines: bool = False) -> Votes:
+        """All votes of people, in the order in which they came. machines: those of machines too."""
         with self.reading() as connection:
-            return votes_of(connection.execute(ALL_VOTES).all(), "the database of votes")
+            scale = scale_of(read_meta(connection), DATABASE)
+            chosen = ALL_VOTES if machines else ALL_VOTES.where(OF_PEOPLE)
+            return votes_of(connection.execute(chosen).all(), DATABASE, scale)
 
     def import_votes(self, votes: Votes, *, add_experts: bool = False) -> Imported:
         """Add votes that were made elsewhere, all or none; those that are there already are not added again.
@@ -324,8 +357,10 @@ class Store(StoredSettings):
             if isinstance(self.database, SQLite) and self.database.path == path:
                 return 0
             with self.reading() as ours, own.writing() as theirs:
+                bring_scale(ours, theirs)
                 bring_links(ours, theirs)
                 bring_settings(ours, theirs)
+                bring_remarks(ours, theirs)
                 return bring_votes(ours, theirs)
 
     def status(self) -> Status:

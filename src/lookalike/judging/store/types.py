@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from lookalike.core.errors import InputError, StoreError
-from lookalike.discovery.votes import WORDS
+from lookalike.discovery.scale import BINARY
+from lookalike.discovery.scale import MOST as MOST_STEPS
 
 ORGANISED = 100  # characters that a name or a client's id may have
 LAST_MOMENT = 253_402_300_799_000  # ms since 1970, the end of the year 9999: no time of a vote is later
@@ -31,13 +32,14 @@ __all__ = [
     "check_expert_name",
 ]
 
-Verdict = Literal["kept", "known", "enough", "unknown", "changed", "often"]
+Verdict = Literal["kept", "known", "enough", "unknown", "changed", "often", "scale"]
 """What became of an answer.
 
 kept: it is on disk, as a first vote or as a change of mind. known: an answer with this client id and content is on disk
 already, and this one was not counted again. enough: the pair has all its experts, or others are at it; not kept.
 unknown: there is no such pair; not kept. changed: the client id was used for another answer; not kept.
 often: the expert has changed this answer, or all answers together, too often within a minute; not kept.
+scale: it is not an answer on the scale of the study, or was given on another scale; not kept.
 """
 
 
@@ -97,10 +99,11 @@ class JudgingTask:
 
 @dataclass(frozen=True)
 class Answer:
-    """What an expert says of a pair: 1 similar, 0 not similar, -1 can't tell.
+    """What an expert says of a pair: 1 similar, 0 not similar, or a grade of the study's scale; -1 can't tell.
 
     client: an id that the client made for this answer, so that it can be sent again. seconds: how long it took, None
-    where unknown. at: when by the client's clock, in milliseconds since 1970.
+    where unknown. at: when by the client's clock, in milliseconds since 1970. scale: the mark of the scale that it was
+    given on, None where nobody says.
     """
 
     client: str
@@ -108,6 +111,7 @@ class Answer:
     answer: int
     seconds: float | None = None
     at: int | None = None
+    scale: str | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.client, str) or not 0 < len(self.client) <= ORGANISED or not self.client.isprintable():
@@ -116,8 +120,8 @@ class Answer:
             whole = isinstance(value, int) and not isinstance(value, bool)
             if not (whole and abs(value or 0) < 2**63) and not (name == "at" and value is None):
                 raise InputError(f"{name!r} of an answer must be a whole number, got {value!r:.120}")
-        if self.answer not in WORDS:
-            raise InputError(f"an answer is 1 (similar), 0 (not similar) or -1 (can't tell), got {self.answer!r:.120}")
+        if not -1 <= self.answer < MOST_STEPS:
+            raise InputError(f"an answer is a grade from 0 on, or -1 (can't tell), got {self.answer!r:.120}")
         if self.seconds is not None and not (
             isinstance(self.seconds, int | float) and 0 <= self.seconds < 2**53 and math.isfinite(self.seconds)
         ):
@@ -176,11 +180,15 @@ class Briefing:
 
 @dataclass(frozen=True)
 class Handed:
-    """What an expert's page shows next. recent: pairs judged last, newest first, with the answer that counts."""
+    """What an expert's page shows next. recent: pairs judged last, newest first, with the answer that counts.
+
+    closed: why there are no pairs: the expert has to practise, or has come to the end of what the open link offers.
+    """
 
     tasks: list[JudgingTask]
     recent: list[tuple[JudgingTask, int]]
     progress: Progress
+    closed: Literal["practice", "end"] | None = None
 
 
 @dataclass(frozen=True)
@@ -204,12 +212,12 @@ class Imported:
 class Status:
     """Facts for the organiser.
 
-    settings: experts_per_pair, order, budget, seed. pairs: released, without gold pairs; complete: those that have all
-    their votes; begun: those that have some. to_judge: those released, and those that will be. in_pool: pairs of the
-    pool; gold: gold pairs. votes: all in the record, changes of mind among them. experts: for each {"name", "expires",
-    "revoked", "done", "gold", "held", "later", "last"} (later: put off, and still open; last: milliseconds since 1970
-    of the last vote, or None). missing: images that did not load, each {"query", "item", "side", "expert", "at"}.
-    database: what the votes are kept in, in words.
+    settings: experts_per_pair (a number, or "all"), order, budget, seed. pairs: released, without gold pairs; complete:
+    those that have all their votes; begun: those that have some. to_judge: those released, and those that will be.
+    in_pool: pairs of the pool; gold: gold pairs. votes: all in the record, changes of mind among them. experts: for
+    each {"name", "expires", "revoked", "done", "gold", "held", "later", "last"} (later: put off, and still open; last:
+    milliseconds since 1970 of the last vote, or None). missing: images that did not load, each {"query", "item",
+    "side", "expert", "at"}. database: what the votes are kept in, in words. scale: of the answers.
     """
 
     settings: dict[str, int | str | None]
@@ -225,6 +233,7 @@ class Status:
     experts: list[dict[str, int | str | None]]
     missing: list[dict[str, int | str]]
     database: str
+    scale: str = str(BINARY)
 
 
 def check_expert_name(name: str) -> None:

@@ -6,10 +6,10 @@ import sqlalchemy as sa
 
 from lookalike.judging.store.board import Board
 from lookalike.judging.store.board_sync import Follower
-from lookalike.judging.store.schema import EXPERTS
-from lookalike.judging.store.types import Expert, VoteRow
+from lookalike.judging.store.schema import EXPERTS, MACHINES
+from lookalike.judging.store.types import Expert, VoteRefusedError, VoteRow
 
-__all__ = ["StoreWork", "set_expert"]
+__all__ = ["StoreWork", "machine_names", "refuse_machines", "set_expert"]
 
 
 @dataclass
@@ -32,6 +32,19 @@ def set_expert(work: StoreWork, expert: Expert) -> Expert:
     """Add an expert, or replace what the database says of one."""
     work.connection.execute(sa.delete(EXPERTS).where(EXPERTS.c.name == expert.name))
     work.connection.execute(sa.insert(EXPERTS), asdict(expert))
-    work.board.experts[expert.name] = expert
+    work.board.set_experts([*work.board.experts.values(), expert])
     work.wrote = True
     return expert
+
+
+def machine_names(connection: sa.Connection) -> frozenset[str]:
+    """The names under which machines judge."""
+    return frozenset(connection.execute(sa.select(MACHINES.c.name)).scalars())
+
+
+def refuse_machines(work: StoreWork, names: set[str]) -> None:
+    """Raise where one of these names, which are to be people's, is that of a machine."""
+    if machines := machine_names(work.connection) & names:
+        raise VoteRefusedError(
+            f"{min(machines)!r} is a machine in this study, and no person can judge under that name: choose another"
+        )

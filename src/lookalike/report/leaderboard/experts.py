@@ -9,7 +9,9 @@ import numpy as np
 
 from lookalike.core.decode import default_limit, fitted
 from lookalike.discovery.agreement import Agreement, agreement
-from lookalike.discovery.votes import CANT_TELL, NOT_SIMILAR, SIMILAR
+from lookalike.discovery.machines import machine_agreement
+from lookalike.discovery.scale import BINARY
+from lookalike.discovery.votes import CANT_TELL
 from lookalike.report.html import Card, cards, data_table, text
 from lookalike.report.inline_images import PIXELATED, uri
 from lookalike.report.numbers import MISSING, number, percent, plural
@@ -24,17 +26,41 @@ PIXELS = 224  # a picture's longest side
 __all__ = ["Dispute", "Disputes", "agreement_section", "disputed"]
 
 
-def agreement_section(votes: "Votes | None", study: "Study | None") -> str:
-    """How far experts agree, in figures; nothing without votes."""
+def agreement_section(votes: "Votes | None", study: "Study | None", rel: int | None = None) -> str:
+    """How far experts agree, in figures; nothing without votes. rel: the lowest grade that is positive."""
     if votes is None or not len(votes):
         return ""
-    agreed = agreement(votes, study.gold() if study is not None else None)
+    agreed = agreement(votes, study.gold() if study is not None else None, rel)
+    fair = "AC2" if agreed.scale.graded else "AC1"
+    further = " Grades that lie further apart disagree more." if agreed.scale.graded else ""
     return (
         '<section id="agreement"><h2>How far experts agree</h2><p class="reading">1 is perfect agreement, 0 what '
-        "chance would give. AC1 stays fair where most answers are the same. Can’t tell counts for neither side.</p>"
+        f"chance would give. {fair} stays fair where most answers are the same. Can’t tell counts for neither side."
+        f"{further}</p>"
         f"{cards('Agreement in short', _cards(agreed))}"
         '<div class="scroll fit plain" tabindex="0" role="region" aria-label="Experts">'
-        f"{_experts(agreed)}</div>{_kappas(agreed)}</section>"
+        f"{_experts(agreed)}</div>{_kappas(agreed)}{_machines(votes, study, rel)}</section>"
+    )
+
+
+def _machines(votes: "Votes", study: "Study | None", rel: int | None) -> str:
+    """How far machines agree with people; nothing without machines, or where their votes count like people's."""
+    names = frozenset() if study is None else study.machines() - set(votes.experts.tolist())
+    if study is None or not names:
+        return ""
+    everything = study.votes(machines=True)
+    compared = machine_agreement(votes, everything[np.isin(everything.experts, sorted(names))], study.gold(), rel)
+    kappa = compared.kappa.replace("'", "’")
+    head = ["machine", "votes", "decided", "can’t tell", compared.positive, "as people", f"{kappa} with each person"]
+    rows = []
+    for machine in compared.machines:
+        f, kappas = machine.figures, ", ".join(f"{name} {number(kappa)}" for name, _, kappa in machine.kappas)
+        shares = (percent(f.cant_tell), percent(f.similar), percent(f.with_others))
+        rows.append((f.expert, f"{f.votes:,}", f"{f.decided:,}", *shares, kappas))
+    return (
+        '<p class="reading">The votes of machines count nowhere. This is how far they agree with people.</p>'
+        '<div class="scroll fit plain" tabindex="0" role="region" aria-label="Machines">'
+        f"{data_table(head, rows)}</div>"
     )
 
 
@@ -44,17 +70,23 @@ def _cards(agreed: Agreement) -> list[Card]:
     whose = f"of every two experts{kappas.note if kappas else ''}"
     two = [" to ", most] if least != most else []
     pairs = f"of {plural(agreed.pairs, 'pair')} with two decided votes or more"
+    alpha, ac1, kappa = _names(agreed)
     return [
-        Card("Krippendorff’s alpha", number(agreed.alpha), "of all experts"),
-        Card("Gwet’s AC1", number(agreed.ac1), "of all experts"),
-        Card("Cohen’s kappa", least, whose, "", *two),
+        Card(alpha, number(agreed.alpha), "of all experts"),
+        Card(ac1, number(agreed.ac1), "of all experts"),
+        Card(kappa, least, whose, "", *two),
         Card("Unanimous", percent(agreed.unanimous), pairs),
     ]
 
 
+def _names(agreed: Agreement) -> list[str]:
+    """What the figures are called, with the apostrophes of a page."""
+    return [name.replace("'", "’") for name in agreed.names]
+
+
 def _experts(agreed: Agreement) -> str:
     gold = any(figures.gold_asked for figures in agreed.figures)
-    head = ["expert", "votes", "decided", "can’t tell", "similar", "as the others", "median seconds", "changed"]
+    head = ["expert", "votes", "decided", "can’t tell", agreed.positive, "as the others", "median seconds", "changed"]
     rows = [
         (
             figures.expert,
@@ -79,7 +111,7 @@ def _kappas(agreed: Agreement) -> str:
     ]
     if not rows:
         return ""
-    table = data_table(["experts", "pairs that both decided", "Cohen’s kappa"], rows)
+    table = data_table(["experts", "pairs that both decided", _names(agreed)[2]], rows)
     return (
         '<details class="data"><summary>Every two experts</summary><div class="scroll" tabindex="0" role="region" '
         f'aria-label="Agreement of every two experts">{table}</div></details>'
@@ -88,24 +120,29 @@ def _kappas(agreed: Agreement) -> str:
 
 @dataclass(frozen=True)
 class Dispute:
-    """A pair on which experts disagree."""
+    """A pair on which experts disagree. by_grade: how many gave each grade; spread: the variance of these."""
 
     query: str
     item: str
-    similar: int
-    not_similar: int
+    by_grade: tuple[int, ...]
     cant_tell: int
+    spread: float
 
 
 def disputed(votes: "Votes") -> list[Dispute]:
     """Pairs with votes for both sides: the most evenly split first, then those with most votes.
 
+    On a scale, pairs with different grades, those that spread most first: of two grades that is the same.
     Of equals, the first pair of every query comes before the second of any.
     """
     ballots = votes.ballots
-    counts = np.stack([ballots.counts(answer) for answer in (SIMILAR, NOT_SIMILAR, CANT_TELL)], axis=1)
-    rows = np.flatnonzero(counts[:, :2].min(1) > 0).tolist()
-    pairs = [Dispute(str(ballots.queries[row]), str(ballots.items[row]), *counts[row].tolist()) for row in rows]
+    counts, cant_tell, spread = ballots.by_grade, ballots.counts(CANT_TELL).tolist(), ballots.spread.tolist()
+    pairs = [
+        Dispute(
+            str(ballots.queries[row]), str(ballots.items[row]), tuple(counts[row].tolist()), cant_tell[row], spread[row]
+        )
+        for row in np.flatnonzero(ballots.spread).tolist()
+    ]
     pairs.sort(key=lambda pair: (*_evenness(pair), pair.query, pair.item))
     before: dict[tuple[float, int, str], int] = {}
     turns = []
@@ -118,8 +155,7 @@ def disputed(votes: "Votes") -> list[Dispute]:
 
 
 def _evenness(pair: Dispute) -> tuple[float, int]:
-    decided = pair.similar + pair.not_similar
-    return -min(pair.similar, pair.not_similar) / decided, -decided
+    return -pair.spread, -sum(pair.by_grade)
 
 
 class Disputes:
@@ -128,6 +164,7 @@ class Disputes:
     def __init__(self, votes: "Votes | None", study: "Study | None", judgements: "Judgements | None") -> None:
         pairs = disputed(votes) if votes is not None and len(votes) else []
         self._study, self._judgements = study, judgements
+        self._scale = BINARY if votes is None else votes.scale
         self._classes: dict[Path, str] = {}
         self._rules: list[str] = []
         self.pairs = pairs[:SHOWN]
@@ -146,12 +183,12 @@ class Disputes:
         return (
             '<section id="disputes"><h2>Pairs that experts disagree on</h2><p class="reading">Query left, candidate '
             f"right: {shown}. Are they hard, or is the question unclear? "
-            '<span class="key"><span class="hit">✓</span> similar <span class="miss">✗</span> not similar '
+            f'<span class="key">{self._key()}'
             f'<span class="unsure">?</span> can’t tell</span></p><ol class="disputes">{pairs}</ol></section>'
         )
 
     def _pair(self, pair: Dispute) -> str:
-        votes = [(pair.similar, "hit", "✓", "similar"), (pair.not_similar, "miss", "✗", "not similar")]
+        votes = [(pair.by_grade[grade], *self._sign(grade)) for grade in range(self._scale.top, -1, -1)]
         votes.append((pair.cant_tell, "unsure", "?", "can’t tell"))
         cast = [vote for vote in votes if vote[0]]
         bar = "".join(f'<i class="{kind}" style="flex-grow:{n}">{sign}</i>' for n, kind, sign, _ in cast)
@@ -163,11 +200,25 @@ class Disputes:
             f"<p>{told}{self._outcome(pair)}</p></li>"
         )
 
+    def _sign(self, grade: int) -> tuple[str, str, str]:
+        """The class, the sign and the words of a grade: of a scale its number, between the highest and the lowest."""
+        kind = {self._scale.top: "hit", 0: "miss"}.get(grade, "between")
+        sign = str(grade) if self._scale.graded else {1: "✓", 0: "✗"}[grade]
+        return kind, sign, text(self._scale.words[grade])
+
+    def _key(self) -> str:
+        signs = map(self._sign, range(self._scale.top, -1, -1))
+        return "".join(f'<span class="{kind}">{sign}</span> {words} ' for kind, sign, words in signs)
+
     def _outcome(self, pair: Dispute) -> str:
         grade = self._judgements.by_pair.get((pair.query, pair.item)) if self._judgements is not None else None
         if grade is None or self._judgements is None:
             return ""
-        return f"; counts as {'similar' if grade else 'not similar'} <small>({text(self._judgements.rule)})</small>"
+        scale = self._judgements.scale
+        words = ("similar" if grade else "not similar") if scale is None else scale.words[grade]
+        if scale is None and self._scale != BINARY:  # a rule that says only whether a pair is positive
+            words = "positive" if grade else "not positive"
+        return f"; counts as {text(words)} <small>({text(self._judgements.rule)})</small>"
 
     def _side(self, what: str, name: str, catalogue: "Catalogue | None") -> str:
         classes = self._picture(name, catalogue)

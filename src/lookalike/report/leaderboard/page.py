@@ -58,11 +58,12 @@ def parts(
     standing = Standing(board)
     figures = all_figures(standing, loo)
     disputes = Disputes(votes, study, judgements)
+    rel = None if judgements is None or judgements.scale is None else judgements.rel
     sections = {
         "pool": ("Pool", pool_section(standing, pool, judgements, votes)),
         "identification": ("Identification", recognition_section(standing)),
         "paper": ("Tables", paper_section(standing)),
-        "agreement": ("Agreement", agreement_section(votes, study)),
+        "agreement": ("Agreement", agreement_section(votes, study, rel)),
         "disputes": ("Disputes", disputes.section),
     }
     links = [("table", "Table"), *((figure.name, figure.short) for figure in figures)]

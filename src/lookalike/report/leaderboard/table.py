@@ -30,6 +30,7 @@ MEANINGS = {
     "Judged": "share of the top k that somebody judged: below 80 % metrics of ranks say little",
     "P": "share of positives in the top k, from none of the unjudged being one to all of them",
     "Bpref": "how often judged positives rank above judged negatives; unjudged items do not matter",
+    "nDCG": "grades in the top k, discounted by rank, over those of the best order; what nobody judged counts as 0",
     "RBP": "chance to look at each positive in turn, summed; the residual is what unjudged items could add",
 }
 

@@ -34,8 +34,8 @@ def interval(ends: tuple[float, float]) -> str:
 
 def summary(standing: Standing) -> list[str]:
     """A sentence for what was measured, who leads, who built the pool, and who else leads."""
-    about = standing.board.about
-    judged = f"{plural(about['pairs'], 'judged pair')}, {about['positives']:,} of them similar"
+    about, positive = standing.board.about, standing.board.contest.judgements.positive
+    judged = f"{plural(about['pairs'], 'judged pair')}, {about['positives']:,} of them {positive}"
     searched = f"{plural(about['queries'], 'query')} × {plural(about['items'], 'item')}"
     measured = f"{plural(len(standing.models), 'model')} on {judged}; {searched}.{_by_chance(about)}"
     leads = who_leads(standing.placing, lambda number: called(*number)).replace("95 %", "95\u202f%")

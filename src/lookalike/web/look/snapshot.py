@@ -1,9 +1,10 @@
 """A study as pages show it: items to filter, models to search with; read again when its files change."""
 
+import hashlib
 import threading
 from collections import OrderedDict
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,8 +14,11 @@ import numpy as np
 from lookalike.core.codes import Codes
 from lookalike.core.decode import MAX_PIXELS, decode_file
 from lookalike.core.errors import InputError
-from lookalike.study.finder import Finder, Looks, default_model
+from lookalike.study.combined import Ingredient, like_parts
+from lookalike.study.finder import Finder, Looks, default_model, lacks_for_words
+from lookalike.study.item_names import ItemNames
 from lookalike.study.model import UNREADABLE, unreadable
+from lookalike.web.look.copies import ExactCopies, copies_in
 from lookalike.web.thumbnails import ROOM
 
 if TYPE_CHECKING:
@@ -57,6 +61,11 @@ class Shelf:
     def __len__(self) -> int:
         return len(self.catalogue)
 
+    @cached_property
+    def key(self) -> str:
+        """What browsers keep things of this study under: another text for each folder."""
+        return hashlib.sha256(str(self.study.path).encode(errors="surrogateescape")).hexdigest()[:16]
+
     # Items
 
     @cached_property
@@ -73,7 +82,7 @@ class Shelf:
         return [column for column in columns if column.n_values > 1]
 
     def mask(self, search: str, wanted: Mapping[str, str]) -> np.ndarray | None:
-        """Items whose id holds the search, and whose columns are what is wanted; None where nothing is asked."""
+        """Items whose name holds the words of a search, and whose columns are what is wanted; None: all of them."""
         columns = {column.name: column for column in self.columns}
         masks = []
         for name, value in wanted.items():
@@ -82,7 +91,7 @@ class Shelf:
             values = self.catalogue.column(name).astype(str)
             masks.append(values == value if columns[name].choices is not None else _holds(values, value))
         if search:
-            masks.append(_holds(self.catalogue.ids, search))
+            masks.append(self.names.holding(search))
         return np.logical_and.reduce(masks) if masks else None
 
     def position(self, name: str) -> int | None:
@@ -91,6 +100,11 @@ class Shelf:
             return int(self.catalogue.positions([name])[0])
         except ValueError:
             return None
+
+    @cached_property
+    def names(self) -> ItemNames:
+        """What items are called, to find them by."""
+        return ItemNames(self.catalogue)
 
     @cached_property
     def mixed(self) -> np.ndarray:
@@ -121,6 +135,11 @@ class Shelf:
     def path(self, item: int) -> Path | None:
         """The image file of an item."""
         return self.study.image_path(item)
+
+    @cached_property
+    def copies(self) -> ExactCopies:
+        """Which items are files of the same bytes."""
+        return copies_in(self.study, [model.name for model in self.models if model.problem is None])
 
     # Models
 
@@ -162,6 +181,24 @@ class Shelf:
         with self._encoding, ROOM.lent() as take:  # an encoder works for one at a time
             picture = decode_file(query, MAX_PIXELS, finder.enough, take)
             return finder.like_picture(picture, k, among=among)
+
+    def like_parts(self, model: str, ingredients: Sequence[Ingredient], k: int, among: np.ndarray | None) -> Looks:
+        """What looks most like several parts together; pictures among them are files."""
+        finder = self.finder(model)
+        with self._encoding, ROOM.lent() as take:
+            decoded = [
+                replace(each, picture=decode_file(each.picture, MAX_PIXELS, finder.enough, take))
+                if isinstance(each.picture, Path) and finder.can_encode
+                else each
+                for each in ingredients
+            ]
+            return like_parts(finder, decoded, k, among=among)
+
+    @cached_property
+    def takes_words(self) -> dict[str, str | None]:
+        """What each model lacks to be searched by words, in a sentence; None: nothing."""
+        recipes = {model.name: self.study.recipe(model.name) for model in self.models if model.problem is None}
+        return {name: lacks_for_words(self.study, name, recipe) for name, recipe in recipes.items()}
 
     def shared(self, item: int | None, other: int) -> str | None:
         """What two items share: "identity", "category" or None."""

@@ -54,7 +54,7 @@ document.addEventListener("htmx:beforeRequest", ({ target }) => {
   if (target.matches?.(".grid [data-cell]")) sessionStorage.setItem("opened", target.id);
 });
 // Addresses stay short: what goes without saying is not said.
-const defaults = { k: "24", order: "mixed" };
+const defaults = { k: "24", order: "mixed", by: "names" };
 document.addEventListener("htmx:configRequest", ({ detail }) => {
   if (detail.verb !== "get") return;
   for (const [name, value] of [...detail.formData.entries()]) if (["", defaults[name]].includes(value)) detail.formData.delete(name);
@@ -63,7 +63,7 @@ document.addEventListener("htmx:configRequest", ({ detail }) => {
 // Forms send themselves
 let typing;
 document.addEventListener("input", ({ target }) => {
-  if (!target.matches('.search input[type="search"], .filter input')) return;
+  if (!target.matches('.search:not(.looks) input[type="search"], .filter input')) return; // looks are searched on Enter
   clearTimeout(typing);
   typing = setTimeout(() => target.isConnected && target.form.requestSubmit(), 350);
 });

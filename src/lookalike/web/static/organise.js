@@ -18,9 +18,13 @@ document.addEventListener("click", async ({ target }) => {
 document.addEventListener("focusin", ({ target }) => { if (target.matches(".link")) target.select(); });
 document.addEventListener("keydown", ({ key }) => { if (key === "Escape") for (const open of document.querySelectorAll(".sure[open]")) open.open = false; });
 document.addEventListener("htmx:afterSwap", ({ detail }) => {
-  const done = document.querySelector("#links[data-done]");
+  const done = document.querySelector("#links[data-done], #people[data-done]");
   if (done) report(done);
   else if (detail.target?.id === "notice") closable();
+});
+
+document.addEventListener("htmx:beforeRequest", (event) => { // what is about to be confirmed stays open
+  if (event.target.id === "people" && event.target.querySelector(".sure[open]")) event.preventDefault();
 });
 
 let fading;
