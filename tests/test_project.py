@@ -132,6 +132,7 @@ def test_functions_fit_on_a_screen() -> None:
 
 MANY_PARAMETERS = {  # public functions, where each is an option of the user's; and loops, which take arrays alone
     *("learning/hasher.py:__init__", "search/index.py:build"),
+    *(f"hashers/{name}.py:__init__" for name in ("dgh", "mlh", "sdh")),
     *("learning/losses/pairs.py:dispersed_dsh_hierarchy", "learning/losses/ranking.py:tie_aware_dcg"),
     *(f"evaluation/evaluate.py:{name}" for name in ("evaluate", "evaluate_scores", "evaluate_run")),
     *("evaluation/count.py:count", "evaluation/count.py:count_scores", "evaluation/audit/audit.py:audit"),
@@ -146,6 +147,7 @@ MANY_PARAMETERS = {  # public functions, where each is an option of the user's; 
     ),
     *("core/kernels/product.py:step", "core/kernels/scores.py:merge_groups", "core/kernels/scores.py:around"),
     *("core/kernels/buckets.py:around_few", "core/kernels/buckets.py:standing_few"),
+    *("core/kernels/hashing.py:_gaussians", "core/kernels/hashing.py:_nearest_gaussians"),
     "metrics/average_precision.py:at_cut",  # the plain twin of a loop
 }
 
@@ -167,7 +169,7 @@ def test_a_class_name_occurs_once() -> None:
 
 def test_compiled_loops_are_loaded_in_one_place() -> None:
     files = ("scan", "bit_planes", "tables", "scores", "buckets", "metric_sums", "product", "directions", "hashing")
-    loops = {f"core/kernels/{name}.py" for name in (*files, "losses", "pairs", "places", "tie_orders")}
+    loops = {f"core/kernels/{name}.py" for name in (*files, "line_search", "losses", "pairs", "places", "tie_orders")}
     assert importing("numba") == loops | {"core/kernels/arrays.py", "core/kernels/loop.py"}
     assert importing("lookalike.core.kernels.arrays") <= loops
     for file in loops:
