@@ -49,7 +49,7 @@ def reconstruction_loss(targets: Floats, bits: Floats) -> float:
     total = 0.0
     for i, j in itertools.combinations(range(len(bits)), 2):
         total += (targets[i, j] - (bits[i] != bits[j]).mean()) ** 2
-    return total
+    return float(total)
 
 
 def hinge(distance: int, n_bits: int, rho: int, similar: bool, weight: float) -> float:
