@@ -17,31 +17,22 @@ from lookalike.discovery.catalogue import Catalogue
 from lookalike.discovery.collection import Collection
 from lookalike.discovery.formats import read_judgements, write_judgements
 from lookalike.discovery.judgements import Judgements
-from lookalike.discovery.notes import Notes, read_notes
 from lookalike.discovery.pool import RANDOM, Pool
 from lookalike.discovery.scale import BINARY, Scale
-from lookalike.discovery.verdicts import Verdicts, read_verdicts
-from lookalike.discovery.vote_log import (
-    JudgingTerms,
-    append_votes,
-    create_record,
-    read_machines,
-    read_screened,
-    read_terms,
-    read_votes,
-)
+from lookalike.discovery.vote_log import append_votes, create_record
 from lookalike.discovery.votes import Votes
 from lookalike.study.folder import UNFINISHED, check_name, finish_new_study, new_study, wait_for_lock
 from lookalike.study.items import StudyItems, collection_of, queries_from_catalogue, queries_from_elsewhere
 from lookalike.study.model import Recipe, Stored
 from lookalike.study.model_files import ModelFiles
 from lookalike.study.model_inputs import RunInput, VectorsInput, checked_run, checked_vectors
+from lookalike.study.record import StudyRecord
 from lookalike.study.settings import read_settings, write_settings
 
 __all__ = ["Recipe", "Stored", "Study"]
 
 
-class Study:
+class Study(StudyRecord):
     """A project in a folder: made by `Study.create`, opened again by `Study.open`.
 
     Any number of processes may read and add at the same time. Every file is written whole or not at all.
@@ -329,44 +320,6 @@ class Study:
         return pool
 
     # Votes and gold pairs
-
-    def votes(self, *, machines: bool = False) -> Votes:
-        """All votes of people, in the order in which they came. machines: those of machines too."""
-        return read_votes(self._record_path, machines=machines)
-
-    @property
-    def _record_path(self) -> Path:
-        return self.path / "votes.sqlite"
-
-    def machines(self) -> frozenset[str]:
-        """The names under which machines judge, not people."""
-        return read_machines(self._record_path)
-
-    def notes(self) -> Notes:
-        """What experts wrote of pairs, and the pairs that they flag as broken."""
-        return read_notes(self._record_path)
-
-    def verdicts(self) -> Verdicts:
-        """What the organiser says of pairs on which experts disagree."""
-        return read_verdicts(self._record_path)
-
-    def terms(self) -> JudgingTerms:
-        """How the study is judged: its scale, how many experts judge each pair, and who they are."""
-        return read_terms(self._record_path)
-
-    @property
-    def scale(self) -> Scale:
-        """The scale of the answers: similar and not similar, unless `lookalike judge` was given another."""
-        return self.terms().scale
-
-    def screened(self) -> list[str]:
-        """People of a crowd whom gold pairs screened out: their votes are kept, and do not count."""
-        return read_screened(self._record_path)
-
-    def counted_votes(self) -> Votes:
-        """The votes that count: those of people, but not of those who were screened out."""
-        votes, screened = self.votes(), self.screened()
-        return votes[~np.isin(votes.experts, screened)] if screened else votes
 
     def append_votes(self, votes: Votes, *, again: bool = True) -> Votes:
         """Add votes, all or none; when this returns they are on disk. Returns those that were added.

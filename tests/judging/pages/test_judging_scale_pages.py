@@ -132,8 +132,8 @@ def test_verdicts_are_grades_of_the_scale(graded: World, tmp_path: Path) -> None
 
 def test_practice_is_on_the_scale(graded: World) -> None:
     query, item = graded.study.pool().pairs[0]
-    set_practice(graded.store, Practice((PracticePair(query, item, 2, "So it is."),)))
     browser = graded.expert("bob")
+    set_practice(graded.store, Practice((PracticePair(query, item, 2, "So it is."),)))
     page = browser.client.get("/practice").text
     assert re.findall(r'data-answer="(-?\d)"', page) == ["0", "1", "2", "3", "-1"]
     assert json.loads(html.unescape(re.search(r'data-steps="([^"]*)"', page)[1])) == list(WORDS)  # type: ignore[index]

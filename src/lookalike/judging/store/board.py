@@ -6,10 +6,9 @@ The board is kept in memory and follows the database. Every rule of judging is h
 import hashlib
 from collections import deque
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
 
 from lookalike.judging.store.gates import Gates
-from lookalike.judging.store.pairs import EVERYBODY, LONGEST, ReleasedPair, Seat, SeatRow, Voters
+from lookalike.judging.store.pairs import EVERYBODY, LONGEST, Queue, ReleasedPair, Seat, SeatRow, Voters
 from lookalike.judging.store.types import (
     LAST_MOMENT,
     Answer,
@@ -27,21 +26,6 @@ GOLD_SHARE = 0.1  # of what an expert gets
 NEVER = -(2**62)  # the time of a vote whose time is not known: before any other
 
 __all__ = ["Board"]
-
-
-@dataclass(slots=True)
-class Queue:
-    """The pairs that wait for one expert.
-
-    entered: how many blocks of pairs the expert has begun. waiting: pairs of these blocks that are still to be judged.
-    gold: gold pairs still to be judged, of the first gold_seen. turn: how many seats the expert has had.
-    """
-
-    entered: int = 0
-    waiting: list[int] = field(default_factory=list)
-    gold: list[int] = field(default_factory=list)
-    gold_seen: int = 0
-    turn: int = 0
 
 
 class Board:

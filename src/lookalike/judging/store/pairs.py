@@ -1,11 +1,11 @@
-"""A pair that experts judge: its seats, who has them, and the votes that count."""
+"""A pair that experts judge: its seats, who has them, and the votes that count; and what waits for an expert."""
 
 from dataclasses import dataclass, field
 
 LONGEST = 3_600_000  # milliseconds that a seat may be held without a vote
 EVERYBODY = 2**31 - 1  # how many experts a pair wants that all are to judge
 
-__all__ = ["EVERYBODY", "LONGEST", "ReleasedPair", "Seat", "SeatRow", "Voters"]
+__all__ = ["EVERYBODY", "LONGEST", "Queue", "ReleasedPair", "Seat", "SeatRow", "Voters"]
 
 Voters = dict[str, tuple[int, int]]  # by expert, the time and the answer of the vote that counts
 SeatRow = tuple[int, int, str, int, int, int]  # pair, slot, expert, until, turn, voted
@@ -28,6 +28,21 @@ class Seat:
     def live(self, now: int) -> bool:
         """Whether nobody may take it. If it ends later than any seat can, the clock was wrong that made it."""
         return self.voted or now < self.until <= now + LONGEST
+
+
+@dataclass(slots=True)
+class Queue:
+    """The pairs that wait for one expert.
+
+    entered: how many blocks of pairs the expert has begun. waiting: pairs of these blocks that are still to be judged.
+    gold: gold pairs still to be judged, of the first gold_seen. turn: how many seats the expert has had.
+    """
+
+    entered: int = 0
+    waiting: list[int] = field(default_factory=list)
+    gold: list[int] = field(default_factory=list)
+    gold_seen: int = 0
+    turn: int = 0
 
 
 @dataclass(slots=True)
