@@ -29,7 +29,7 @@ def all_codes(n_bits: int) -> Floats:
 
 
 def residue(similarities: Floats, bits: Floats, n_bits: int) -> Floats:
-    """r S - sum of b b^T, (n, n): Liu et al. 2012, eq. 8.
+    """r S - sum of b b^T, (n, n): Liu et al. 2012.
 
     >>> residue(np.array([[1.0, -1.0], [-1.0, 1.0]]), np.array([[1.0], [-1.0]]), 2).tolist()
     [[1.0, -1.0], [-1.0, 1.0]]
@@ -41,7 +41,7 @@ def residue(similarities: Floats, bits: Floats, n_bits: int) -> Floats:
 
 
 def reconstruction_loss(targets: Floats, bits: Floats) -> float:
-    """The squared errors of normalised Hamming distances, summed over pairs: Kulis and Darrell 2009, eq. 2.
+    """The squared errors of normalised Hamming distances, summed over pairs: Kulis and Darrell 2009.
 
     >>> reconstruction_loss(np.array([[0.0, 1.0], [1.0, 0.0]]), np.array([[1.0, 1.0], [1.0, -1.0]]))
     0.25
@@ -49,11 +49,11 @@ def reconstruction_loss(targets: Floats, bits: Floats) -> float:
     total = 0.0
     for i, j in itertools.combinations(range(len(bits)), 2):
         total += (targets[i, j] - (bits[i] != bits[j]).mean()) ** 2
-    return total
+    return float(total)
 
 
 def hinge(distance: int, n_bits: int, rho: int, similar: bool, weight: float) -> float:
-    """The loss of a pair: Norouzi and Fleet 2011, eq. 3, each side divided by its largest value.
+    """The loss of a pair: Norouzi and Fleet 2011, each side divided by its largest value.
 
     >>> hinge(3, 4, 1, True, 2.0), hinge(0, 4, 1, False, 2.0)
     (0.75, 2.0)
@@ -64,7 +64,7 @@ def hinge(distance: int, n_bits: int, rho: int, similar: bool, weight: float) ->
 
 
 def worst_codes(one: Floats, other: Floats, losses: list[float]) -> float:
-    """The largest loss(|g - g'|) + g.u + g'.u' over all pairs of codes: Norouzi and Fleet 2011, eq. 7.
+    """The largest loss(|g - g'|) + g.u + g'.u' over all pairs of codes: Norouzi and Fleet 2011.
 
     >>> worst_codes(np.array([1.0]), np.array([2.0]), [0.0, 5.0])
     6.0

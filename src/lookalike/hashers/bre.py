@@ -104,7 +104,7 @@ def side(values: np.ndarray) -> np.ndarray:
 
 
 def loss(targets: np.ndarray, signs: np.ndarray) -> float:
-    """Σ over pairs of (target − Hamming distance / n_bits)²: Kulis and Darrell 2009, eq. 2."""
+    """Σ over pairs of (target − Hamming distance / n_bits)²: Kulis and Darrell 2009."""
     distances = (1 - signs @ signs.T / signs.shape[1]) / 2
     return float(((targets - distances) ** 2).sum() / 2)
 
@@ -142,7 +142,7 @@ def best_weight(
     signs: np.ndarray,
     products: np.ndarray,
 ) -> float | None:
-    """The value of one weight with the largest hᵀGh, None if no other is better: Kulis and Darrell 2009, section 3.2.
+    """The value of one weight with the largest hᵀGh, None if no other is better: Kulis and Darrell 2009.
 
     Item i changes its sign at weight − values[i] / column[i]. Between two such thresholds nothing changes, so all that
     can happen is tried in their order, upwards and downwards from the weight as it is. products: gains @ signs.

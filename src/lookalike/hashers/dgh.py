@@ -14,7 +14,7 @@ from lookalike.hashers.base import check_number
 from lookalike.hashers.kmeans import group_items
 from lookalike.hashers.projection import centred_blocks, sample_rows
 
-STEPS = 300  # of B, until it does not change; Liu et al. 2014, section 4
+STEPS = 300  # of B, until it does not change; Liu et al. 2014
 ROTATIONS = 100  # rounds that rotate the start
 
 __all__ = ["DGH"]
@@ -68,7 +68,7 @@ class DGH(AnchorHasher):
         if self.rotate:
             start = rotated(start, random)
         bits, _, objectives = alternate(graph, start, self.rho, self.n_rounds)
-        # Liu et al. 2014, eq. 10: b(x) = sgn(Bᵀ ZΛ⁻¹ z(x))
+        # Liu et al. 2014: b(x) = sgn(Bᵀ ZΛ⁻¹ z(x))
         self.weights_, self.offsets_ = graph.to_anchors(bits), np.zeros(self.n_bits)
         self.objectives_ = objectives
 
@@ -165,7 +165,7 @@ def spectral_start(graph: AnchorGraph, n_bits: int) -> np.ndarray:
 
 
 def rotated(start: np.ndarray, random: np.random.RandomState) -> np.ndarray:
-    """The start, turned by the rotation that brings it near to its signs: Liu et al. 2014, algorithm 3 with DGH-R."""
+    """The start, turned by the rotation that brings it near to its signs: Liu et al. 2014 with DGH-R."""
     rotation = np.linalg.qr(random.normal(size=(start.shape[1],) * 2))[0]
     for _ in range(ROTATIONS):
         left, _, right = np.linalg.svd(np.where(start @ rotation > 0, 1.0, -1.0).T @ start)
@@ -179,7 +179,7 @@ def rotated(start: np.ndarray, random: np.random.RandomState) -> np.ndarray:
 def alternate(
     graph: AnchorGraph, start: np.ndarray, rho: float, n_rounds: int
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """B, Y, and the objective after each round: Liu et al. 2014, algorithm 2."""
+    """B, Y, and the objective after each round: Liu et al. 2014."""
     links = graph.matrix()
     sizes = graph.sizes()[:, None]
     balanced, bits = start, np.where(start > 0, 1.0, -1.0)
@@ -198,7 +198,7 @@ def alternate(
 
 
 def climb(links: Any, sizes: np.ndarray, bits: np.ndarray, pull: np.ndarray) -> np.ndarray:
-    """A signed-gradient step, sgn(2AB + ρY), which keeps a bit where that is 0: Liu et al. 2014, eq. 7."""
+    """A signed-gradient step, sgn(2AB + ρY), which keeps a bit where that is 0: Liu et al. 2014."""
     gradient = 2 * (links @ (links.T @ bits / sizes)) + pull
     return np.where(gradient > 0, 1.0, np.where(gradient < 0, -1.0, bits))
 
@@ -210,7 +210,7 @@ def objective(links: Any, sizes: np.ndarray, bits: np.ndarray, pull: np.ndarray)
 
 
 def balance(bits: np.ndarray) -> np.ndarray:
-    """Y of the largest tr(BᵀY) with 1ᵀY = 0 and YᵀY = nI: Liu et al. 2014, eq. 9, from the SVD of the centred bits.
+    """Y of the largest tr(BᵀY) with 1ᵀY = 0 and YᵀY = nI: Liu et al. 2014, from the SVD of the centred bits.
 
     Directions in which the centred bits do not vary are filled up with others, orthogonal to all and to 1.
     """

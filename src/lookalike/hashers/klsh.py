@@ -53,7 +53,7 @@ class KLSH(AnchorHasher):
         drawn = np.argsort(random.random_sample((self.n_bits, n_anchors)), axis=1, kind="stable")[:, :size]
         subsets = np.zeros((n_anchors, self.n_bits))
         subsets[drawn, np.arange(self.n_bits)[:, None]] = 1
-        # Kulis and Grauman 2009, section 4: w = K^(−1/2) e_S; its sum is 0, so that κ(x, ·) need not be centred
+        # Kulis and Grauman 2009: w = K^(−1/2) e_S; its sum is 0, so that κ(x, ·) need not be centred
         self.weights_ = whitening @ subsets
         self.offsets_ = -means @ self.weights_
 

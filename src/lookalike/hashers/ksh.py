@@ -117,7 +117,7 @@ def orthonormal(kernels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def largest_direction(products: np.ndarray) -> np.ndarray:
-    """The unit direction a of the largest aᵀ(QᵀRQ)a: Liu et al. 2012, eq. 12, KᵀRK·a = λ·KᵀK·a in the basis Q."""
+    """The unit direction a of the largest aᵀ(QᵀRQ)a: Liu et al. 2012, KᵀRK·a = λ·KᵀK·a in the basis Q."""
     from scipy.linalg import eigh
 
     size = len(products)
@@ -126,7 +126,7 @@ def largest_direction(products: np.ndarray) -> np.ndarray:
 
 
 def refine(basis: np.ndarray, residue: Residue, start: np.ndarray, n_steps: int) -> np.ndarray:
-    """Climb yᵀRy with the smooth sign y = 2/(1 + e^(−Qa)) − 1: Liu et al. 2012, eq. 14 to 16."""
+    """Climb yᵀRy with the smooth sign y = 2/(1 + e^(−Qa)) − 1: Liu et al. 2012."""
     from scipy.optimize import minimize
 
     scale = float(len(basis)) ** 2

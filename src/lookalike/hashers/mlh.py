@@ -76,7 +76,7 @@ class MLH(Hasher):
             bits = side(values)
             differ = (bits[: len(one)] != bits[len(one) :]).sum(1)
             measured.append((hinge[similar.astype(int), differ].mean(), bounds.mean()))
-            # Norouzi and Fleet 2011, eq. 12: towards the codes as they are, away from the loss-adjusted ones
+            # Norouzi and Fleet 2011: towards the codes as they are, away from the loss-adjusted ones
             gradient = both.T @ (bits - np.concatenate(wanted)) / len(one)
             rate = self.learning_rate * (1 - step / self.n_steps)
             velocity = 0.9 * velocity + rate * (gradient - self.weight_decay * directions)
@@ -114,7 +114,7 @@ class LabelledPairs:
 
 
 def hinge_losses(n_bits: int, rho: int, similar: bool, weight: float = 1.0) -> np.ndarray:
-    """The loss of a pair at each Hamming distance from 0 to n_bits: Norouzi and Fleet 2011, eq. 3.
+    """The loss of a pair at each Hamming distance from 0 to n_bits: Norouzi and Fleet 2011.
 
     Similar: max(m − ρ + 1, 0); not: weight · max(ρ − m + 1, 0). Each is divided by its largest value without weight.
 
@@ -136,7 +136,7 @@ def adjusted(
 
     one, other: real values u and u′ of pairs, (n, n_bits). losses: of each pair at each distance, (n, n_bits + 1). The
     bound of a pair is that largest value less Σ|u| + Σ|u′|; it is not below the loss of the signs.
-    Norouzi and Fleet 2011, section 4.1: a bit that differs costs |u + u′| − |u − u′|, so that of all codes at one
+    Norouzi and Fleet 2011: a bit that differs costs |u + u′| − |u − u′|, so that of all codes at one
     distance those with the cheapest bits are best; every distance is tried.
     """
     gain = np.abs(one - other) - np.abs(one + other)

@@ -61,13 +61,13 @@ class SDH(AnchorHasher):
         self.weights_, self.offsets_ = weights[:-1], weights[-1]
 
     def _alternate(self, kernels: np.ndarray, targets: np.ndarray, bits: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """The loss after each step, and P: Shen et al. 2015, algorithm 1. Bits are changed in place."""
+        """The loss after each step, and P: Shen et al. 2015. Bits are changed in place."""
         from scipy.linalg import cho_factor, cho_solve
 
         gram = cho_factor(kernels.T @ kernels + self.ridge * np.eye(kernels.shape[1]))
 
         def regress() -> tuple[np.ndarray, np.ndarray]:
-            """Eq. 5, the classifier, and eq. 4, the function of new items: two ridge regressions."""
+            """The classifier and the function of new items: two ridge regressions."""
             square = bits.T @ bits + self.alpha * np.eye(self.n_bits)
             return np.linalg.solve(square, bits.T @ targets), cho_solve(gram, kernels.T @ bits)
 
@@ -84,7 +84,7 @@ class SDH(AnchorHasher):
     def _loss(
         self, targets: np.ndarray, bits: np.ndarray, classifier: np.ndarray, fitted: np.ndarray, weights: np.ndarray
     ) -> float:
-        """Shen et al. 2015, eq. 3 with the squared loss; and the ridge of the last regression."""
+        """Shen et al. 2015 with the squared loss; and the ridge of the last regression."""
         read = ((targets - bits @ classifier) ** 2).sum() + self.alpha * (classifier**2).sum()
         return float(read + self.nu * (((bits - fitted) ** 2).sum() + self.ridge * (weights**2).sum()))
 
@@ -92,7 +92,7 @@ class SDH(AnchorHasher):
 def cycle(bits: np.ndarray, linear: np.ndarray, classifier: np.ndarray) -> None:
     """Minimise ‖BW‖² − 2·tr(BᵀQ) over one bit of all items after the other, in place, until none changes.
 
-    Shen et al. 2015, eq. 10: z = sgn(q − B′W′v), v the bit's row of W, B′ and W′ without it. linear: Q, (n, n_bits).
+    Shen et al. 2015: z = sgn(q − B′W′v), v the bit's row of W, B′ and W′ without it. linear: Q, (n, n_bits).
     """
     for _ in range(SWEEPS):
         changed = False
