@@ -305,6 +305,6 @@ def test_the_next_sheet_is_there_within_100_ms(tabs: Any, server: Site) -> None:
         confirm(page)
         until(page, "stage.dataset.took")
         took.append(float(page.evaluate("stage.dataset.took")))
-        page.keyboard.press("x")
+        page.keyboard.press("q")
     until(page, "idle.length === 8")
     check_pace(took, page.evaluate("idle"))
