@@ -172,7 +172,8 @@ def fill_disk(study: Study, limit: str) -> None:
                     file.write(bytes(1 << 12))
             os.truncate(filler, filler.stat().st_size - 120_000)
         else:
-            resource.setrlimit(resource.RLIMIT_FSIZE, (200_000, resource.RLIM_INFINITY))
+            largest = max(file.stat().st_size for file in study.path.glob("votes.sqlite*"))
+            resource.setrlimit(resource.RLIMIT_FSIZE, (largest + 100_000, resource.RLIM_INFINITY))
         kept, sentence, pair, now = [], None, store.claim("ann", 1)[0].pair, time.time_ns() // 1_000_000
         for number in range(3000):
             try:
